@@ -20,11 +20,7 @@ from typing import Any
 
 from headgate.app.redis_syntax.runs import CommandRunner
 from tests.model.own_replies import own_reply
-from tests.model.redis_server import (
-    Redis,
-    Words,
-    words,
-)
+from tests.model.redis_server import Redis, Words, words
 
 STEPS = 200
 KEYS = [b"s", b"t"]

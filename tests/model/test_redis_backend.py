@@ -45,11 +45,7 @@ from headgate.engine.replies import (
     StreamInfo,
 )
 from headgate.engine.requests import Request
-from headgate.engine.requests.attributes import (
-    AttributeChange,
-    ChangeAttributes,
-    GetAttributes,
-)
+from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes, GetAttributes
 from headgate.engine.requests.bulk import BulkCursor, CommitBatch, LastCommit, PlanRead, SplitRange
 from headgate.engine.requests.deliveries import Ack, GroupCursor, ReadGroup
 from headgate.engine.requests.entries import (
@@ -64,12 +60,7 @@ from headgate.engine.requests.entries import (
     Trim,
     TrimTo,
 )
-from headgate.engine.requests.groups import (
-    CreateConsumer,
-    CreateGroup,
-    DestroyGroup,
-    GroupStart,
-)
+from headgate.engine.requests.groups import CreateConsumer, CreateGroup, DestroyGroup, GroupStart
 from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.requests.keyspace import (

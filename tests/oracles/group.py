@@ -9,14 +9,7 @@ from headgate.app.backends.port import Backend
 from headgate.engine.config import GroupPolicy, Patch
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.replies import Outcome
-from headgate.engine.requests.deliveries import (
-    Ack,
-    Extend,
-    GroupCursor,
-    Nack,
-    NackMode,
-    ReadGroup,
-)
+from headgate.engine.requests.deliveries import Ack, Extend, GroupCursor, Nack, NackMode, ReadGroup
 from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.groups import CreateGroup, GroupStart, UpdateGroup
 from headgate.engine.requests.streams import CreateStream

@@ -73,13 +73,7 @@ class JetStreamConsumer:
 
     async def create(self) -> None:
         """Create the stream and the consumer."""
-        stream = StreamConfig(
-            self._name,
-            subjects=[f"{self._name}.>"],
-            allow_msg_ttl=True,
-            allow_msg_schedules=True,
-        )
-        await self._api.add_stream(stream)
+        await self._api.add_stream(StreamConfig(self._name, subjects=[f"{self._name}.>"]))
         consumer = ConsumerConfig(
             durable_name="billing",
             ack_policy=AckPolicy.EXPLICIT,
@@ -96,11 +90,7 @@ class JetStreamConsumer:
         await self._api.pause_consumer(self._name, "billing", until)
 
     async def send(self, key: str, text: str) -> None:
-        await self.publish("in", f"{key}:{text}", {})
-
-    async def publish(self, subject: str, payload: str, headers: Mapping[str, str]) -> None:
-        """Publish a message under a subject of the stream, with headers."""
-        await self._api.publish(f"{self._name}.{subject}", payload.encode(), headers={**headers})
+        await self._api.publish(f"{self._name}.in", f"{key}:{text}".encode())
 
     async def receive(self) -> Received | None:
         async with asyncio.timeout(ANSWER_S_MAX):
@@ -160,7 +150,3 @@ class JetStreamConsumer:
 
     async def dead_letters(self) -> list[tuple[str, str]]:
         return []  # without `max_deliver` there are none
-
-    async def message_count(self) -> int:
-        """Return how many messages the stream has."""
-        return (await self._api.stream_info(self._name)).state.messages

@@ -15,12 +15,7 @@ import pytest
 from tests.key_files import EVERYTHING, Keys
 from tests.model.redis_server import server_path
 from tests.model.wire.exchange import PATIENCE_S, QUIET_S, Answer, exchanged
-from tests.model.wire.malformed import (
-    CASES,
-    OTHERWISE,
-    OTHERWISE_TO_STRANGERS,
-    STRANGERS,
-)
+from tests.model.wire.malformed import CASES, OTHERWISE, OTHERWISE_TO_STRANGERS, STRANGERS
 from tests.model.wire.servers import gateway_port, server_port
 
 pytestmark = pytest.mark.skipif(

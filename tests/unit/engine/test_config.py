@@ -7,14 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from headgate.engine.config import (
-    NO_POLICY,
-    Form,
-    GroupPolicy,
-    Patch,
-    StreamConfig,
-    settings_of,
-)
+from headgate.engine.config import NO_POLICY, Form, GroupPolicy, Patch, StreamConfig, settings_of
 
 VALUES = {
     Form.NUMBER: 7,

@@ -5,12 +5,9 @@ from msgspec.structs import replace
 
 from headgate.engine.config import StreamConfig
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId
-from headgate.engine.errors import (
-    GroupNotFound,
-    IdsExhausted,
-    Invalid,
-)
+from headgate.engine.errors import GroupNotFound, IdsExhausted, Invalid
 from headgate.engine.limits import U64_MAX
+from headgate.engine.replies import Outcome
 from headgate.engine.requests.deliveries import (
     Autoclaim,
     Claim,
@@ -20,19 +17,8 @@ from headgate.engine.requests.deliveries import (
     NackMode,
     ReadGroup,
 )
-from headgate.engine.requests.entries import (
-    Add,
-    Delete,
-    Range,
-    Read,
-    StreamCursor,
-    Trim,
-    TrimTo,
-)
-from headgate.engine.requests.groups import (
-    GroupStart,
-    ListConsumers,
-)
+from headgate.engine.requests.entries import Add, Delete, Range, Read, StreamCursor, Trim, TrimTo
+from headgate.engine.requests.groups import GroupStart, ListConsumers
 from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream, ListStreams
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.entries.node_limits import NodeLimits
@@ -260,6 +246,15 @@ async def test_nacked_entries_come_before_idle_ones_in_the_order_they_were_given
         await engine.perform(Nack(S, G, [entry_id(number)], mode=NackMode.FAIL))
     engine.clock.now_ms += 100
     assert numbers(await engine.take(b"b", claim=50)) == [2, 3, 1]
+
+
+async def test_an_id_nacked_twice_in_one_call_is_given_back_twice(engine: Driver) -> None:
+    await engine.start(1)
+    await engine.take()
+    await engine.take(after=MIN_ID)
+    outcomes = await engine.perform(Nack(S, G, [entry_id(1)] * 2, mode=NackMode.SILENT))
+    assert outcomes == [Outcome.RELEASED] * 2
+    assert [item.delivery_count for item in await engine.held()] == [0]
 
 
 # XCLAIM

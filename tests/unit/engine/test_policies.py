@@ -15,18 +15,21 @@ from headgate.engine.limits import (
     DEAD_LETTERS_AT_ONCE_MAX,
     GROUP_READ_MAX,
 )
+from headgate.engine.replies import RedriveOutcome
 from headgate.engine.requests.deliveries import (
     Ack,
     AckThrough,
     Autoclaim,
     Claim,
+    GiveBack,
     Nack,
     NackMode,
     Redrive,
 )
-from headgate.engine.requests.entries import Add, Range, Read, StreamCursor
+from headgate.engine.requests.entries import Add, Delete, Range, Read, StreamCursor
 from headgate.engine.requests.groups import (
     CreateGroup,
+    DeleteConsumer,
     DescribeGroup,
     DestroyGroup,
     GroupStart,
@@ -148,6 +151,29 @@ async def test_a_failed_entry_rests_as_its_deliveries_say_and_the_last_value_rep
         engine.clock.now_ms += 1
 
 
+async def test_what_is_given_back_does_not_rest(engine: Driver) -> None:
+    await under(engine, GroupPolicy(backoff_ms=(10,)), 1, 2)
+    await engine.take()
+    await engine.perform(GiveBack(S, G, b"a", {entry_id(1): 1}))
+    assert await engine.perform(DeleteConsumer(S, G, b"a", release=True)) == 1
+    assert await taken(engine) == [1, 2]
+
+
+@pytest.mark.parametrize("mode", NackMode)
+async def test_a_delay_that_was_asked_for_goes_before_the_policy(
+    engine: Driver, mode: NackMode
+) -> None:
+    await under(engine, GroupPolicy(backoff_ms=(10,)), 1)
+    await engine.take()
+    await nack(engine, 1, mode=mode, delay_ms=20)
+    engine.clock.now_ms += 19
+    assert await taken(engine) == []
+    engine.clock.now_ms += 1
+    assert await taken(engine) == [1]
+    await nack(engine, 1, delay_ms=0)
+    assert await taken(engine) == [1]
+
+
 async def test_a_rest_without_end_is_none_that_overflows(engine: Driver) -> None:
     await engine.start(1)
     await engine.take()
@@ -207,6 +233,52 @@ async def test_a_dead_letter_appears_and_is_settled_in_one_record(engine: Driver
     assert last_record(engine)[-1] == commands.EntriesAcked(
         S, G, [entry_id(1), entry_id(2)], are_dead_letters=True
     )
+
+
+@pytest.mark.parametrize("mode", [NackMode.FAIL, NackMode.FATAL])
+async def test_a_last_failure_does_not_rest(engine: Driver, mode: NackMode) -> None:
+    """A rest comes before the next delivery, and there is none."""
+    await under(engine, GroupPolicy(max_deliveries=2, dead_letter_stream=D, backoff_ms=(10,)), 1)
+    await engine.take()
+    await nack(engine, 1)
+    engine.clock.now_ms += 10
+    assert await taken(engine) == [1]
+    await nack(engine, 1, mode=mode, delay_ms=None if mode is NackMode.FAIL else 1000)
+    assert await dead_numbers(engine) == [1]
+
+
+async def test_what_was_never_tried_is_no_dead_letter(engine: Driver) -> None:
+    await under(engine, ONCE, 1)
+    for _ in range(3):
+        assert numbers(await engine.take(b"b", released=True)) == [1]
+        await nack(engine, 1, mode=NackMode.SILENT)
+    assert await dead_letters(engine) == []
+
+
+async def test_an_entry_that_is_gone_leaves_no_dead_letter(engine: Driver) -> None:
+    await under(engine, ONCE, 1)
+    await engine.take()
+    await engine.perform(Delete(S, [entry_id(1)]))
+    await nack(engine, 1)
+    assert await dead_letters(engine) == []
+
+
+async def test_a_dead_letter_whose_entry_is_gone_is_appended(engine: Driver) -> None:
+    await under(engine, ONCE, 1, 2)
+    await engine.take()
+    await nack(engine, 1, 2)
+    await engine.perform(Delete(S, [entry_id(1)]))
+
+    redriven = await engine.perform(Redrive(S, G))
+
+    assert [outcome.outcome for outcome in redriven] == [
+        RedriveOutcome.APPENDED,
+        RedriveOutcome.RELEASED,
+    ]
+    appended = (await engine.perform(Range(S)))[-1]
+    assert (redriven[0].entry_id, appended.fields) == (appended.id, (b"n", b"1"))
+    assert [outcome.entry_id for outcome in redriven[1:]] == [entry_id(2)]
+    assert numbers(await engine.take(b"b", released=True)) == [2, appended.id.ms]
 
 
 async def test_a_fatal_failure_is_a_dead_letter_however_many_are_given_back_before_it(

@@ -31,11 +31,6 @@ def performers() -> set[type[Request[Any]]]:
     return set(Driver()._performers)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_may_be_asked_is_answered(kind: type[Request[Any]]) -> None:
-    assert kind in table.DECISIONS or kind in performers()
-
-
 def test_only_what_may_be_asked_is_answered() -> None:
     assert performers() | set(table.DECISIONS) == set(KINDS)
 

@@ -43,12 +43,7 @@ from headgate.engine.requests.groups import (
     ListConsumers,
     ListGroups,
 )
-from headgate.engine.requests.keyspace import (
-    CountStreams,
-    DeleteStreams,
-    ListNames,
-    ScanNames,
-)
+from headgate.engine.requests.keyspace import CountStreams, DeleteStreams, ListNames, ScanNames
 from headgate.engine.requests.names import NameFilter
 from headgate.engine.requests.streams import DeleteStream, DescribeStream, ListStreams
 from headgate.engine.state.keyspace import Keyspace

@@ -11,27 +11,12 @@ from headgate.engine.config import StreamConfig
 from headgate.engine.eager import EagerCall
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft
-from headgate.engine.errors import (
-    Draining,
-    LimitExceeded,
-    StreamNotFound,
-    Unavailable,
-)
+from headgate.engine.errors import Draining, LimitExceeded, StreamNotFound, Unavailable
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import SERVED_AT_ONCE_MAX
 from headgate.engine.requests.deliveries import Ack, Claim, Extend, Nack, NackMode
-from headgate.engine.requests.entries import (
-    Add,
-    Delete,
-    From,
-    Read,
-    References,
-    StreamCursor,
-)
-from headgate.engine.requests.groups import (
-    DeleteConsumer,
-    DestroyGroup,
-)
+from headgate.engine.requests.entries import Add, Delete, From, Read, References, StreamCursor
+from headgate.engine.requests.groups import DeleteConsumer, DestroyGroup
 from headgate.engine.requests.streams import CreateStream, DeleteStream
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
 from tests.virtual_time import VirtualClock, now_ms, settle

@@ -21,11 +21,7 @@ from headgate.engine.entry import (
     Timing,
     size_in_chunk,
 )
-from headgate.engine.errors import (
-    EntryTooLarge,
-    IdNotGreater,
-    Invalid,
-)
+from headgate.engine.errors import EntryTooLarge, IdNotGreater, Invalid
 from headgate.engine.journal.blocks import Block
 from headgate.engine.journal.snapshot import load, pieces
 from headgate.engine.journal.storage import MemoryStorage
@@ -40,7 +36,7 @@ from headgate.engine.state.entries.node_limits import NodeLimits
 from headgate.engine.state.entries.packed import Packed, PackedDrafts, is_worth_packing, pack
 from headgate.engine.state.keyspace import Keyspace
 from tests.model.snapshot import snapshot
-from tests.unit.driver import Driver, S
+from tests.unit.driver import Driver, S, entry_id
 
 PAIR = (b"k", b"v")
 SMALL = Defaults(node_limits=NodeLimits(4, 4096))
@@ -95,7 +91,7 @@ async def outcome(engine: Driver, many: Sequence[Draft]) -> object:
     try:
         return (await engine.perform(Add(S, many))).ids
     except IdNotGreater as error:
-        return error.location, error.last_id
+        return type(error)
 
 
 @given(drafts, drafts)
@@ -181,6 +177,18 @@ async def test_a_batch_with_a_faulty_entry_names_its_place(faulty: Fields) -> No
 
     assert refused.value.location == ("drafts", 9, "fields")
     assert engine.keyspace.find(S) is None
+
+
+async def test_an_id_in_a_batch_that_is_too_small_is_named_with_its_place() -> None:
+    engine = driver()
+    await engine.put(5)
+    many = [Draft(entry_id(number), PAIR) for number in (6, 7, 7, 8)]
+
+    with pytest.raises(IdNotGreater) as refused:
+        await engine.perform(Add(S, many))
+
+    assert refused.value.location == ("drafts", 2, "id")
+    assert refused.value.last_id == entry_id(7)
 
 
 def test_many_empty_names_and_values_are_packed_some_at_a_time() -> None:
