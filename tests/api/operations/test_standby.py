@@ -12,7 +12,7 @@ import pytest
 import headgate
 from headgate.app.settings import DurableIn, Settings
 from headgate.client.problems import NotLeader
-from tests.api.commands.command_line import headgate
+from tests.api.commands.command_line import headgate as command
 from tests.api.conftest import Live, problem_in, running
 from tests.api.resp.talk import Talk
 from tests.conditions import WITHIN_S, eventually
@@ -99,10 +99,10 @@ async def test_clients_and_commands_find_the_leader_of_two(tmp_path: Path) -> No
         assert (await standby.http.get("/readyz")).status_code == 503
 
         urls = f"{standby.url},{leader.url}"
-        ended = await headgate(urls, "health")
+        ended = await command(urls, "health")
         assert ended.code == 0
         assert ended.output.startswith(f"ok\nleader at {leader.url}; the bucket ")
-        alone = await headgate(standby.url, "health")
+        alone = await command(standby.url, "health")
         assert (alone.code, "not_leader" in alone.error) == (1, True)
         # A redirect is followed to addresses of the list only.
         async with headgate.AsyncClient([standby.url, leader.url], retry_s=0) as hg:
