@@ -46,33 +46,18 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Secured]:
         yield running
 
 
-def sender(name: str) -> Callable[[Secured, str], Awaitable[str]]:
-    async def by_header(gateway: Secured, token: str) -> str:
-        return await get(gateway, {"Authorization": f"Bearer {token}"})
-
-    async def by_ticket(gateway: Secured, token: str) -> str:
-        return await get(gateway, {}, f"/v1/streams/a/events?ticket={token}")
-
-    async def by_cookie(gateway: Secured, token: str) -> str:
-        return await get(gateway, {"Cookie": f"headgate_token={token}"}, "/v1/streams/a/events")
-
-    async def by_subprotocol(gateway: Secured, token: str) -> str:
-        return await by_socket(gateway, f"headgate.bearer.{token}", None)
-
-    async def by_frame(gateway: Secured, token: str) -> str:
-        return await by_socket(gateway, "headgate.v1.json", token)
-
-    async def by_auth(gateway: Secured, token: str) -> str:
-        return await by_redis(gateway, "AUTH", token)
-
-    async def by_hello(gateway: Secured, token: str) -> str:
-        return await by_redis(gateway, "HELLO", "3", "AUTH", "default", token)
-
-    async def by_other_user(gateway: Secured, token: str) -> str:
-        return await by_redis(gateway, "AUTH", "nobody", f"hg_other_{token}")
-
-    ways = (by_header, by_ticket, by_cookie, by_subprotocol, by_frame, by_auth, by_hello)
-    return {way.__name__: way for way in (*ways, by_other_user)}[name]
+Sender = Callable[[Secured, str], Awaitable[str]]
+EVENTS = "/v1/streams/a/events"
+WAYS: dict[str, Sender] = {
+    "header": lambda gateway, token: get(gateway, {"Authorization": f"Bearer {token}"}),
+    "ticket": lambda gateway, token: get(gateway, {}, f"{EVENTS}?ticket={token}"),
+    "cookie": lambda gateway, token: get(gateway, {"Cookie": f"headgate_token={token}"}, EVENTS),
+    "subprotocol": lambda gateway, token: by_socket(gateway, f"headgate.bearer.{token}", None),
+    "frame": lambda gateway, token: by_socket(gateway, "headgate.v1.json", token),
+    "auth": lambda gateway, token: by_redis(gateway, "AUTH", token),
+    "hello": lambda gateway, token: by_redis(gateway, "HELLO", "3", "AUTH", "default", token),
+    "other user": lambda gateway, token: by_redis(gateway, "AUTH", "nobody", f"hg_other_{token}"),
+}
 
 
 async def get(gateway: Secured, headers: dict[str, str], path: str = "/v1/streams") -> str:
@@ -112,25 +97,19 @@ async def by_redis(gateway: Secured, *words: str) -> str:
     return codes.get(reply.split()[0], "ok")
 
 
-async def until_refused(send: Callable[[Secured, str], Awaitable[str]], gateway: Secured) -> None:
+async def until_refused(send: Sender, gateway: Secured) -> None:
     """Send forged tokens until too many have come."""
     codes = [await send(gateway, forged(number)) for number in range(FLOOD)]
     assert set(codes) == {"unauthenticated", "rate_limited"}
     assert codes.index("rate_limited") >= 5 * RATE
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("by_header", "by_ticket", "by_cookie", "by_subprotocol"),
-        *("by_frame", "by_auth", "by_hello", "by_other_user"),
-    ],
-)
-async def test_bad_credentials_are_counted_whatever_the_way_in(gateway: Secured, name: str) -> None:
-    send = sender(name)
+@pytest.mark.parametrize("way", WAYS)
+async def test_bad_credentials_are_counted_whatever_the_way_in(gateway: Secured, way: str) -> None:
+    send = WAYS[way]
     await until_refused(send, gateway)
 
-    if name not in ("by_ticket", "by_other_user"):
+    if way not in ("ticket", "other user"):
         code = await send(gateway, good_token())  # which nobody has seen before
         assert code in ("ok", "stream_not_found")
     assert (await gateway.admin.get("/v1/streams")).status_code == 200
@@ -139,7 +118,7 @@ async def test_bad_credentials_are_counted_whatever_the_way_in(gateway: Secured,
 async def test_a_good_credential_works_while_bad_ones_come_from_its_address(
     gateway: Secured,
 ) -> None:
-    known, send = good_token(), sender("by_header")
+    known, send = good_token(), WAYS["header"]
     assert await send(gateway, known) == "ok"
     for number in range(3):
         await asyncio.gather(*(send(gateway, forged(number)) for _ in range(FLOOD)))

@@ -32,24 +32,24 @@ DELETES = frozenset({"DEL", "UNLINK", "deleteStream"})
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session", autouse=True)
-async def own(matrix: Secured) -> None:
+async def own(one_matrix: Secured) -> None:
     """The gateway has streams of its own."""
     for name in NAMES:
-        await add(matrix, name)
+        await add(one_matrix, name)
 
 
-async def add(matrix: Secured, name: str) -> None:
-    perform = matrix.live.gateway.backend.perform
+async def add(one_matrix: Secured, name: str) -> None:
+    perform = one_matrix.live.gateway.backend.perform
     await perform(Add(name.encode(), [Draft(None, (b"f", b"v"))]))
     await perform(CreateGroup(name.encode(), b"g", GroupStart(MIN_ID)))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def user(matrix: Secured) -> AsyncIterator[httpx.AsyncClient]:
+async def user(one_matrix: Secured) -> AsyncIterator[httpx.AsyncClient]:
     """Whoever may do everything with all streams, but is no operator."""
     everything = Grant(streams=["*"], do=sorted(set(Verb) - {Verb.ADMIN}), create=True)
     named = Grant(streams=["__*", "__push:0"], do=sorted(set(Verb) - {Verb.ADMIN}), create=True)
-    async with matrix.client(await matrix.key(everything, named)) as http:
+    async with one_matrix.client(await one_matrix.key(everything, named)) as http:
         yield http
 
 
