@@ -7,6 +7,8 @@ from tests.api.conftest import Live, running
 from tests.api.live.event_source import events_of
 from tests.api.live.frames import Frames, frames_of
 
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
 ORDERS = "/v1/streams/orders"
 GROUP = f"{ORDERS}/groups/billing"
 LAST = {"fields": {"v": "last"}}
@@ -21,54 +23,56 @@ async def close(live: Live, entry: object = None) -> tuple[list[str], int]:
 # Events
 
 
-async def test_events_of_a_stream_end_behind_the_last_entry(live: Live) -> None:
-    [first] = await live.append("orders", "1")
-    async with events_of(live, f"{ORDERS}/events?after=0") as events:
+async def test_events_of_a_stream_end_behind_the_last_entry(shared: Live) -> None:
+    [first] = await shared.append("orders", "1")
+    async with events_of(shared, f"{ORDERS}/events?after=0") as events:
         await events.next("ready")
         assert await events.entries(1) == [first]
         await events.next("caught_up")
-        [last], closed_at_ms = await close(live, LAST)
+        [last], closed_at_ms = await close(shared, LAST)
         assert await events.entries(1) == [last]
         assert await events.next("closed") == {"at": last, "closed_at_ms": closed_at_ms}
         await events.ended()
 
 
-async def test_a_browser_that_has_read_it_all_is_told_not_to_come_back(live: Live) -> None:
-    ids = await live.append("orders", "1", "2")
-    await close(live)
+async def test_a_browser_that_has_read_it_all_is_told_not_to_come_back(shared: Live) -> None:
+    ids = await shared.append("orders", "1", "2")
+    await close(shared)
 
-    at_end = await live.http.get(f"{ORDERS}/events", headers={"Last-Event-ID": ids[1]})
+    at_end = await shared.http.get(f"{ORDERS}/events", headers={"Last-Event-ID": ids[1]})
     assert (at_end.status_code, at_end.content) == (204, b"")
 
-    async with events_of(live, f"{ORDERS}/events", **{"Last-Event-ID": ids[0]}) as events:
+    async with events_of(shared, f"{ORDERS}/events", **{"Last-Event-ID": ids[0]}) as events:
         assert (await events.next("ready"))["resumed"]
         assert await events.entries(1) == ids[1:]
         await events.next("closed")
 
 
-async def test_the_event_of_the_end_has_the_id_with_which_a_browser_comes_back(live: Live) -> None:
-    await live.append("orders", "1")
-    await close(live)
-    text = (await live.http.get(f"{ORDERS}/events")).text
+async def test_the_event_of_the_end_has_the_id_to_come_back_with(
+    shared: Live,
+) -> None:
+    await shared.append("orders", "1")
+    await close(shared)
+    text = (await shared.http.get(f"{ORDERS}/events")).text
     *_, last_id = (line[4:] for line in text.splitlines() if line.startswith("id: "))
-    answer = await live.http.get(f"{ORDERS}/events", headers={"Last-Event-ID": last_id})
+    answer = await shared.http.get(f"{ORDERS}/events", headers={"Last-Event-ID": last_id})
     assert answer.status_code == 204
 
 
-async def test_events_of_a_group_end_once_all_is_settled(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    [first] = await live.append("orders", "1")
-    async with events_of(live, f"{GROUP}/events?consumer=ana", Accept="text/event-stream") as ana:
+async def test_events_of_a_group_end_once_all_is_settled(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
+    [first] = await shared.append("orders", "1")
+    async with events_of(shared, f"{GROUP}/events?consumer=ana", Accept="text/event-stream") as ana:
         await ana.next("ready")
         assert await ana.entries(1) == [first]
         await ana.next("caught_up")
-        _, closed_at_ms = await close(live)
-        ack = await live.http.post(f"{GROUP}/ack?consumer=ana", json={"ids": [first]})
+        _, closed_at_ms = await close(shared)
+        ack = await shared.http.post(f"{GROUP}/ack?consumer=ana", json={"ids": [first]})
         assert ack.status_code == 200
         assert await ana.next("closed") == {"at": first, "closed_at_ms": closed_at_ms}
         await ana.ended()
     headers = {"Last-Event-ID": first, "Accept": "text/event-stream"}
-    answer = await live.http.get(f"{GROUP}/events?consumer=ana", headers=headers)
+    answer = await shared.http.get(f"{GROUP}/events?consumer=ana", headers=headers)
     assert answer.status_code == 204
 
 
@@ -97,17 +101,17 @@ async def over(frames: Frames, at: str, closed_at_ms: int, sub: str = "s") -> No
     assert (await frames.next("unsubscribed"))["reason"] == "closed"
 
 
-async def test_a_subscription_to_a_stream_ends_and_the_others_go_on(live: Live) -> None:
-    await live.append("orders", "1")
-    await live.append("bills", "1")
-    async with frames_of(live, "/v1/ws") as frames:
+async def test_a_subscription_to_a_stream_ends_and_the_others_go_on(shared: Live) -> None:
+    await shared.append("orders", "1")
+    await shared.append("bills", "1")
+    async with frames_of(shared, "/v1/ws") as frames:
         await frames.subscribe("s", after="$")
         await frames.send(type="subscribe", sub="t", stream="bills", after="$")
         await frames.next("subscribed")
-        [last], closed_at_ms = await close(live, LAST)
+        [last], closed_at_ms = await close(shared, LAST)
         assert await frames.ids(1) == [last]
         await over(frames, last, closed_at_ms)
-        [bill] = await live.append("bills", "2")
+        [bill] = await shared.append("bills", "2")
         assert await frames.ids(1) == [bill]
 
         await frames.send(type="append", rid="a", stream="orders", entries=[LAST])
@@ -118,20 +122,20 @@ async def test_a_subscription_to_a_stream_ends_and_the_others_go_on(live: Live) 
 
 
 @pytest.mark.parametrize("place", [f"{ORDERS}/ws?after=0", f"{GROUP}/ws?ack=none"])
-async def test_a_socket_for_one_subscription_is_closed_with_it(live: Live, place: str) -> None:
-    await live.create_group("orders", "billing")
-    [last], closed_at_ms = await close(live, LAST)
-    async with frames_of(live, place) as frames:
+async def test_a_socket_for_one_subscription_is_closed_with_it(shared: Live, place: str) -> None:
+    await shared.create_group("orders", "billing")
+    [last], closed_at_ms = await close(shared, LAST)
+    async with frames_of(shared, place) as frames:
         await frames.next("subscribed")
         assert await frames.ids(1) == [last]
         await over(frames, last, closed_at_ms, sub="0")
         assert await frames.closed() == 1000
 
 
-async def test_without_credit_the_end_comes_behind_the_credit(live: Live) -> None:
-    ids = await live.append("orders", "1", "2")
-    _, closed_at_ms = await close(live)
-    async with frames_of(live, "/v1/ws") as frames:
+async def test_without_credit_the_end_comes_behind_the_credit(shared: Live) -> None:
+    ids = await shared.append("orders", "1", "2")
+    _, closed_at_ms = await close(shared)
+    async with frames_of(shared, "/v1/ws") as frames:
         await frames.subscribe("s", after="0", credit=1)
         assert await frames.ids(1) == ids[:1]
         await frames.send(type="credit", sub="s", entries=1)

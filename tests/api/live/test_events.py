@@ -10,6 +10,8 @@ from tests.api.conftest import Live, refusal_of, running
 from tests.api.live.event_source import events_of, lines_of, until_line
 from tests.conditions import until
 
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
 
 async def ack(live: Live, consumer: str, ids: list[str]) -> list[str]:
     url = f"/v1/streams/orders/groups/billing/ack?consumer={consumer}"
@@ -21,36 +23,36 @@ STREAM = "/v1/streams/orders/events"
 GROUP = "/v1/streams/orders/groups/billing/events"
 
 
-async def test_a_stream_is_sent_from_the_cursor_on_and_then_live(live: Live) -> None:
-    ids = await live.append("orders", "1", "2", "3")
+async def test_a_stream_is_sent_from_the_cursor_on_and_then_live(shared: Live) -> None:
+    ids = await shared.append("orders", "1", "2", "3")
 
-    async with events_of(live, f"{STREAM}?after={ids[0]}") as events:
+    async with events_of(shared, f"{STREAM}?after={ids[0]}") as events:
         ready = await events.next("ready")
         assert ready == {"position": ids[0], "resumed": False, "gap": None}
         assert await events.entries(2) == ids[1:]
         assert await events.next("caught_up") == {"at": ids[2]}
 
-        [new] = await live.append("orders", "4")
+        [new] = await shared.append("orders", "4")
         assert await events.next("entry") == {"id": new, "fields": {"v": "4"}}
 
 
-async def test_without_a_cursor_only_what_is_new_is_sent(live: Live) -> None:
-    [old] = await live.append("orders", "old")
+async def test_without_a_cursor_only_what_is_new_is_sent(shared: Live) -> None:
+    [old] = await shared.append("orders", "old")
 
-    async with events_of(live, STREAM) as events:
+    async with events_of(shared, STREAM) as events:
         assert (await events.next("ready"))["position"] == old
         await events.next("caught_up")
-        [new] = await live.append("orders", "new")
+        [new] = await shared.append("orders", "new")
         assert await events.entries(1) == [new]
 
 
 @pytest.mark.parametrize("how", ["header", "last_event_id", "lastEventId"])
-async def test_a_browser_that_connects_again_continues_where_it_was(live: Live, how: str) -> None:
-    ids = await live.append("orders", "1", "2")
+async def test_a_browser_that_connects_again_continues_where_it_was(shared: Live, how: str) -> None:
+    ids = await shared.append("orders", "1", "2")
     headers = {"Last-Event-ID": ids[0]} if how == "header" else {}
     query = "?after=$" if how == "header" else f"?{how}={ids[0]}"
 
-    async with events_of(live, STREAM + query, **headers) as events:
+    async with events_of(shared, STREAM + query, **headers) as events:
         assert (await events.next("ready"))["resumed"] is True
         assert await events.entries(1) == ids[1:]
 
@@ -78,14 +80,14 @@ async def test_a_connection_that_ends_before_an_entry_came_is_continued_where_it
             assert '"v":"sale"' in "".join(await until_line(lines, ""))
 
 
-async def test_coming_back_acknowledges_nothing_that_a_group_has_not_sent(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    await live.append("orders", "1", "2")
-    await live.read_group("orders", "billing", "me", limit=2)
+async def test_coming_back_acknowledges_nothing_that_a_group_has_not_sent(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
+    await shared.append("orders", "1", "2")
+    await shared.read_group("orders", "billing", "me", limit=2)
     url = f"{GROUP}?consumer=me&ack=on_reconnect"
 
-    last_id = await last_id_behind(live, url, "event: ready")
-    async with events_of(live, url, **{"Last-Event-ID": last_id}) as events:
+    last_id = await last_id_behind(shared, url, "event: ready")
+    async with events_of(shared, url, **{"Last-Event-ID": last_id}) as events:
         await events.next("ready")
         await events.entries(2)
 
@@ -101,20 +103,20 @@ async def last_id_behind(live: Live, url: str, line: str) -> str:
                 return last_id
 
 
-async def test_a_reader_that_comes_too_late_is_told_what_it_missed(live: Live) -> None:
-    ids = await live.append("orders", "1", "2", "3")
-    await live.http.post("/v1/streams/orders/trim", json={"max_length": 1})
+async def test_a_reader_that_comes_too_late_is_told_what_it_missed(shared: Live) -> None:
+    ids = await shared.append("orders", "1", "2", "3")
+    await shared.http.post("/v1/streams/orders/trim", json={"max_length": 1})
 
-    async with events_of(live, f"{STREAM}?after={ids[0]}") as events:
+    async with events_of(shared, f"{STREAM}?after={ids[0]}") as events:
         assert (await events.next("ready"))["gap"] == {"from": ids[0], "to": ids[1]}
         assert await events.entries(1) == ids[2:]
 
 
 async def test_events_are_neither_cached_nor_buffered_and_keep_the_connection_open(
-    live: Live,
+    shared: Live,
 ) -> None:
-    await live.append("orders", "1")
-    async with live.http.stream("GET", STREAM) as answer:
+    await shared.append("orders", "1")
+    async with shared.http.stream("GET", STREAM) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         assert answer.headers["cache-control"] == "no-cache, no-transform"
         assert answer.headers["x-accel-buffering"] == "no"
@@ -124,87 +126,87 @@ async def test_events_are_neither_cached_nor_buffered_and_keep_the_connection_op
     assert ": heartbeat" in seen
 
 
-async def test_a_reader_that_leaves_leaves_nothing_behind(live: Live) -> None:
-    await live.append("orders", "1")
-    async with events_of(live, STREAM) as events:
+async def test_a_reader_that_leaves_leaves_nothing_behind(shared: Live) -> None:
+    await shared.append("orders", "1")
+    async with events_of(shared, STREAM) as events:
         await events.next("ready")
-        await live.until_waiting(1)
-    await live.until_waiting(0)
+        await shared.until_waiting(1)
+    await shared.until_waiting(0)
 
 
-async def test_a_group_sends_own_pending_entries_first_then_new_ones(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    ids = await live.append("orders", "1", "2", "3")
-    await live.read_group("orders", "billing", "me", limit=1)
+async def test_a_group_sends_own_pending_entries_first_then_new_ones(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
+    ids = await shared.append("orders", "1", "2", "3")
+    await shared.read_group("orders", "billing", "me", limit=1)
 
-    async with events_of(live, f"{GROUP}?consumer=me") as events:
+    async with events_of(shared, f"{GROUP}?consumer=me") as events:
         ready = await events.next("ready")
         assert (ready["resumed"], ready["consumer"]) == (True, "me")
         first = await events.next("entry")
         assert (first["id"], first["deliveries"]) == (ids[0], 2)
         assert await events.entries(2) == ids[1:]
-        assert await ack(live, "me", ids) == ["acked"] * 3
+        assert await ack(shared, "me", ids) == ["acked"] * 3
 
 
 async def test_a_group_sends_no_more_than_the_credit_until_entries_are_acknowledged(
-    live: Live,
+    shared: Live,
 ) -> None:
-    await live.create_group("orders", "billing")
-    ids = await live.append("orders", *"abcdef")
+    await shared.create_group("orders", "billing")
+    ids = await shared.append("orders", *"abcdef")
 
-    async with events_of(live, f"{GROUP}?consumer=me&credit=2") as events:
+    async with events_of(shared, f"{GROUP}?consumer=me&credit=2") as events:
         await events.next("ready")
         assert await events.entries(2) == ids[:2]
-        assert (await live.group("orders", "billing"))["pending"] == 2
-        await live.until_waiting(1)
-        await ack(live, "me", ids[:1])
+        assert (await shared.group("orders", "billing"))["pending"] == 2
+        await shared.until_waiting(1)
+        await ack(shared, "me", ids[:1])
         assert await events.entries(1) == ids[2:3]
-        await ack(live, "me", ids[1:3])
+        await ack(shared, "me", ids[1:3])
         assert await events.entries(2) == ids[3:5]
 
 
-async def test_what_a_closed_connection_held_goes_back_at_once_and_uncounted(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    ids = await live.append("orders", "1", "2", "3")
-    async with events_of(live, f"{GROUP}?consumer=me") as events:
+async def test_what_a_closed_connection_held_goes_back_at_once_and_uncounted(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
+    ids = await shared.append("orders", "1", "2", "3")
+    async with events_of(shared, f"{GROUP}?consumer=me") as events:
         await events.next("ready")
         await events.entries(3)
-        await ack(live, "me", ids[:1])
+        await ack(shared, "me", ids[:1])
 
-    got = await live.read_group("orders", "billing", "next", wait_ms=5000)
+    got = await shared.read_group("orders", "billing", "next", wait_ms=5000)
 
     assert [entry["id"] for entry in got["entries"]] == ids[1:]
     assert [entry["deliveries"] for entry in got["entries"]] == [1, 1]
 
 
-async def test_a_connection_may_keep_what_it_held_for_when_it_comes_again(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    ids = await live.append("orders", "1")
+async def test_a_connection_may_keep_what_it_held_for_when_it_comes_again(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
+    ids = await shared.append("orders", "1")
     url = f"{GROUP}?consumer=me&on_disconnect=keep"
-    async with events_of(live, url) as events:
+    async with events_of(shared, url) as events:
         await events.next("ready")
         await events.entries(1)
-        await live.until_waiting(1)
-    await live.until_waiting(0)
+        await shared.until_waiting(1)
+    await shared.until_waiting(0)
 
-    assert (await live.read_group("orders", "billing", "other"))["entries"] == []
-    async with events_of(live, url) as events:
+    assert (await shared.read_group("orders", "billing", "other"))["entries"] == []
+    async with events_of(shared, url) as events:
         await events.next("ready")
         assert await events.entries(1) == ids
 
 
-async def test_a_nameless_consumer_is_removed_with_its_connection(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    ids = await live.append("orders", "1")
-    async with events_of(live, GROUP) as events:
+async def test_a_nameless_consumer_is_removed_with_its_connection(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
+    ids = await shared.append("orders", "1")
+    async with events_of(shared, GROUP) as events:
         name = (await events.next("ready"))["consumer"]
         await events.entries(1)
-        listed = (await live.http.get("/v1/streams/orders/groups/billing/consumers")).json()
+        listed = (await shared.http.get("/v1/streams/orders/groups/billing/consumers")).json()
         assert [consumer["name"] for consumer in listed["consumers"]] == [name]
 
-    got = await live.read_group("orders", "billing", "next", wait_ms=5000)
+    got = await shared.read_group("orders", "billing", "next", wait_ms=5000)
     assert [entry["id"] for entry in got["entries"]] == ids
-    listed = (await live.http.get("/v1/streams/orders/groups/billing/consumers")).json()
+    listed = (await shared.http.get("/v1/streams/orders/groups/billing/consumers")).json()
     assert [consumer["name"] for consumer in listed["consumers"]] == ["next"]
 
 
@@ -227,22 +229,22 @@ PAGE = {"Accept": "text/event-stream", "User-Agent": "Mozilla/5.0"}
     ],
 )
 async def test_what_a_page_of_another_site_embeds_or_fetches_takes_nothing(
-    live: Live, headers: dict[str, str], status: int, pointer: str
+    shared: Live, headers: dict[str, str], status: int, pointer: str
 ) -> None:
-    await live.create_group("orders", "billing")
-    await live.append("orders", "1")
+    await shared.create_group("orders", "billing")
+    await shared.append("orders", "1")
     url = f"{GROUP}?consumer=me&ack=on_receipt"
-    answer = await live.http.get(url, headers=headers)
+    answer = await shared.http.get(url, headers=headers)
     assert refusal_of(answer)[::2] == (status, pointer)
-    group = await live.group("orders", "billing")
+    group = await shared.group("orders", "billing")
     assert (group["pending"], group["lag"], group["consumers"]) == (0, 1, 0)
 
 
-async def test_a_page_of_the_gateway_itself_may_read_as_a_consumer(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    ids = await live.append("orders", "1")
-    for proof in ({"Referer": f"{live.url}/page"}, {"Sec-Fetch-Site": "same-origin"}):
-        async with events_of(live, f"{GROUP}?consumer=me", **(PAGE | proof)) as events:
+async def test_a_page_of_the_gateway_itself_may_read_as_a_consumer(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
+    ids = await shared.append("orders", "1")
+    for proof in ({"Referer": f"{shared.url}/page"}, {"Sec-Fetch-Site": "same-origin"}):
+        async with events_of(shared, f"{GROUP}?consumer=me", **(PAGE | proof)) as events:
             await events.next("ready")
             assert await events.entries(1) == ids
 
@@ -262,30 +264,31 @@ async def test_a_page_of_the_gateway_itself_may_read_as_a_consumer(live: Live) -
     ],
 )
 async def test_what_cannot_be_sent_is_refused_before_the_first_event(
-    live: Live, url: str, status: int, code: str
+    shared: Live, url: str, status: int, code: str
 ) -> None:
-    await live.create_group("orders", "billing")
+    await shared.create_group("orders", "billing")
 
-    answer = await live.http.get(url)
+    answer = await shared.http.get(url)
 
     assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 
 async def test_a_reader_that_claims_at_once_is_not_given_its_own_entries_again(
-    live: Live,
+    shared: Live,
 ) -> None:
-    await live.create_group("orders", "billing")
-    ids = await live.append("orders", "1")
-    async with events_of(live, f"{GROUP}?consumer=me&claim_idle_ms=0") as events:
+    await shared.create_group("orders", "billing")
+    ids = await shared.append("orders", "1")
+    async with events_of(shared, f"{GROUP}?consumer=me&claim_idle_ms=0") as events:
         await events.next("ready")
         assert await events.entries(1) == ids
         await events.next("caught_up")
-        [new] = await live.append("orders", "2")
+        [new] = await shared.append("orders", "2")
         assert await events.entries(1) == [new]
-    await live.until_waiting(0)
-    assert (await live.http.get("/healthz")).status_code == 200
+    await shared.until_waiting(0)
+    assert (await shared.http.get("/healthz")).status_code == 200
 
 
+@pytest.mark.asyncio(loop_scope="function")
 async def test_a_reader_that_leaves_in_the_middle_of_a_backlog_stops_being_read_for(
     live: Live,
 ) -> None:
@@ -300,31 +303,32 @@ async def test_a_reader_that_leaves_in_the_middle_of_a_backlog_stops_being_read_
     assert delivered_counts["sse"] < 20_000
 
 
-async def test_entries_that_are_gone_do_not_use_up_the_credit(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    await live.append("orders", *"abc")
-    await live.read_group("orders", "billing", "me", limit=3)
-    await live.http.post("/v1/streams/orders/trim", json={"max_length": 0})
-    [new] = await live.append("orders", "d")
+async def test_entries_that_are_gone_do_not_use_up_the_credit(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
+    await shared.append("orders", *"abc")
+    await shared.read_group("orders", "billing", "me", limit=3)
+    await shared.http.post("/v1/streams/orders/trim", json={"max_length": 0})
+    [new] = await shared.append("orders", "d")
 
-    async with events_of(live, f"{GROUP}?consumer=me&credit=2") as events:
+    async with events_of(shared, f"{GROUP}?consumer=me&credit=2") as events:
         await events.next("ready")
         assert await events.entries(1) == [new]
 
 
-async def test_who_held_an_entry_is_told_that_another_consumer_has_it(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    lost, kept = await live.append("orders", "1", "2")
-    async with events_of(live, f"{GROUP}?consumer=me") as events:
+async def test_who_held_an_entry_is_told_that_another_consumer_has_it(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
+    lost, kept = await shared.append("orders", "1", "2")
+    async with events_of(shared, f"{GROUP}?consumer=me") as events:
         await events.next("ready")
         assert await events.entries(2) == [lost, kept]
         await events.next("caught_up")
-        await live.claim("orders", "billing", "thief", ids=[lost])
+        await shared.claim("orders", "billing", "thief", ids=[lost])
         assert await events.next("claimed") == {"ids": [lost], "by": "thief"}
-        assert await ack(live, "me", [lost, kept]) == ["claimed", "acked"]
+        assert await ack(shared, "me", [lost, kept]) == ["claimed", "acked"]
 
 
 @pytest.mark.parametrize("url", [STREAM, f"{GROUP}?consumer=me"])
+@pytest.mark.asyncio(loop_scope="function")
 async def test_a_gateway_that_stops_tells_when_to_come_back(live: Live, url: str) -> None:
     await live.create_group("orders", "billing")
     async with events_of(live, url) as events:
@@ -347,60 +351,60 @@ async def test_a_connection_that_lasted_long_enough_is_told_to_come_back(url: st
         await live.until_waiting(0)
 
 
-async def test_on_receipt_an_entry_is_done_with_once_it_is_sent(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    ids = await live.append("orders", *"abcde")
-    async with events_of(live, f"{GROUP}?consumer=me&credit=2&ack=on_receipt") as events:
+async def test_on_receipt_an_entry_is_done_with_once_it_is_sent(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
+    ids = await shared.append("orders", *"abcde")
+    async with events_of(shared, f"{GROUP}?consumer=me&credit=2&ack=on_receipt") as events:
         await events.next("ready")
         assert await events.entries(5) == ids  # more than the credit: nothing stays pending
         await events.next("caught_up")
-        assert (await live.group("orders", "billing"))["pending"] == 0
-        [new] = await live.append("orders", "f")
+        assert (await shared.group("orders", "billing"))["pending"] == 0
+        [new] = await shared.append("orders", "f")
         assert await events.entries(1) == [new]
-    await live.until_waiting(0)
-    assert (await live.read_group("orders", "billing", "other"))["entries"] == []
+    await shared.until_waiting(0)
+    assert (await shared.read_group("orders", "billing", "other"))["entries"] == []
 
 
 async def test_on_reconnect_the_next_connection_acknowledges_what_the_last_one_brought(
-    live: Live,
+    shared: Live,
 ) -> None:
-    await live.create_group("orders", "billing")
-    ids = await live.append("orders", *"abcde")
+    await shared.create_group("orders", "billing")
+    ids = await shared.append("orders", *"abcde")
     url = f"{GROUP}?consumer=me&credit=2&ack=on_reconnect"
     seen: list[str] = []
     for _ in range(2):  # a browser: it comes back with the id it saw last
         headers = {"Last-Event-ID": seen[-1]} if seen else {}
-        async with events_of(live, url, **headers) as events:
+        async with events_of(shared, url, **headers) as events:
             assert (await events.next("ready"))["resumed"] is False
             seen += await events.entries(2)
             await events.ended()
-        pending = (await live.group("orders", "billing"))["pending"]
+        pending = (await shared.group("orders", "billing"))["pending"]
         assert pending == 2
     assert seen == ids[:4]
 
-    async with events_of(live, url, **{"Last-Event-ID": seen[-2]}) as events:  # one was lost
+    async with events_of(shared, url, **{"Last-Event-ID": seen[-2]}) as events:  # one was lost
         assert (await events.next("ready"))["resumed"] is True
         assert await events.entries(2) == ids[3:]
         await events.ended()
 
 
 async def test_on_reconnect_what_came_after_the_last_event_seen_is_not_acknowledged(
-    live: Live,
+    shared: Live,
 ) -> None:
     """Though its id is lower: it was another consumer's first."""
-    await live.create_group("orders", "billing")
-    low, high = await live.append("orders", "1", "2")
-    await live.read_group("orders", "billing", "other", limit=1)
+    await shared.create_group("orders", "billing")
+    low, high = await shared.append("orders", "1", "2")
+    await shared.read_group("orders", "billing", "other", limit=1)
     url = f"{GROUP}?consumer=me&ack=on_reconnect"
-    async with events_of(live, url) as events:
+    async with events_of(shared, url) as events:
         await events.next("ready")
         assert await events.entries(1) == [high]
         await events.next("caught_up")
-        await live.until_waiting(1)
-        await live.outcomes("nack", "orders", "billing", [low], mode="silent")
+        await shared.until_waiting(1)
+        await shared.outcomes("nack", "orders", "billing", [low], mode="silent")
         assert await events.entries(1) == [low]  # let us say that this one was lost on the way
 
-    async with events_of(live, url, **{"Last-Event-ID": high}) as events:
+    async with events_of(shared, url, **{"Last-Event-ID": high}) as events:
         await events.next("ready")
         assert await events.entries(1) == [low]
-        assert (await live.group("orders", "billing"))["pending"] == 1
+        assert (await shared.group("orders", "billing"))["pending"] == 1

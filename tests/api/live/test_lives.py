@@ -9,6 +9,8 @@ from tests.api.conftest import Live, refusal_of
 from tests.api.live.event_source import events_of
 from tests.api.live.frames import frames_of
 
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
 ORDERS = "/v1/streams/orders"
 SALES = json.dumps({"prefix": {"v": "sale"}})
 GAP = {"from": "100-0", "to": "5-0"}
@@ -29,20 +31,20 @@ async def append(live: Live) -> None:
 
 
 @pytest.mark.parametrize("query", ["", f"?filter={SALES}"])
-async def test_events_tell_it_and_go_on_at_the_end(live: Live, query: str) -> None:
-    await made_anew(live)
-    async with events_of(live, f"{ORDERS}/events{query}", **{"Last-Event-ID": "100-0"}) as events:
+async def test_events_tell_it_and_go_on_at_the_end(shared: Live, query: str) -> None:
+    await made_anew(shared)
+    async with events_of(shared, f"{ORDERS}/events{query}", **{"Last-Event-ID": "100-0"}) as events:
         assert (await events.next("ready"))["gap"] == GAP
         assert await events.next("caught_up") == {"at": "5-0"}
-        await append(live)
+        await append(shared)
         assert await events.entries(1) == ["6-0"]
 
 
-async def test_a_subscription_tells_it_and_goes_on_at_the_end(live: Live) -> None:
-    await made_anew(live)
-    async with frames_of(live, "/v1/ws") as frames:
+async def test_a_subscription_tells_it_and_goes_on_at_the_end(shared: Live) -> None:
+    await made_anew(shared)
+    async with frames_of(shared, "/v1/ws") as frames:
         assert (await frames.subscribe("a", after="100-0"))["gap"] == GAP
-        await append(live)
+        await append(shared)
         while not (frame := await frames.next("entries"))["entries"]:
             assert frame["gap"] == GAP
         assert [entry["id"] for entry in frame["entries"]] == ["6-0"]
@@ -50,9 +52,11 @@ async def test_a_subscription_tells_it_and_goes_on_at_the_end(live: Live) -> Non
 
 @pytest.mark.parametrize("live_read", ["", "&live=long-poll", "&live=sse"])
 async def test_a_reader_of_a_durable_stream_is_told_to_begin_again(
-    live: Live, live_read: str
+    shared: Live, live_read: str
 ) -> None:
-    await live.http.put("/v1/stream/chat", content=b"text", headers={"Content-Type": "text/plain"})
+    await shared.http.put(
+        "/v1/stream/chat", content=b"text", headers={"Content-Type": "text/plain"}
+    )
     offset = f"{MAX_ID.ms:020d}_{0:020d}"
-    answer = await live.http.get(f"/v1/stream/chat?offset={offset}{live_read}")
+    answer = await shared.http.get(f"/v1/stream/chat?offset={offset}{live_read}")
     assert refusal_of(answer)[::2] == (410, "/query/offset")

@@ -13,6 +13,8 @@ import pytest
 from tests.api.conftest import Live, refusal_of
 from tests.api.live.frames import Frames, frames_of
 
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
 EVENTS = "/v1/events?match=orders.*"
 
 
@@ -56,53 +58,53 @@ async def pattern_events(
         yield PatternEvents(source)
 
 
-async def test_events_are_of_all_streams_that_match(live: Live) -> None:
-    await live.append("orders.a", "before")
-    async with pattern_events(live) as events:
+async def test_events_are_of_all_streams_that_match(shared: Live) -> None:
+    await shared.append("orders.a", "before")
+    async with pattern_events(shared) as events:
         assert (await events.next("ready"))["resumed"] is False
         await events.next("caught_up")
-        await live.append("orders.a", "1")
-        await live.append("bills", "2")
-        await live.append("orders.new", "3")
+        await shared.append("orders.a", "1")
+        await shared.append("bills", "2")
+        await shared.append("orders.new", "3")
         assert await events.entries(2) == [("orders.a", "1"), ("orders.new", "3")]
 
 
-async def test_events_go_on_behind_the_last_id(live: Live) -> None:
-    async with pattern_events(live) as events:
+async def test_events_go_on_behind_the_last_id(shared: Live) -> None:
+    async with pattern_events(shared) as events:
         await events.next("ready")
         last_id = events.last_id
-        await live.append("orders.a", "1")
+        await shared.append("orders.a", "1")
         assert await events.entries(1) == [("orders.a", "1")]
     for seen, missed in ((events.last_id, []), (last_id, [("orders.a", "1")])):
         headers = {"Last-Event-ID": seen}
-        async with pattern_events(live, **headers) as events:
+        async with pattern_events(shared, **headers) as events:
             assert (await events.next("ready"))["resumed"] is True
-            await live.append("orders.b", "2")
+            await shared.append("orders.b", "2")
             expected = [*missed, ("orders.b", "2")]
             assert await events.entries(len(expected)) == expected
-        assert (await live.http.delete("/v1/streams/orders.b")).status_code == 204
+        assert (await shared.http.delete("/v1/streams/orders.b")).status_code == 204
 
 
-async def test_events_begin_behind_an_id_and_pass_a_filter(live: Live) -> None:
-    await live.append("orders.a", "gift", "sale 1")
-    await live.append("orders.b", "sale 2")
+async def test_events_begin_behind_an_id_and_pass_a_filter(shared: Live) -> None:
+    await shared.append("orders.a", "gift", "sale 1")
+    await shared.append("orders.b", "sale 2")
     sales = json.dumps({"prefix": {"v": "sale"}})
-    async with pattern_events(live, f"{EVENTS}&after=0&filter={sales}") as events:
+    async with pattern_events(shared, f"{EVENTS}&after=0&filter={sales}") as events:
         await events.next("ready")
         expected = [("orders.a", "sale 1"), ("orders.b", "sale 2")]
         assert await events.entries(2) == expected
 
 
-async def test_a_socket_follows_a_pattern(live: Live) -> None:
-    async with frames_of(live, "/v1/ws") as frames:
+async def test_a_socket_follows_a_pattern(shared: Live) -> None:
+    async with frames_of(shared, "/v1/ws") as frames:
         stood = await subscribed(frames, "p", match="orders.*")
-        await live.append("orders.a", "1", "2")
+        await shared.append("orders.a", "1", "2")
         first = await frames.next("entries")
         assert [(each["stream"], each["fields"]["v"]) for each in first["entries"]] == [
             ("orders.a", "1"),
             ("orders.a", "2"),
         ]
-        await live.append("orders.b", "3")
+        await shared.append("orders.b", "3")
         await frames.next("entries")
         await subscribed(frames, "q", match="orders.*", after=first["position"])
         [entry] = (await frames.next("entries"))["entries"]
@@ -111,10 +113,10 @@ async def test_a_socket_follows_a_pattern(live: Live) -> None:
         assert len(await frames.entries(3)) == 3
 
 
-async def test_a_socket_gets_no_more_than_its_credit(live: Live) -> None:
-    await live.append("orders.a", *map(str, range(5)))
-    await live.append("orders.b", *map(str, range(5)))
-    async with frames_of(live, "/v1/ws") as frames:
+async def test_a_socket_gets_no_more_than_its_credit(shared: Live) -> None:
+    await shared.append("orders.a", *map(str, range(5)))
+    await shared.append("orders.b", *map(str, range(5)))
+    async with frames_of(shared, "/v1/ws") as frames:
         await subscribed(frames, "p", match="orders.*", after="0", credit=7)
         assert len(await frames.entries(7)) == 7
         await frames.states("credit_exhausted")
@@ -135,17 +137,17 @@ async def test_a_socket_gets_no_more_than_its_credit(live: Live) -> None:
     ],
 )
 async def test_a_frame_that_makes_no_sense_is_refused(
-    live: Live, frame: dict[str, str], pointer: str
+    shared: Live, frame: dict[str, str], pointer: str
 ) -> None:
-    async with frames_of(live, "/v1/ws") as frames:
+    async with frames_of(shared, "/v1/ws") as frames:
         await frames.send(type="subscribe", rid="1", sub="p", **frame)
         problem = (await frames.next("problem"))["problem"]
         assert problem["errors"][0]["pointer"] == pointer
 
 
-async def test_a_connection_follows_so_many_patterns(live: Live) -> None:
-    limits = (await live.http.get("/v1/limits")).json()
-    async with frames_of(live, "/v1/ws") as frames:
+async def test_a_connection_follows_so_many_patterns(shared: Live) -> None:
+    limits = (await shared.http.get("/v1/limits")).json()
+    async with frames_of(shared, "/v1/ws") as frames:
         for number in range(limits["patterns_max"]):
             await subscribed(frames, str(number), match="a*")
         await frames.send(type="subscribe", rid="x", sub="x", match="a*")
@@ -156,9 +158,9 @@ async def test_a_connection_follows_so_many_patterns(live: Live) -> None:
 
 
 @pytest.mark.parametrize("query", ["after=x-y", "after=%2B", "match=", f"match={'a' * 257}"])
-async def test_a_query_that_makes_no_sense_is_refused(live: Live, query: str) -> None:
+async def test_a_query_that_makes_no_sense_is_refused(shared: Live, query: str) -> None:
     match = "" if query.startswith("match") else "match=a*&"
-    answer = await live.http.get(f"/v1/events?{match}{query}")
+    answer = await shared.http.get(f"/v1/events?{match}{query}")
     assert refusal_of(answer)[0] in {400, 422}
 
 

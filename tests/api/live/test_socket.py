@@ -15,30 +15,32 @@ from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
 from tests.api.live.frames import Frames, frames_of
 
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
 STREAM = "/v1/streams/orders/ws"
 GROUP = "/v1/streams/orders/groups/billing/ws"
 
 
-async def test_a_stream_is_sent_from_the_cursor_on_and_then_live(live: Live) -> None:
-    ids = await live.append("orders", "1", "2", "3")
+async def test_a_stream_is_sent_from_the_cursor_on_and_then_live(shared: Live) -> None:
+    ids = await shared.append("orders", "1", "2", "3")
 
-    async with frames_of(live, f"{STREAM}?after={ids[0]}") as frames:
+    async with frames_of(shared, f"{STREAM}?after={ids[0]}") as frames:
         subscribed = await frames.next("subscribed")
         assert subscribed == {"type": "subscribed", "sub": "0", "position": ids[0]}
         frame = await frames.next("entries")
         assert [entry["id"] for entry in frame["entries"]] == ids[1:]
         assert frame["credit_left"] == 62
-        [new] = await live.append("orders", "4")
+        [new] = await shared.append("orders", "4")
         assert await frames.entries(1) == [{"id": new, "fields": {"v": "4"}}]
 
 
 async def test_without_credit_nothing_is_read_and_with_it_all_that_is_ready_comes_at_once(
-    live: Live,
+    shared: Live,
 ) -> None:
-    await live.create_group("orders", "billing")
-    ids = await live.append("orders", *"abcdef")
+    await shared.create_group("orders", "billing")
+    ids = await shared.append("orders", *"abcdef")
 
-    async with frames_of(live, f"{GROUP}?consumer=me&credit=2&auto_credit=false") as frames:
+    async with frames_of(shared, f"{GROUP}?consumer=me&credit=2&auto_credit=false") as frames:
         await frames.next("subscribed")
         frame = await frames.next("entries")
         assert ([entry["id"] for entry in frame["entries"]], frame["credit_left"]) == (ids[:2], 0)
@@ -46,16 +48,16 @@ async def test_without_credit_nothing_is_read_and_with_it_all_that_is_ready_come
         await frames.next("acked")
         await frames.send(type="ping", rid="p")
         assert await frames.next("pong") == {"type": "pong", "rid": "p"}
-        assert (await live.group("orders", "billing"))["lag"] == 4
+        assert (await shared.group("orders", "billing"))["lag"] == 4
         await frames.send(type="credit", sub="0", entries=3)
         assert await frames.ids(3) == ids[2:5]
 
 
-async def test_in_the_short_form_an_acknowledgement_returns_its_credit(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    ids = await live.append("orders", *"abcdef")
+async def test_in_the_short_form_an_acknowledgement_returns_its_credit(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
+    ids = await shared.append("orders", *"abcdef")
 
-    async with frames_of(live, f"{GROUP}?consumer=me&credit=2") as frames:
+    async with frames_of(shared, f"{GROUP}?consumer=me&credit=2") as frames:
         await frames.next("subscribed")
         received: list[str] = []
         while len(received) < 6:
@@ -63,40 +65,40 @@ async def test_in_the_short_form_an_acknowledgement_returns_its_credit(live: Liv
             received += new
             await frames.send(type="ack", ids=new)  # without rid and all well: no answer
     assert received == ids
-    assert (await live.group("orders", "billing"))["pending"] == 0
+    assert (await shared.group("orders", "billing"))["pending"] == 0
 
 
-async def test_everything_sent_up_to_an_id_can_be_acknowledged_at_once(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    ids = await live.append("orders", "1", "2", "3")
+async def test_everything_sent_up_to_an_id_can_be_acknowledged_at_once(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
+    ids = await shared.append("orders", "1", "2", "3")
 
-    async with frames_of(live, f"{GROUP}?consumer=me&on_disconnect=keep") as frames:
+    async with frames_of(shared, f"{GROUP}?consumer=me&on_disconnect=keep") as frames:
         await frames.next("subscribed")
         await frames.entries(3)
         await frames.send(type="ack", rid="r", up_to=ids[1])
         acked = await frames.next("acked")
 
     assert [result["id"] for result in acked["results"]] == ids[:2]
-    assert (await live.group("orders", "billing"))["pending"] == 1
+    assert (await shared.group("orders", "billing"))["pending"] == 1
 
 
 @pytest.mark.parametrize("is_killed", [True, False])
 async def test_what_a_connection_held_goes_to_the_next_at_once_and_counts_if_it_was_killed(
-    live: Live, is_killed: bool
+    shared: Live, is_killed: bool
 ) -> None:
-    await live.create_group("orders", "billing")
-    ids = await live.append("orders", "1", "2")
+    await shared.create_group("orders", "billing")
+    ids = await shared.append("orders", "1", "2")
 
-    async with frames_of(live, f"{GROUP}?consumer=two&credit=1&auto_credit=false") as two:
+    async with frames_of(shared, f"{GROUP}?consumer=two&credit=1&auto_credit=false") as two:
         await two.next("subscribed")
         assert await two.ids(1) == ids[:1]
-        first = await connect(live.ws_url + f"{GROUP}?consumer=one").__aenter__()
+        first = await connect(shared.ws_url + f"{GROUP}?consumer=one").__aenter__()
         frames = Frames(first)
         await frames.next("welcome")
         await frames.next("subscribed")
         assert await frames.ids(1) == ids[1:]
         await two.send(type="credit", entries=5)
-        await live.until_waiting(2)
+        await shared.until_waiting(2)
         if is_killed:
             first.transport.abort()
         else:
@@ -104,16 +106,16 @@ async def test_what_a_connection_held_goes_to_the_next_at_once_and_counts_if_it_
         [entry] = await two.entries(1)
 
     assert (entry["id"], entry["deliveries"]) == (ids[1], 2 if is_killed else 1)
-    await live.until_waiting(0)
+    await shared.until_waiting(0)
 
 
-async def test_an_entry_that_kills_its_workers_becomes_a_dead_letter(live: Live) -> None:
+async def test_an_entry_that_kills_its_workers_becomes_a_dead_letter(shared: Live) -> None:
     policy = {"max_deliveries": 2, "dead_letter_stream": "orders.dead"}
     body = {"start": "0", "create_stream": True, "policy": policy}
-    await live.http.put("/v1/streams/orders/groups/billing", json=body)
-    await live.append("orders", "deadly", "good")
+    await shared.http.put("/v1/streams/orders/groups/billing", json=body)
+    await shared.append("orders", "deadly", "good")
     for deliveries, pending in ((1, 1), (2, 0)):
-        socket = await connect(live.ws_url + f"{GROUP}?consumer=me&credit=1").__aenter__()
+        socket = await connect(shared.ws_url + f"{GROUP}?consumer=me&credit=1").__aenter__()
         frames = Frames(socket)
         await frames.next("welcome")
         await frames.next("subscribed")
@@ -121,56 +123,56 @@ async def test_an_entry_that_kills_its_workers_becomes_a_dead_letter(live: Live)
         assert (entry["fields"]["v"], entry["deliveries"]) == ("deadly", deliveries)
         socket.transport.abort()
         async with asyncio.timeout(10):
-            group = await live.group("orders", "billing")
+            group = await shared.group("orders", "billing")
             while (group["released"], group["pending"]) != (pending, pending):
-                group = await live.group("orders", "billing")
+                group = await shared.group("orders", "billing")
 
-    async with frames_of(live, f"{GROUP}?consumer=me&credit=1") as frames:
+    async with frames_of(shared, f"{GROUP}?consumer=me&credit=1") as frames:
         await frames.next("subscribed")
         [entry] = await frames.entries(1)
     assert entry["fields"]["v"] == "good"
-    answer = await live.http.get("/v1/streams/orders.dead/entries?start=-&end=%2B")
+    answer = await shared.http.get("/v1/streams/orders.dead/entries?start=-&end=%2B")
     [dead] = [entry["fields"] for entry in answer.json()["entries"]]
     assert dead["v"] == "deadly"
     assert dead["_error"] == "the connection of the consumer has broken"
 
 
 async def test_a_consumer_that_keeps_its_entries_finds_them_when_it_comes_again(
-    live: Live,
+    shared: Live,
 ) -> None:
-    await live.create_group("orders", "billing")
-    ids = await live.append("orders", "1", "2")
+    await shared.create_group("orders", "billing")
+    ids = await shared.append("orders", "1", "2")
     url = f"{GROUP}?consumer=me&on_disconnect=keep"
-    async with frames_of(live, url) as frames:
+    async with frames_of(shared, url) as frames:
         await frames.next("subscribed")
         await frames.entries(2)
-    await live.until_waiting(0)
+    await shared.until_waiting(0)
 
-    async with frames_of(live, url) as frames:
+    async with frames_of(shared, url) as frames:
         assert (await frames.next("subscribed"))["pending"] == 2
         assert await frames.ids(2) == ids
 
 
-async def test_a_nameless_consumer_is_removed_with_its_connection(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    [entry_id] = await live.append("orders", "1")
-    async with frames_of(live, GROUP) as frames:
+async def test_a_nameless_consumer_is_removed_with_its_connection(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
+    [entry_id] = await shared.append("orders", "1")
+    async with frames_of(shared, GROUP) as frames:
         name = (await frames.next("subscribed"))["consumer"]
         await frames.entries(1)
         assert name.startswith("temporary-")
 
-    got = await live.read_group("orders", "billing", "next", wait_ms=5000)
+    got = await shared.read_group("orders", "billing", "next", wait_ms=5000)
     assert [entry["id"] for entry in got["entries"]] == [entry_id]
-    listed = (await live.http.get("/v1/streams/orders/groups/billing/consumers")).json()
+    listed = (await shared.http.get("/v1/streams/orders/groups/billing/consumers")).json()
     assert [consumer["name"] for consumer in listed["consumers"]] == ["next"]
 
 
-async def test_the_subprotocol_is_agreed_if_it_is_offered(live: Live) -> None:
-    await live.append("orders", "1")
+async def test_the_subprotocol_is_agreed_if_it_is_offered(shared: Live) -> None:
+    await shared.append("orders", "1")
     offered = [Subprotocol("headgate.v1.json")]
-    async with frames_of(live, STREAM, subprotocols=offered) as frames:
+    async with frames_of(shared, STREAM, subprotocols=offered) as frames:
         assert frames.socket.subprotocol == "headgate.v1.json"
-    async with frames_of(live, STREAM) as frames:
+    async with frames_of(shared, STREAM) as frames:
         assert frames.socket.subprotocol is None
 
 
@@ -191,10 +193,10 @@ async def test_the_subprotocol_is_agreed_if_it_is_offered(live: Live) -> None:
     ],
 )
 async def test_a_wrong_frame_is_answered_with_a_problem_and_the_socket_stays(
-    live: Live, frame: dict[str, Any], pointer: str
+    shared: Live, frame: dict[str, Any], pointer: str
 ) -> None:
-    await live.create_group("orders", "billing")
-    async with frames_of(live, f"{GROUP}?consumer=me") as frames:
+    await shared.create_group("orders", "billing")
+    async with frames_of(shared, f"{GROUP}?consumer=me") as frames:
         await frames.next("subscribed")
         await frames.send(**frame)
         problem = (await frames.next("problem"))["problem"]
@@ -203,9 +205,9 @@ async def test_a_wrong_frame_is_answered_with_a_problem_and_the_socket_stays(
         await frames.next("pong")
 
 
-async def test_a_plain_subscription_has_nothing_to_settle(live: Live) -> None:
-    [entry_id] = await live.append("orders", "1")
-    async with frames_of(live, f"{STREAM}?after=0") as frames:
+async def test_a_plain_subscription_has_nothing_to_settle(shared: Live) -> None:
+    [entry_id] = await shared.append("orders", "1")
+    async with frames_of(shared, f"{STREAM}?after=0") as frames:
         await frames.next("subscribed")
         await frames.entries(1)
         await frames.send(type="ack", rid="r", ids=[entry_id])
@@ -215,9 +217,9 @@ async def test_a_plain_subscription_has_nothing_to_settle(live: Live) -> None:
 @pytest.mark.parametrize(
     "garbage", ["", "{", "[]", "null", "42", '"ack"', "\x00\x01", "{" * 9000, b"\xff\xfe"]
 )
-async def test_what_is_no_frame_closes_the_socket(live: Live, garbage: str | bytes) -> None:
-    await live.append("orders", "1")
-    async with frames_of(live, STREAM) as frames:
+async def test_what_is_no_frame_closes_the_socket(shared: Live, garbage: str | bytes) -> None:
+    await shared.append("orders", "1")
+    async with frames_of(shared, STREAM) as frames:
         await frames.next("subscribed")
         await frames.socket.send(garbage)
         assert (await frames.next("problem"))["problem"]["code"] == "malformed"
@@ -247,10 +249,10 @@ async def test_a_frame_that_is_too_big_closes_the_socket() -> None:
     ],
 )
 async def test_a_subscription_that_cannot_be_is_told_why_and_closed(
-    live: Live, url: str, code: str, close: int
+    shared: Live, url: str, code: str, close: int
 ) -> None:
-    await live.create_group("orders", "billing")
-    async with frames_of(live, url) as frames:
+    await shared.create_group("orders", "billing")
+    async with frames_of(shared, url) as frames:
         assert (await frames.next("problem"))["problem"]["code"] == code
         assert await frames.closed() == close
 
@@ -260,25 +262,26 @@ async def test_a_subscription_that_cannot_be_is_told_why_and_closed(
     [("orders", "stream_not_found"), ("orders/groups/billing", "group_not_found")],
 )
 async def test_a_stream_or_group_that_goes_closes_its_sockets(
-    live: Live, what: str, code: str
+    shared: Live, what: str, code: str
 ) -> None:
-    await live.create_group("orders", "billing")
-    async with frames_of(live, f"{GROUP}?consumer=me") as frames:
+    await shared.create_group("orders", "billing")
+    async with frames_of(shared, f"{GROUP}?consumer=me") as frames:
         await frames.next("subscribed")
-        await live.until_waiting(1)
-        await live.http.delete(f"/v1/streams/{what}")
+        await shared.until_waiting(1)
+        await shared.http.delete(f"/v1/streams/{what}")
         assert (await frames.next("problem"))["problem"]["code"] == code
         assert await frames.closed() == 4404
-    await live.until_waiting(0)
+    await shared.until_waiting(0)
 
 
-async def test_a_page_of_another_site_is_refused_before_the_upgrade(live: Live) -> None:
-    await live.append("orders", "1")
+async def test_a_page_of_another_site_is_refused_before_the_upgrade(shared: Live) -> None:
+    await shared.append("orders", "1")
     with pytest.raises(websockets.InvalidStatus) as refused:
-        await connect(live.ws_url + STREAM, origin=websockets.Origin("https://evil.example"))
+        await connect(shared.ws_url + STREAM, origin=websockets.Origin("https://evil.example"))
     assert refused.value.response.status_code == 403
 
 
+@pytest.mark.asyncio(loop_scope="function")
 async def test_a_thousand_connections_leave_nothing_behind(live: Live) -> None:
     await live.create_group("orders", "billing")
     for _ in range(20):
@@ -294,38 +297,38 @@ async def test_a_thousand_connections_leave_nothing_behind(live: Live) -> None:
 
 
 async def test_a_connection_that_ends_late_does_not_take_entries_from_its_successor(
-    live: Live,
+    shared: Live,
 ) -> None:
-    await live.create_group("orders", "billing")
-    ids = await live.append("orders", "1")
+    await shared.create_group("orders", "billing")
+    ids = await shared.append("orders", "1")
     url = f"{GROUP}?consumer=me"
-    old = await connect(live.ws_url + url)
+    old = await connect(shared.ws_url + url)
     await Frames(old).next("welcome")
     await Frames(old).next("subscribed")
     assert await Frames(old).ids(1) == ids
 
-    async with frames_of(live, url) as new:
+    async with frames_of(shared, url) as new:
         await new.next("subscribed")
         [entry] = await new.entries(1)
         assert (entry["id"], entry["deliveries"]) == (ids[0], 2)
         await old.close()
-        await live.until_waiting(1)
+        await shared.until_waiting(1)
         await new.send(type="ack", rid="a", ids=ids)
         assert [result["outcome"] for result in (await new.next("acked"))["results"]] == ["acked"]
 
 
-async def test_an_encoded_slash_is_no_way_into_another_name(live: Live) -> None:
-    await live.create_group("orders", "billing")
+async def test_an_encoded_slash_is_no_way_into_another_name(shared: Live) -> None:
+    await shared.create_group("orders", "billing")
 
-    answer = await live.http.delete("/v1/streams/orders%2Fgroups%2Fbilling")
+    answer = await shared.http.delete("/v1/streams/orders%2Fgroups%2Fbilling")
 
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["pointer"] == "/path"
-    assert (await live.group("orders", "billing"))["name"] == "billing"
+    assert (await shared.group("orders", "billing"))["name"] == "billing"
 
 
-async def test_a_client_may_compress_what_it_says_and_is_answered_as_it_is(live: Live) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(live.ws_url).port)
+async def test_a_client_may_compress_what_it_says_and_is_answered_as_it_is(shared: Live) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(shared.ws_url).port)
     head = "GET /v1/ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     head += f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {'A' * 22}==\r\n"
     writer.write(f"{head}Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n".encode())
@@ -350,17 +353,17 @@ async def test_a_client_may_compress_what_it_says_and_is_answered_as_it_is(live:
 
 
 async def test_those_who_follow_side_by_side_get_the_same_entries_each_on_its_credit(
-    live: Live,
+    shared: Live,
 ) -> None:
-    await live.append("orders", "0")
+    await shared.append("orders", "0")
     async with (
-        frames_of(live, f"{STREAM}?credit=3") as first,
-        frames_of(live, f"{STREAM}?credit=100") as other,
+        frames_of(shared, f"{STREAM}?credit=3") as first,
+        frames_of(shared, f"{STREAM}?credit=100") as other,
     ):
         await first.next("subscribed")
         await other.next("subscribed")
-        await live.until_waiting(2)
-        ids = await live.append("orders", *"12345")
+        await shared.until_waiting(2)
+        ids = await shared.append("orders", *"12345")
         assert await first.ids(3) == ids[:3]
         assert await other.ids(5) == ids
         await first.send(type="credit", entries=9)
@@ -384,10 +387,10 @@ async def test_a_client_that_takes_nothing_is_given_up_and_nobody_else_waits_for
             stuck.socket.transport.abort()
 
 
-async def test_a_problem_of_an_append_points_at_the_entry_of_the_frame(live: Live) -> None:
+async def test_a_problem_of_an_append_points_at_the_entry_of_the_frame(shared: Live) -> None:
     entries = [{"id": f"{number}-0", "fields": {"n": "1"}} for number in (1, 2, 3, 3)]
 
-    async with frames_of(live, "/v1/ws") as frames:
+    async with frames_of(shared, "/v1/ws") as frames:
         await frames.send(type="append", rid="a", stream="orders", entries=entries)
         refused = await frames.next("problem")
 
@@ -397,30 +400,30 @@ async def test_a_problem_of_an_append_points_at_the_entry_of_the_frame(live: Liv
 
 
 @pytest.mark.parametrize("url", [f"{STREAM}?after=0", f"{GROUP}?consumer=me"])
-async def test_entries_that_take_more_encoded_come_in_more_frames(live: Live, url: str) -> None:
-    await live.create_group("orders", "billing")
-    ids = [each for _ in range(30) for each in await live.append("orders", "\x01" * 30_000)]
+async def test_entries_that_take_more_encoded_come_in_more_frames(shared: Live, url: str) -> None:
+    await shared.create_group("orders", "billing")
+    ids = [each for _ in range(30) for each in await shared.append("orders", "\x01" * 30_000)]
 
-    async with frames_of(live, url) as frames:  # of a client that takes 1 MiB
+    async with frames_of(shared, url) as frames:  # of a client that takes 1 MiB
         await frames.next("subscribed")
         assert await frames.ids(30) == ids
 
 
 @pytest.mark.parametrize("url", [f"{STREAM}?after=0&", f"{GROUP}?consumer=me&"])
 async def test_an_entry_that_the_client_does_not_take_is_named_and_ends_it(
-    live: Live, url: str
+    shared: Live, url: str
 ) -> None:
-    await live.create_group("orders", "billing")
-    small, large = await live.append("orders", "1", "\x01" * 30_000)
+    await shared.create_group("orders", "billing")
+    small, large = await shared.append("orders", "1", "\x01" * 30_000)
 
-    async with frames_of(live, f"{url}frame_bytes_max=65536") as frames:
+    async with frames_of(shared, f"{url}frame_bytes_max=65536") as frames:
         await frames.next("subscribed")
         assert await frames.ids(1) == [small]
         problem = (await frames.next("problem"))["problem"]
         assert (problem["code"], problem["entry_id"]) == ("too_large", large)
         assert await frames.closed() == 4400  # nobody connects again
 
-    async with frames_of(live, "/v1/ws") as frames:
+    async with frames_of(shared, "/v1/ws") as frames:
         await frames.subscribe("a", after=small, frame_bytes_max=65_536)
         assert (await frames.next("problem"))["problem"]["entry_id"] == large
         assert (await frames.next("unsubscribed"))["reason"] == "failed"
