@@ -17,7 +17,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Choose the cases."""
     chosen = list(balanced())
     if "case" in metafunc.fixturenames:
-        params = [pytest.param(*each, id=str(each)) for each in chosen]
+        away = pytest.mark.away
+        params = [
+            pytest.param(*each, id=str(each), marks=[away] * each.kind.is_away) for each in chosen
+        ]
         metafunc.parametrize(("case", "face", "kind"), params)
 
 

@@ -6,20 +6,11 @@ from headgate.app.backends.port import Backend
 from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import LimitReached, StreamExists, StreamNotFound, StreamsChanged
 from headgate.engine.limits import ATTRIBUTES_BYTES_MAX
-from headgate.engine.requests.attributes import (
-    AttributeChange,
-    ChangeAttributes,
-    GetAttributes,
-)
+from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes, GetAttributes
 from headgate.engine.requests.dumps import CopyStream
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.keyspace import RenameStream
-from headgate.engine.requests.streams import (
-    CloseStream,
-    CreateStream,
-    DeleteStream,
-    DescribeStream,
-)
+from headgate.engine.requests.streams import CloseStream, CreateStream, DeleteStream, DescribeStream
 from tests.contract.calls import S, drafts, read_after
 
 KIND, WHO = b"kind", b"who\x00\xff"

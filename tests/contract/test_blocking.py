@@ -6,18 +6,7 @@ import pytest
 
 from headgate.app.backends.port import Backend
 from headgate.engine.requests.entries import Add
-from tests.contract.calls import (
-    ANA,
-    BEN,
-    S,
-    blocked,
-    drafts,
-    entry_id,
-    filled,
-    got,
-    held,
-    take,
-)
+from tests.contract.calls import ANA, BEN, S, blocked, drafts, entry_id, filled, got, held, take
 
 
 async def test_who_comes_later_waits_behind_those_who_wait(backend: Backend) -> None:

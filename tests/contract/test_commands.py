@@ -33,53 +33,6 @@ async def run_all(backend: Backend, *commands: str) -> list[Reply]:
     return [error_text(reply) if isinstance(reply, StreamError) else reply for reply in replies]
 
 
-async def test_commands_answer_as_redis_does(backend: Backend) -> None:
-    for command, reply in {
-        "XADD s 1-1 a b": b"1-1",
-        "XADD s 1-0 a b": (
-            "ERR The ID specified in XADD is equal or smaller than the target stream top item"
-        ),
-        "XADD s 2-* a b c d": b"2-0",
-        "XLEN s": 2,
-        "XRANGE s - +": [[b"1-1", [b"a", b"b"]], [b"2-0", [b"a", b"b", b"c", b"d"]]],
-        "XREVRANGE s + - COUNT 1": [[b"2-0", [b"a", b"b", b"c", b"d"]]],
-        "XREAD COUNT 1 STREAMS s missing 0 0": [[b"s", [[b"1-1", [b"a", b"b"]]]]],
-        "TYPE s": "stream",
-        "EXISTS s s missing": 2,
-        "KEYS *": [b"s"],
-        "DBSIZE": 1,
-        "XDEL s 1-1 9-9": 1,
-        "XTRIM s MAXLEN 0": 1,
-        "PTTL s": -1,
-        "XADD {x}s 1-1 a b": b"1-1",
-        "RENAME {x}s {x}t": "OK",
-        "DEL {x}s {x}t": 1,
-        "XSETID {x}s 1-1": "ERR no such key",
-        "PING": "PONG",
-        "NOPE": "ERR unknown command 'NOPE', with args beginning with: ",
-    }.items():
-        assert (command, await run(backend, command)) == (command, reply)
-
-
-async def test_groups_answer_as_redis_does(backend: Backend) -> None:
-    await run(backend, "XADD s 1-1 a b")
-    for command, reply in {
-        "XGROUP CREATE s g 0": "OK",
-        "XGROUP CREATE s g $": "BUSYGROUP Consumer Group name already exists",
-        "XREADGROUP GROUP g ana STREAMS s >": [[b"s", [[b"1-1", [b"a", b"b"]]]]],
-        "XPENDING s g": [1, b"1-1", b"1-1", [[b"ana", b"1"]]],
-        "XCLAIM s g ben 0 1-1 JUSTID": [b"1-1"],
-        "XAUTOCLAIM s g ana 0 0 JUSTID": [b"0-0", [b"1-1"], []],
-        "XACK s g 1-1 1-1": 1,
-        "XREADGROUP GROUP none ana STREAMS s >": (
-            "NOGROUP No such key 's' or consumer group 'none' in XREADGROUP with GROUP option"
-        ),
-        "XGROUP DELCONSUMER s g ana": 0,
-        "XGROUP DESTROY s g": 1,
-    }.items():
-        assert (command, await run(backend, command)) == (command, reply)
-
-
 async def test_a_transaction_is_one_step(backend: Backend) -> None:
     assert await run_all(
         backend,

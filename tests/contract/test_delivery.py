@@ -26,19 +26,7 @@ from headgate.engine.requests.groups import (
     ListGroups,
     UpdateGroup,
 )
-from tests.contract.calls import (
-    ANA,
-    BEN,
-    G,
-    S,
-    drafts,
-    entry_id,
-    filled,
-    held,
-    ids,
-    take,
-    taken,
-)
+from tests.contract.calls import ANA, BEN, G, S, drafts, entry_id, filled, held, ids, take, taken
 
 DEAD = b"orders-dead"
 

@@ -12,19 +12,7 @@ from headgate.engine.requests.deliveries import Ack, ListPending, Nack, NackMode
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.streams import DescribeStream
 from tests.contract.backends import SURVIVES, Kind
-from tests.contract.calls import (
-    ANA,
-    G,
-    S,
-    blocked,
-    drafts,
-    filled,
-    got,
-    held,
-    ids,
-    numbers,
-    take,
-)
+from tests.contract.calls import ANA, G, S, blocked, drafts, filled, got, held, ids, numbers, take
 
 
 @pytest.mark.needs(SURVIVES)

@@ -6,17 +6,9 @@ from headgate.app.backends.port import Ability, Backend
 from headgate.engine.config import FieldName, GroupPolicy, Patch
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.replies import GroupState
-from headgate.engine.requests.deliveries import (
-    Ack,
-    GroupCursor,
-    ReadGroup,
-)
+from headgate.engine.requests.deliveries import Ack, GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Add
-from headgate.engine.requests.groups import (
-    CreateGroup,
-    GroupStart,
-    UpdateGroup,
-)
+from headgate.engine.requests.groups import CreateGroup, GroupStart, UpdateGroup
 from tests.contract.calls import ANA, BEN, G, S, entry_id, got, ids
 
 pytestmark = pytest.mark.needs(Ability.POLICIES)

@@ -19,11 +19,7 @@ from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Timing
 from headgate.engine.errors import Unavailable
 from headgate.engine.replies import PendingItem
 from headgate.engine.requests import Request
-from headgate.engine.requests.attributes import (
-    AttributeChange,
-    ChangeAttributes,
-    GetAttributes,
-)
+from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes, GetAttributes
 from headgate.engine.requests.bulk import BulkCursor, PlanRead
 from headgate.engine.requests.deliveries import Ack, Autoclaim, Claim, ListPending, Nack, NackMode
 from headgate.engine.requests.entries import Add, Delete, FindTimes, Range, Trim, TrimTo
@@ -31,19 +27,7 @@ from headgate.engine.requests.groups import CreateConsumer, CreateGroup, GroupSt
 from headgate.engine.requests.keyspace import ExpireStream, GetExpiry, ListNames, SetCounters
 from headgate.engine.requests.streams import CloseStream, CreateStream, DescribeStream
 from tests.contract.backends import KINDS, Kind
-from tests.contract.calls import (
-    ANA,
-    BEN,
-    G,
-    S,
-    drafts,
-    entry_id,
-    filled,
-    got,
-    ids,
-    numbers,
-    take,
-)
+from tests.contract.calls import ANA, BEN, G, S, drafts, entry_id, filled, got, ids, numbers, take
 
 pytestmark = pytest.mark.needs(Ability.POLICIES)
 

@@ -12,22 +12,8 @@ from headgate.engine.entry import MIN_ID, Draft, Timing
 from headgate.engine.errors import Invalid
 from headgate.engine.limits import DELAY_MS_MAX, FORGOTTEN_TIMES_MAX
 from headgate.engine.requests.bulk import CommitBatch
-from headgate.engine.requests.deliveries import (
-    Ack,
-    GroupCursor,
-    Nack,
-    NackMode,
-    ReadGroup,
-    Redrive,
-)
-from headgate.engine.requests.entries import (
-    Add,
-    Delete,
-    FindTimes,
-    Range,
-    Trim,
-    TrimTo,
-)
+from headgate.engine.requests.deliveries import Ack, GroupCursor, Nack, NackMode, ReadGroup, Redrive
+from headgate.engine.requests.entries import Add, Delete, FindTimes, Range, Trim, TrimTo
 from headgate.engine.requests.groups import CreateGroup, GroupStart, UpdateGroup
 from headgate.engine.requests.keyspace import SetCounters
 from headgate.engine.requests.streams import CreateStream, DescribeStream
