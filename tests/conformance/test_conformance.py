@@ -34,12 +34,12 @@ async def carried_out(case: Case, face: type[Port], live: Live) -> None:
 
 
 async def test_a_case_comes_out_as_written(
-    case: Case, face: type[Port], kind: Kind, live: Live
+    case: Case, face: type[Port], live: Live, request: pytest.FixtureRequest
 ) -> None:
     try:
         await carried_out(case, face, live)
     except BaseException as error:
-        error.add_note(f"replay: HEADGATE_TEST_SEED={seed()} pytest -k '{kind.name}'")
+        error.add_note(f"replay: HEADGATE_TEST_SEED={seed()} pytest '{request.node.nodeid}'")
         raise
 
 
