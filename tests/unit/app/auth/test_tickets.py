@@ -79,6 +79,9 @@ def test_a_ticket_ends_no_later_than_the_token_of_its_owner(clock: StandingClock
 
     assert expires_at_ms == NOW_MS + 1_500
     assert tickets.verify(ticket, home()).expires_at_ms == NOW_MS + 1_500
+    clock.now_ms = expires_at_ms
+    with pytest.raises(Unauthenticated):
+        tickets.verify(ticket, home())
 
 
 def test_a_ticket_of_another_gateway_is_not_taken(clock: StandingClock) -> None:
