@@ -1,13 +1,18 @@
 """Rules of all tests."""
 
+import asyncio
 import gc
+import sys
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from console import bundle
 from tests.servers.chosen import URL
+from tests.virtual_time import VirtualLoop
 
 TESTS = Path(__file__).parent
 
@@ -40,6 +45,8 @@ QUICK = (
 )
 """Files of these folders that the gate runs, too: the one path that protects a change."""
 
+_sleep = asyncio.sleep
+
 pytest_plugins = ["tests.buckets.fixtures", "tests.servers.fixtures"]
 
 # A deadline asserts with a clock, and a busy machine fails it.
@@ -51,6 +58,20 @@ settings.load_profile("headgate")
 def console_bundle() -> None:
     """Build the console, unless it is built."""
     bundle.build()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let tests of the gate wait for events, not for a time to pass, unless time is virtual."""
+    if config.option.markexpr == "not long":
+        asyncio.sleep = _sleep_in_virtual_time
+
+
+def _sleep_in_virtual_time(delay: float, result: Any = None) -> Coroutine[Any, Any, Any]:
+    if delay > 0 and not isinstance(asyncio.get_running_loop(), VirtualLoop):
+        caller = Path(sys._getframe(1).f_code.co_filename)
+        is_test = TESTS in caller.parents and caller != TESTS / "conditions.py"
+        assert not is_test, f"{caller.name} sleeps {delay} s: wait for an event, see conditions.py"
+    return _sleep(delay, result)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

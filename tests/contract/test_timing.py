@@ -1,6 +1,5 @@
 """Entries with times: groups deliver them later, or until a deadline."""
 
-import asyncio
 import time
 
 import pytest
@@ -17,6 +16,7 @@ from headgate.engine.requests.entries import Add, Delete, FindTimes, Range, Trim
 from headgate.engine.requests.groups import CreateGroup, GroupStart, UpdateGroup
 from headgate.engine.requests.keyspace import SetCounters
 from headgate.engine.requests.streams import CreateStream, DescribeStream
+from tests.conditions import moment
 from tests.contract.calls import ANA, BEN, G, S, blocked, entry_id, got, held, ids, numbers
 
 pytestmark = pytest.mark.needs(Ability.POLICIES)
@@ -90,7 +90,7 @@ async def test_what_nobody_holds_is_settled_when_its_deadline_is_over(backend: B
     assert await got(backend, read(ANA)) == [1, 2]
     await backend.perform(Nack(S, G, ids(1), mode=NackMode.SILENT, delay_ms=DAY_MS))
     while await held(backend) != {2: ANA}:
-        await asyncio.sleep(0.01)
+        await moment()
     assert await numbers(backend) == [1, 2]
 
 
@@ -121,7 +121,7 @@ async def test_an_expired_entry_becomes_a_dead_letter_if_the_policy_says_so(
     await over(backend)
     await backend.perform(Nack(S, G, ids(2), mode=NackMode.FAIL, error=b"no luck"))
     while len(dead := await dead_letters(backend)) < 2:
-        await asyncio.sleep(0.01)
+        await moment()
     reasons = {each[b"_id"]: (each[b"_reason"], each.get(b"_error")) for each in dead}
     assert reasons == {b"1-0": (b"expired", None), b"2-0": (b"expired", b"no luck")}
     assert await held(backend) == {3: ANA}
@@ -133,7 +133,7 @@ async def test_an_expired_dead_letter_comes_back_as_a_new_entry(backend: Backend
     await timed(backend, entry(1, OVER), policy=policy)
     assert await got(backend, read(ANA)) == []
     while not await dead_letters(backend):
-        await asyncio.sleep(0.01)
+        await moment()
     [redriven] = await backend.perform(Redrive(S, G))
     assert redriven.outcome == "appended"
     assert len(await got(backend, read(ANA))) == 1

@@ -75,6 +75,7 @@ async def test_a_page_that_sends_commands_is_cut_off(talk: Talk) -> None:
         await talk.hear(b"+")
 
 
+@pytest.mark.long  # it goes by the time of the processor
 @pytest.mark.parametrize(
     "line", [b"PING\r\n", b"FOO a b\r\n", b"MULTI\r\n", b"\r\n", b"CLIENT ID\r\n"]
 )
