@@ -270,10 +270,9 @@ class Chaos:
 
     async def _dead_letters(self) -> list[DeadLetter]:
         dead_letters: list[DeadLetter] = []
-        async for entry_id, fields in self._entries(DEAD):
+        async for _, fields in self._entries(DEAD):
             origin, count = id_of(fields["_id"]), int(fields["_deliveries"])
-            written_ms, _ = entry_id
-            dead_letters.append(DeadLetter(origin, fields["v"], count, written_ms))
+            dead_letters.append(DeadLetter(origin, fields["v"], count))
         return dead_letters
 
     async def _kept(self) -> dict[Id, str]:
@@ -357,17 +356,7 @@ def report(chaos: Chaos, left: Left, seconds: float) -> None:
     happened = sum((consumer.happened for consumer in chaos.consumers), Counter[str]())
     outcomes = Counter(what for settling in ledger.settlings for what in settling.outcomes.values())
     lost = sum(settling.answered_at is None for settling in ledger.settlings)
-    undone_count = len(ledger.appended.keys() - left.kept.keys())
-    acked = Counter(
-        entry_id
-        for settling in ledger.settlings
-        for entry_id, what in settling.outcomes.items()
-        if what == "acked"
-    )
-    again_count = sum(count - 1 for count in acked.values())
     sys.stdout.write(
-        f"{len(ledger.takeovers)} takeovers that may lose something: {undone_count} entries lost, "
-        f"{again_count} acknowledged again\n"
         f"{len(ledger.appended)} entries, {len(ledger.deliveries)} deliveries, "
         f"{len(left.dead_letters)} dead letters, {seconds:.0f} s\n"
         f"restarts: {dict(chaos.endings)}; consumers: {dict(happened)}\n"

@@ -23,6 +23,7 @@ from tests.servers.chosen import servers_for
 
 ROOT = Path(__file__).parents[2]
 HEADGATE = [sys.executable, "-m", "headgate.app.cli"]
+HOST = "127.0.0.1"
 START_S_MAX = 60.0
 END_S_MAX = 30.0
 
@@ -131,7 +132,7 @@ class GatewayProcess:
     @property
     def redis_url(self) -> str:
         """Return the URL for Redis clients."""
-        return f"redis://127.0.0.1:{self.redis_port}"
+        return f"redis://{HOST}:{self.redis_port}"
 
     def process_count(self) -> int:
         """Return the number of other processes of the gateway, with ending ones."""
