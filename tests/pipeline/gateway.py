@@ -51,7 +51,7 @@ class Gateway:
         self._settings = dict(settings or {})
         self._process = GatewayProcess.started(data_dir, self._settings)
         self.url = self._process.url
-        self._settings["port"] = self.url.rpartition(":")[2]
+        self._settings["port"] = self._process.port
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self.http = httpx.Client(base_url=self.url, timeout=30, headers=headers)
 

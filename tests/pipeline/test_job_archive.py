@@ -21,7 +21,7 @@ from tests.pipeline.gateway import Gateway
 
 __all__ = ["command"]
 
-PATIENCE_S = 90
+PATIENCE_S = 300
 
 
 class Count(ProgressLine):

@@ -18,7 +18,7 @@ from tests.pipeline.gateway import Gateway
 
 __all__ = ["command"]
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 @pytest.fixture

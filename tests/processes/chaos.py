@@ -351,6 +351,16 @@ async def work_through(chaos: Chaos, *, within_s: float, leave_s: float) -> Left
     return left
 
 
+async def survive(chaos: Chaos, leave_s: float = 10.0) -> None:
+    """Let everything happen; a gateway that is killed after it has the same as before."""
+    left = await work_through(chaos, within_s=60 + chaos.entry_count / 50, leave_s=leave_s)
+    await chaos.end("SIGKILL")
+    await chaos.start()
+    assert await chaos.left() == left
+    await chaos.end("SIGTERM")
+    assert is_chaos(chaos)
+
+
 def report(chaos: Chaos, left: Left, seconds: float) -> None:
     ledger = chaos.ledger
     happened = sum((consumer.happened for consumer in chaos.consumers), Counter[str]())

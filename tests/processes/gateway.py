@@ -124,6 +124,11 @@ class GatewayProcess:
         return self.process_ids().get("engine", self.process_id)
 
     @property
+    def port(self) -> int:
+        """Return its port, with which it can be started again at its address."""
+        return int(self.url.rpartition(":")[2])
+
+    @property
     def redis_port(self) -> int:
         """Return the port for Redis clients."""
         [port] = [json.loads(line)["redis_port"] for line in self.log_lines if "redis_port" in line]
