@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page
 
-from tests.conditions import until, eventually
+from tests.conditions import eventually, until
 from tests.e2e.pages import look, served
 from tests.processes.gateway import Gateway
 from tests.sdk.typescript import app_folder, packages

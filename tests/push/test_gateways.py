@@ -11,7 +11,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 from deploy.local_cluster.server import Server
-from tests.conditions import until, eventually
+from tests.conditions import eventually, until
 from tests.processes.gateway import Gateway
 from tests.receiver import Notice, Receiver
 

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.conditions import until, eventually
+from tests.conditions import eventually, until
 from tests.processes.gateway import Gateway
 from tests.push.receivers import WAYS, FailingReceiver
 

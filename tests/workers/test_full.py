@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from headgate.app.transport.sockets import FILES_RESERVED
-from tests.conditions import until, eventually
+from tests.conditions import eventually, until
 from tests.processes.gateway import Gateway
 from tests.processes.wire import Wire
 from tests.workers.clients import TWO, WITHIN_S, WORKERS, client_of, worker_of

@@ -16,7 +16,7 @@ import pytest
 
 from tests.buckets.gateways.shared_bucket import LONG, SharedBucket
 from tests.buckets.gateways.witness import STREAM, Witness, lost, witnessed
-from tests.conditions import until, eventually
+from tests.conditions import eventually, until
 from tests.processes.gateway import Gateway
 
 SETTINGS = {"lease_ms": 1500}
