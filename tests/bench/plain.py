@@ -1,19 +1,12 @@
 """The program without Headgate: the same body and answer, typed, with nothing behind."""
 
 from fastapi import FastAPI
-from fastapi.telemetry import TelemetryConfig
 
 from headgate.app.wire.schemas.entries import Append, Appended
 
-UNWATCHED: TelemetryConfig = {
-    "tracing": False,
-    "metrics": False,
-    "logs": False,
-    "auto_configure": False,
-}
-"""FastAPI without spans and metrics of its own."""
-
-app = FastAPI(telemetry=UNWATCHED)
+app = FastAPI(
+    telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+)
 
 
 @app.post("/v1/streams/{stream}/entries", status_code=201)

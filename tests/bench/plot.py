@@ -10,7 +10,6 @@ from tests.bench.table import short
 
 if TYPE_CHECKING:
     from tests.bench.growth import Curve
-    from tests.bench.storage import Growth
 
 LABEL_STEP = 1.45  # names of lines that end close together are set apart
 TITLES = {"entries": "entries in the stream", "pending": "pending entries of the group"}
@@ -61,25 +60,6 @@ def plot_soak(samples: Sequence[Mapping[str, float]], path: Path) -> None:
     for panel in panels:
         panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)
-
-
-def plot_storage(grown: Sequence[Growth], path: Path) -> None:
-    """Draw the rate of appends, memory and the time of a start by the size of a stream."""
-    plt = _pyplot()
-    if plt is None:
-        return
-    figure, panels = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
-    labels = {"append_per_s": "entries/s", "resident_mib": "memory, MiB", "start_s": "start, s"}
-    for panel, (name, label) in zip(panels, labels.items(), strict=True):
-        for growth in grown:
-            sizes_gb = [size / 1e9 for size in growth.sizes]
-            panel.plot(sizes_gb, getattr(growth, name), marker="o", label=growth.store)
-        panel.set(xlabel="values, GB", ylabel=label, xlim=(0, None), ylim=(0, None))
-        panel.grid(alpha=0.25)
-        panel.spines[["top", "right"]].set_visible(False)
-    panels[0].legend(frameon=False)
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
 

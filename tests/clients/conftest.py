@@ -7,17 +7,17 @@ from itertools import count
 
 import pytest
 
-from tests.clients.gateway import RedisGateway
+from tests.processes.gateway import GatewayProcess
 
 _names = count(1)
 
 
 @pytest.fixture(scope="session")
-def gateway() -> Iterator[RedisGateway]:
+def gateway() -> Iterator[GatewayProcess]:
     """Run a gateway for all tests of this process; each uses names of its own."""
-    gateway = RedisGateway()
+    gateway = GatewayProcess.started(":memory:", {"redis_port": 0})
     yield gateway
-    gateway.stop()
+    gateway.terminate()
 
 
 @pytest.fixture

@@ -10,13 +10,15 @@ import pytest
 from coredis.exceptions import ResponseError, StreamDuplicateConsumerGroupError
 from coredis.patterns.streams import Consumer, GroupConsumer
 
-from tests.clients.gateway import HOST, RedisGateway
+from tests.processes.gateway import HOST, GatewayProcess
 
 
 @pytest.fixture
-def redis(gateway: RedisGateway) -> Any:
+def redis(gateway: GatewayProcess) -> Any:
     """Return a client; a test enters it itself, as its tasks belong to the task of the test."""
-    return coredis.Redis(HOST, gateway.port, decode_responses=True, client_name="coredis-test")
+    return coredis.Redis(
+        HOST, gateway.redis_port, decode_responses=True, client_name="coredis-test"
+    )
 
 
 async def test_entries_are_written_and_read(redis: Any, stream: str) -> None:
@@ -82,27 +84,3 @@ async def test_a_consumer_goes_on_where_it_left_off(redis: Any, stream: str) -> 
                 name, entry = await following
         assert entry is not None
         assert (name, entry.identifier, dict(entry.field_values)) == (stream, "3-0", {"n": "3"})
-
-
-async def test_commands_are_sent_together(redis: Any, stream: str) -> None:
-    async with redis as client:
-        async with client.pipeline(transaction=False) as pipeline:
-            appended = [pipeline.xadd(stream, {"n": n}, identifier=f"{n}-0") for n in range(1, 201)]
-            length = pipeline.xlen(stream)
-        assert [await each for each in appended] == [f"{n}-0" for n in range(1, 201)]
-        assert await length == 200
-
-
-async def test_a_transaction_watches_a_stream(redis: Any, stream: str) -> None:
-    async with redis as client:
-        lengths = []
-
-        async def append_after_last(pipeline: Any) -> Any:
-            lengths.append(length := await client.xlen(stream))
-            if len(lengths) == 1:  # a writer that comes between
-                await client.xadd(stream, {"by": "another"}, identifier="1-0")
-            return pipeline.xadd(stream, {"by": "me"}, identifier=f"{length + 1}-0")
-
-        reply = await client.transaction(append_after_last, stream)
-        assert await reply == "2-0"
-        assert lengths == [0, 1]

@@ -12,8 +12,8 @@ import redis
 from prometheus_client.parser import text_string_to_metric_families
 
 from deploy.local_cluster.server import free_ports
-from tests.clients.gateway import HOST, RedisGateway
 from tests.installed import program
+from tests.processes.gateway import HOST, GatewayProcess
 
 START_S_MAX = 20.0
 
@@ -21,10 +21,10 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 @contextmanager
-def exporter(gateway: RedisGateway, log: Path, *words: str) -> Iterator[str]:
+def exporter(gateway: GatewayProcess, log: Path, *words: str) -> Iterator[str]:
     """Run an exporter; yields the URL of its metrics."""
     [port] = free_ports(1)
-    command = [program("prometheus-redis-exporter"), "-redis.addr", gateway.url]
+    command = [program("prometheus-redis-exporter"), "-redis.addr", gateway.redis_url]
     command += ["-web.listen-address", f"{HOST}:{port}", *words]
     with log.open("w") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
         try:
@@ -44,8 +44,10 @@ def samples_of(url: str) -> Samples:
     }
 
 
-def test_streams_and_groups_are_watched(gateway: RedisGateway, stream: str, tmp_path: Path) -> None:
-    with redis.Redis(HOST, gateway.port) as client:
+def test_streams_and_groups_are_watched(
+    gateway: GatewayProcess, stream: str, tmp_path: Path
+) -> None:
+    with redis.Redis(HOST, gateway.redis_port) as client:
         for number in range(1, 6):
             client.xadd(stream, {"n": number}, id=f"{number}-0")
         client.xgroup_create(stream, "g", id="0")

@@ -8,24 +8,24 @@ from typing import Any
 
 import pytest
 
-from tests.clients.gateway import RedisGateway
 from tests.clients.programs import run
+from tests.processes.gateway import GatewayProcess
 from tests.sdk.workshop import node_modules
 
 FOLDER = Path(__file__).parent / "npm"
 TOO_SMALL = "ERR The ID specified in XADD is equal or smaller than the target stream top item"
 
 
-def answers_of(script: str, gateway: RedisGateway, stream: str, *words: str) -> dict[str, Any]:
+def answers_of(script: str, gateway: GatewayProcess, stream: str, *words: str) -> dict[str, Any]:
     """Run a session with the gateway; returns what each of its steps was answered."""
     node_modules(FOLDER)
-    outcome = run("node", str(FOLDER / script), str(gateway.port), stream, *words)
+    outcome = run("node", str(FOLDER / script), str(gateway.redis_port), stream, *words)
     assert outcome.code == 0, outcome.errors
     answers: dict[str, Any] = json.loads(outcome.output)
     return answers
 
 
-def test_ioredis_works_unmodified(gateway: RedisGateway, stream: str) -> None:
+def test_ioredis_works_unmodified(gateway: GatewayProcess, stream: str) -> None:
     entry = ["1-1", ["sku", "a", "name", "é"]]
     assert answers_of("ioredis.mjs", gateway, stream) == {
         "add": ["1-1", "2-0"],
@@ -52,7 +52,7 @@ def test_ioredis_works_unmodified(gateway: RedisGateway, stream: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", [2, 3])
-def test_node_redis_works_unmodified(gateway: RedisGateway, stream: str, protocol: int) -> None:
+def test_node_redis_works_unmodified(gateway: GatewayProcess, stream: str, protocol: int) -> None:
     entry = {"id": "1-1", "message": {"sku": "a", "name": "é"}}
     assert answers_of("node-redis.mjs", gateway, stream, str(protocol)) == {
         "add": ["1-1", "2-0"],

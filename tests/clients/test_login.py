@@ -14,15 +14,15 @@ from redis.exceptions import AuthenticationError, ExecAbortError, NoPermissionEr
 
 from headgate.app.auth.grants import Grant, Verb
 from tests.api.transport.certificates import Authority
-from tests.clients.gateway import RedisGateway
 from tests.clients.programs import Outcome, run
 from tests.key_files import EVERYTHING, Keys
+from tests.processes.gateway import GatewayProcess
 
 
 class Secured(NamedTuple):
     """A gateway with TLS that asks for credentials."""
 
-    gateway: RedisGateway
+    gateway: GatewayProcess
     authority: Path
     keys: Keys
     everything: str  # a key
@@ -30,7 +30,7 @@ class Secured(NamedTuple):
     reader_id: str
 
     def run(self, *words: str) -> Outcome:
-        place = ["-h", "localhost", "-p", str(self.gateway.port), "--no-auth-warning"]
+        place = ["-h", "localhost", "-p", str(self.gateway.redis_port), "--no-auth-warning"]
         return run("redis-cli", *place, "-e", *words)
 
 
@@ -41,9 +41,10 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     everything = keys.add(EVERYTHING)
     reader = keys.add(Grant(streams=["open.*"], do=[Verb.READ]))
     files: dict[str, Any] = {"tls_cert": authority.certificate, "tls_key": authority.key}
-    gateway = RedisGateway({**files, "keys_file": keys.path})
+    settings = {**files, "keys_file": keys.path, "redis_port": 0}
+    gateway = GatewayProcess.started(":memory:", settings)
     yield Secured(gateway, authority.root, keys, everything, reader, keys.ids[reader])
-    gateway.stop()
+    gateway.terminate()
 
 
 def test_redis_cli_logs_in(secured: Secured) -> None:
@@ -61,14 +62,14 @@ def test_redis_cli_logs_in(secured: Secured) -> None:
     refused = secured.run(*reader, "XADD", "open.a", "2-0", "a", "b")
     assert (refused.code, refused.errors.startswith("NOPERM")) == (1, True)
     assert secured.run(*reader, "XLEN", "shut").errors.startswith("NOPERM")
-    user = f"rediss://{secured.reader_id}:{secured.reader}@localhost:{secured.gateway.port}"
+    user = f"rediss://{secured.reader_id}:{secured.reader}@localhost:{secured.gateway.redis_port}"
     words = ["-u", user, "--cacert", str(secured.authority), "--no-auth-warning", "XLEN", "open.a"]
     assert run("redis-cli", *words).output == "1\n"
 
 
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_redis_py_logs_in(secured: Secured, protocol: int) -> None:
-    port, trust = secured.gateway.port, {"ssl_ca_certs": str(secured.authority)}
+    port, trust = secured.gateway.redis_port, {"ssl_ca_certs": str(secured.authority)}
 
     def client(credential: str) -> Any:
         url = f"rediss://{credential}@localhost:{port}"
@@ -91,7 +92,7 @@ def test_redis_py_logs_in(secured: Secured, protocol: int) -> None:
 async def client_of_new_key(secured: Secured) -> AsyncIterator[tuple[str, Any]]:
     """Add a key; yields it, and a client of one connection that has logged in with it."""
     key = await asyncio.to_thread(secured.keys.add, EVERYTHING)
-    url = f"rediss://:{key}@localhost:{secured.gateway.port}"
+    url = f"rediss://:{key}@localhost:{secured.gateway.redis_port}"
     client = redis.asyncio.Redis.from_url(
         url, ssl_ca_certs=str(secured.authority), max_connections=1
     )

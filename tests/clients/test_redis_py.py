@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ResponseError, WatchError
 from redis.retry import Retry
 
-from tests.clients.gateway import HOST, RedisGateway
+from tests.processes.gateway import HOST, GatewayProcess
 
 BOTH = pytest.mark.parametrize("protocol", [2, 3])
 
@@ -25,15 +24,15 @@ def protocol() -> int:
 
 
 @pytest.fixture
-def client(gateway: RedisGateway, protocol: int) -> Iterator[Any]:
-    with redis.Redis(HOST, gateway.port, protocol=protocol, decode_responses=True) as client:
+def client(gateway: GatewayProcess, protocol: int) -> Iterator[Any]:
+    with redis.Redis(HOST, gateway.redis_port, protocol=protocol, decode_responses=True) as client:
         yield client
 
 
 @pytest.fixture
-async def async_client(gateway: RedisGateway, protocol: int) -> AsyncIterator[Any]:
+async def async_client(gateway: GatewayProcess, protocol: int) -> AsyncIterator[Any]:
     client = redis.asyncio.Redis(
-        host=HOST, port=gateway.port, protocol=protocol, decode_responses=True
+        host=HOST, port=gateway.redis_port, protocol=protocol, decode_responses=True
     )
     yield client
     await client.aclose()
@@ -112,7 +111,7 @@ def test_a_pipeline_is_answered_in_order(client: Any, stream: str) -> None:
 
 @BOTH
 def test_a_transaction_is_undone_by_another_writer(
-    gateway: RedisGateway, client: Any, stream: str
+    gateway: GatewayProcess, client: Any, stream: str
 ) -> None:
     attempts = []
 
@@ -136,28 +135,11 @@ def test_a_transaction_is_undone_by_another_writer(
             pipeline.execute()
 
 
-def test_a_pool_serves_threads(gateway: RedisGateway, stream: str) -> None:
-    pool = redis.BlockingConnectionPool(  # type: ignore[no-untyped-call]  # it is half typed
-        host=HOST, port=gateway.port, max_connections=4
-    )
-    client = redis.Redis(connection_pool=pool)
-
-    def append(number: int) -> Any:
-        return client.xadd(stream, {"n": number})
-
-    with ThreadPoolExecutor(8) as threads:
-        ids = list(threads.map(append, range(200)))
-    assert len(set(ids)) == 200
-    assert client.xlen(stream) == 200
-    client.close()
-    pool.disconnect()
-
-
-def test_a_connection_that_was_ended_is_made_anew(gateway: RedisGateway, stream: str) -> None:
+def test_a_connection_that_was_ended_is_made_anew(gateway: GatewayProcess, stream: str) -> None:
     retry = Retry(NoBackoff(), 3)
     with (
-        redis.Redis(HOST, gateway.port, client_name="victim", retry=retry) as victim,
-        redis.Redis(HOST, gateway.port, health_check_interval=1) as other,
+        redis.Redis(HOST, gateway.redis_port, client_name="victim", retry=retry) as victim,
+        redis.Redis(HOST, gateway.redis_port, health_check_interval=1) as other,
     ):
         before = victim.client_id()
         [line] = [each for each in other.client_list() if each["name"] == "victim"]
@@ -181,13 +163,6 @@ def test_the_server_describes_itself(client: Any, stream: str) -> None:
     assert client.time()[0] > 1_600_000_000
     assert client.echo("é") == "é"
     assert client.dbsize() >= 1
-
-
-def test_bytes_come_back_as_they_are(gateway: RedisGateway, stream: str) -> None:
-    data = bytes(range(256)) * 1000
-    with redis.Redis(HOST, gateway.port) as client:
-        client.xadd(stream, {data[:256]: data}, id="1-0")
-        assert client.xrange(stream) == [(b"1-0", {data[:256]: data})]
 
 
 async def blocked_count(client: Any) -> int:
@@ -221,25 +196,8 @@ async def test_a_read_waits_for_an_entry(async_client: Any, stream: str) -> None
     assert not await async_client.xreadgroup("g", "me", {stream: ">"}, block=1)
 
 
-@BOTH
-async def test_many_clients_append_at_once(async_client: Any, stream: str) -> None:
-    ids = await asyncio.gather(*(async_client.xadd(stream, {"n": n}) for n in range(100)))
-    assert len(set(ids)) == await async_client.xlen(stream) == 100
-
-
-async def test_a_watched_stream_changes(async_client: Any, stream: str) -> None:
-    async with async_client.pipeline() as pipeline:
-        await pipeline.watch(stream)
-        await async_client.xadd(stream, {"a": "b"})
-        pipeline.multi()
-        pipeline.xadd(stream, {"a": "c"})
-        with pytest.raises(WatchError):
-            await pipeline.execute()
-    assert await async_client.xlen(stream) == 1
-
-
-def test_a_dump_is_restored_under_another_name(gateway: RedisGateway, stream: str) -> None:
-    with redis.Redis(HOST, gateway.port) as client:
+def test_a_dump_is_restored_under_another_name(gateway: GatewayProcess, stream: str) -> None:
+    with redis.Redis(HOST, gateway.redis_port) as client:
         client.xadd(stream, {"a": "b"}, id="1-0")
         client.xgroup_create(stream, "g", id="0")
         client.xreadgroup("g", "c", {stream: ">"})

@@ -15,21 +15,21 @@ from taskiq.receiver import Receiver
 from taskiq_redis import RedisStreamBroker
 from walrus import Database
 
-from tests.clients.gateway import HOST, RedisGateway
+from tests.processes.gateway import HOST, GatewayProcess
 
 
 @pytest.fixture
-def client(gateway: RedisGateway) -> Any:
-    return redis.asyncio.Redis(host=HOST, port=gateway.port)
+def client(gateway: GatewayProcess) -> Any:
+    return redis.asyncio.Redis(host=HOST, port=gateway.redis_port)
 
 
 async def pending_count(client: Any, stream: str, group: str) -> int:
     return int((await client.xpending(stream, group))["pending"])
 
 
-async def test_walrus_reads_as_a_group(gateway: RedisGateway, stream: str) -> None:
+async def test_walrus_reads_as_a_group(gateway: GatewayProcess, stream: str) -> None:
     def read_and_settle() -> None:
-        with Database(HOST, gateway.port) as database:
+        with Database(HOST, gateway.redis_port) as database:
             log = database.Stream(stream)
             ids = [log.add({"n": number}, id=f"{number}-0") for number in (1, 2, 3)]
             assert (ids, len(log)) == ([b"1-0", b"2-0", b"3-0"], 3)
@@ -57,39 +57,10 @@ async def test_walrus_reads_as_a_group(gateway: RedisGateway, stream: str) -> No
     await asyncio.to_thread(read_and_settle)
 
 
-async def test_faststream_subscribers_share_a_stream(
-    gateway: RedisGateway, client: Any, stream: str
-) -> None:
-    broker = RedisBroker(gateway.url)
-    handled: list[tuple[str, int]] = []
-    is_complete = asyncio.Event()
-
-    def member(name: str) -> None:
-        @broker.subscriber(stream=StreamSub(stream, group="g", consumer=name, polling_interval=100))
-        async def handle(number: int) -> None:
-            handled.append((name, number))
-            if len(handled) == 50:
-                is_complete.set()
-
-    member("me")
-    member("you")
-    async with broker, client:
-        await broker.start()
-        for number in range(50):
-            await broker.publish(number, stream=stream)
-        async with asyncio.timeout(20):
-            await is_complete.wait()
-            while await pending_count(client, stream, "g"):
-                await asyncio.sleep(0.01)
-        [group] = await client.xinfo_groups(stream)
-    assert sorted(number for _, number in handled) == list(range(50))
-    assert (group["consumers"], group["entries-read"], group["lag"]) == (2, 50, 0)
-
-
 async def test_faststream_follows_and_takes_over(
-    gateway: RedisGateway, client: Any, stream: str
+    gateway: GatewayProcess, client: Any, stream: str
 ) -> None:
-    broker = RedisBroker(gateway.url)
+    broker = RedisBroker(gateway.redis_url)
     followed: list[list[str]] = []
     is_taken_over, is_followed = asyncio.Event(), asyncio.Event()
 
@@ -121,11 +92,11 @@ async def test_faststream_follows_and_takes_over(
 
 
 async def test_taskiq_runs_and_acknowledges_tasks(
-    gateway: RedisGateway, client: Any, stream: str
+    gateway: GatewayProcess, client: Any, stream: str
 ) -> None:
     """Up to the end of the first batch, after which the broker takes a lock with SET and Lua."""
     broker = RedisStreamBroker(
-        gateway.url, queue_name=stream, consumer_group_name="g", xread_block=100
+        gateway.redis_url, queue_name=stream, consumer_group_name="g", xread_block=100
     )
     results: list[int] = []
 

@@ -20,9 +20,9 @@ from headgate.engine.journal import recovery
 from headgate.engine.journal.blocks import HEADER_BYTES, VERSION, Kind, read_blocks, read_header
 from headgate.engine.journal.damage.repair import repair
 from headgate.engine.journal.disk import SystemDisk
-from headgate.engine.journal.names import extents_name, journal_name, snapshot_name
+from headgate.engine.journal.names import extents_name, journal_name
 from headgate.engine.journal.recovery import Loaded
-from tests.journals.frozen import POSITION, frozen
+from tests.journals.frozen import frozen
 from tests.journals.memory_disk import MemoryDisk
 from tests.journals.records import History, newer, recorded, written
 from tests.model.snapshot import snapshot
@@ -121,28 +121,6 @@ def test_a_file_that_was_cut_is_found_unless_it_was_the_end(history: History) ->
             assert position == first - 1 + max(sum(end <= length for end in ends) - 1, 0)
         else:
             assert position is None, (name, length)
-
-
-def test_a_file_that_is_missing_is_found_unless_it_was_the_end(history: History) -> None:
-    names = history.disk.names()
-    for name in names:
-        disk = history.disk.copy()
-        disk.remove(name)
-        position = position_in(disk, history)
-        is_last = name == max(name for name in names if name.startswith("journal-"))
-        assert position == (int(name.removeprefix("journal-")) - 1 if is_last else None)
-
-
-def test_what_stands_in_the_place_of_another_file_is_found(
-    snapshot_and_segments: History,
-) -> None:
-    names = snapshot_and_segments.disk.names()
-    for name in names:
-        for other in names:
-            disk = snapshot_and_segments.disk.copy()
-            disk.files[name][:] = snapshot_and_segments.disk.files[other]
-            position = position_in(disk, snapshot_and_segments)
-            assert position == (RECORD_COUNT if name == other else None)
 
 
 def test_a_repair_saves_everything_before_the_damage(history: History) -> None:
@@ -334,18 +312,6 @@ async def test_check_names_each_damaged_chunk_and_a_repair_keeps_all_others(
 
     again = headgate("check", "--data-dir", directory, "--json")
     assert (again.returncode, json.loads(again.stdout)["damaged"]) == (0, [])
-
-
-async def test_check_names_streams_that_a_damaged_snapshot_has_in_part(tmp_path: Path) -> None:
-    disk, file = await frozen(b"a"), extents_name(1)
-    directory = put_down(disk, tmp_path / "data")
-    damage(directory / snapshot_name(POSITION), HEADER_BYTES + 40)
-    assert headgate("check", "--data-dir", directory).returncode == 1
-    repaired = headgate("check", "--data-dir", directory, "--repair", "--json")
-    facts = json.loads(repaired.stdout)
-    assert facts["incomplete"] == {"a": "entries on disk: their index is lost"}
-    assert f"aside-{file}-0" in facts["put_aside"]
-    assert (facts["entries"], facts["extent_files"]["file_count"]) == (5, 0)
 
 
 async def test_a_gateway_warns_of_what_it_has_found_damaged(tmp_path: Path) -> None:

@@ -14,9 +14,8 @@ from tests.processes.raw_socket import CONT, PING, TEXT, RawSocket, frame
 from tests.processes.wire import Wire, connected
 
 FLOODS = 4
-FLOOD_S = 1.5
-HEALTH_S_MAX = 0.5
-"""Loose: they are four, and so are the turns before each step of a request. It was seconds."""
+ASKED = 40
+WITHIN_S = 60.0
 
 Flood = Callable[[str], Awaitable[None]]
 
@@ -110,8 +109,6 @@ async def commands(url: str) -> None:
 )
 async def test_others_are_served_meanwhile(gateway: Gateway, flood: Flood) -> None:
     wire = await Wire.open(gateway.url)
-    loop = asyncio.get_running_loop()
-    longest_s, count = 0.0, 0
 
     async def go_on() -> None:
         while True:
@@ -119,17 +116,13 @@ async def test_others_are_served_meanwhile(gateway: Gateway, flood: Flood) -> No
                 await flood(gateway.url)
 
     floods = [asyncio.ensure_future(go_on()) for _ in range(FLOODS)]
-    end_s = loop.time() + FLOOD_S
-    while loop.time() < end_s:
-        began_s = loop.time()
-        assert await wire.request("GET", "/healthz") == {"status": "ok"}
-        longest_s, count = max(longest_s, loop.time() - began_s), count + 1
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(WITHIN_S):  # when a flood had all turns, one answer took seconds
+        for _ in range(ASKED):
+            assert await wire.request("GET", "/healthz") == {"status": "ok"}
+            await asyncio.sleep(0)
+    assert not any(each.done() for each in floods)
     for running_flood in floods:
         running_flood.cancel()
     await asyncio.gather(*floods, return_exceptions=True)
     wire.close()
-
-    print(f"{flood.__name__}: longest {longest_s * 1000:.0f} ms of {count}")
-    assert longest_s < HEALTH_S_MAX
-    assert [line for line in gateway.log_lines if "Traceback" in line or "ERROR" in line] == []
+    assert gateway.complaints() == []

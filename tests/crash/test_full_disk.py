@@ -188,26 +188,6 @@ async def test_a_gateway_that_starts_on_a_full_disk_is_read_and_ready_when_there
     assert not any("Traceback" in line for line in second.log_lines)
 
 
-async def test_a_journal_that_may_not_grow_refuses_appends_until_it_is_smaller(
-    tmp_path: Path,
-) -> None:
-    bound = {"disk_bytes_max": 2**20, "fsync": "no", "rewrite_percentage": 0}
-    gateway = await Gateway.start(tmp_path, bound)
-    async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as http:
-        limits = (await http.get("/v1/limits")).json()
-        assert (limits["disk_bytes_max"], limits["disk_free_bytes_min"]) == (2**20, 64 * 2**20)
-        await http.put(STREAM, json={"max_length": 20})
-        count = 0  # what goes by itself makes room by itself
-        async with asyncio.timeout(60):
-            while (await http.get("/v1/admin/journal")).json()["rewrite_count"] < 2:
-                body = {"fields": {"n": str(count), "v": VALUE}}
-                count += (await http.post(f"{STREAM}/entries", json=body)).status_code == 201
-        await until_ready(http)
-        assert len(await entries(http)) == 20
-    await gateway.stop()
-    assert times(gateway, "room is short") >= 2
-
-
 def segments(directory: Path) -> list[Path]:
     return list(directory.glob("journal-*"))
 

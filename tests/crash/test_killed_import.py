@@ -1,7 +1,7 @@
 """An import that is killed in the middle goes on where it was.
 
 HEADGATE_TEST_ENTRIES says how many entries the server has (by hand: 1000000). They are in three
-streams with 20 groups, and a tenth as many are pending. What takes how long is printed.
+streams with 20 groups, and a tenth as many are pending.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -103,11 +101,9 @@ def kill_in_the_middle(source: str, place: Path) -> None:
 
 def brought(source: str, place: Path) -> int:
     """Import to the end, and return how many entries were left to do."""
-    began_s = time.monotonic()
     with bring(source, place) as process:
         output, _ = process.communicate(timeout=600)
     assert process.returncode == 0, output
-    sys.stderr.write(f"{source} imported in {time.monotonic() - began_s:.1f} s\n")
     summary = json.loads(output.splitlines()[-1])
     assert summary["in_force"]
     return int(summary["entries"])
@@ -151,14 +147,3 @@ def test_it_goes_on_after_a_kill(server: Server, tmp_path: Path, kind: str) -> N
             break
     else:
         pytest.fail("each kill came too early or too late")
-
-
-@pytest.mark.skipif(ENTRIES < 1_000_000, reason="it measures")
-def test_how_long_it_takes(server: Server, tmp_path: Path) -> None:
-    file = tmp_path / "copy.rdb"
-    began_s = time.monotonic()
-    words = ["redis-cli", "-p", str(server.port), "--rdb", str(file)]
-    subprocess.run(words, check=True, capture_output=True)
-    sys.stderr.write(f"redis-cli --rdb in {time.monotonic() - began_s:.1f} s\n")
-    for number, source in enumerate((server.url, str(file))):
-        assert brought(source, tmp_path / str(number)) == ENTRIES - len(range(7, ENTRIES, 997))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-import re
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.conditions import until
 from tests.processes.gateway import Gateway
 from tests.processes.wire import Wire
 
@@ -18,13 +17,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read 
 BATCHES, ENTRIES, VALUE_BYTES = 80, 1000, 300
 GIVEN_BACK_MIN = 0.7
 """Measured: 0.85 and more. The rest is what the allocator cannot give back in pieces."""
-
-
-def _resident_kib(gateway: Gateway) -> int:
-    text = Path(f"/proc/{gateway.process_id}/status").read_text()
-    match = re.search(r"VmRSS:\s+(\d+) kB", text)
-    assert match is not None
-    return int(match[1])
 
 
 @pytest.mark.parametrize("how", ["trim", "delete"])
@@ -40,19 +32,16 @@ async def test_memory_goes_back_once_entries_are_gone(tmp_path: Path, how: str) 
 
     for _ in range(5):  # what a first request makes is there to stay
         await append("warm")
-    before_kib = _resident_kib(gateway)
+    before = gateway.memory_bytes()
     for _ in range(BATCHES):
         await append("orders")
-    full_kib = _resident_kib(gateway)
+    full = gateway.memory_bytes()
 
     if how == "trim":
         await wire.request("POST", "/v1/streams/orders/trim", {"max_length": 0})
     else:
         await wire.request("POST", "/v1/commands", ["DEL", "orders"])
-    most_kib = full_kib - GIVEN_BACK_MIN * (full_kib - before_kib)
-    async with asyncio.timeout(10):
-        while _resident_kib(gateway) > most_kib:
-            await asyncio.sleep(0.05)
-    print(f"{how}: {before_kib} KiB, {full_kib}, {_resident_kib(gateway)}")
+    limit = full - GIVEN_BACK_MIN * (full - before)
+    await until(lambda: gateway.memory_bytes() <= limit, 60)
     wire.close()
     await gateway.stop()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.gateway import RedisGateway
+from tests.processes.gateway import GatewayProcess
 from tests.sdk.workshop import node_modules, output_of
 
 NPM = Path(__file__).parent / "npm"
@@ -20,7 +20,12 @@ SETTINGS: dict[str, object] = {
 
 
 @pytest.mark.parametrize(
-    "place", ["embedded", "workers", pytest.param("valkey_9", marks=pytest.mark.away)]
+    "place",
+    [
+        "embedded",
+        pytest.param("workers", marks=pytest.mark.long),
+        pytest.param("valkey_9", marks=[pytest.mark.away, pytest.mark.long]),
+    ],
 )
 async def test_the_suite_passes(place: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     settings = SETTINGS
@@ -30,7 +35,7 @@ async def test_the_suite_passes(place: str, request: pytest.FixtureRequest, tmp_
         settings = {**SETTINGS, "backend": request.getfixturevalue(place).url}
     report = tmp_path / "report.json"
     modules = node_modules(NPM)
-    gateway = RedisGateway(settings)
+    gateway = GatewayProcess.started(":memory:", settings)
     try:
         await output_of(
             modules / ".bin" / "vitest",
@@ -40,8 +45,8 @@ async def test_the_suite_passes(place: str, request: pytest.FixtureRequest, tmp_
             # next one uses then.
             "--retry=1",
             folder=NPM,
-            variables={"GATEWAY_URL": gateway.http_url},
+            variables={"GATEWAY_URL": gateway.url},
         )
     finally:
-        gateway.stop()
+        gateway.terminate()
     assert json.loads(report.read_text())["numPassedTests"] == 338

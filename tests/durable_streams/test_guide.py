@@ -13,7 +13,7 @@ import pytest
 
 from headgate.app.durable_streams.paths import name_of, path_of
 from headgate.app.routes import guide
-from tests.clients.gateway import RedisGateway
+from tests.processes.gateway import GatewayProcess
 
 JSON = {"Content-Type": "application/json"}
 CLOSED = {"Stream-Closed": "true"}
@@ -23,10 +23,10 @@ SECRET = "a secret of the issuer and the gateway"
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
-    gateway = RedisGateway()
-    with httpx.Client(base_url=gateway.http_url) as client:
+    gateway = GatewayProcess.started(":memory:")
+    with httpx.Client(base_url=gateway.url) as client:
         yield client
-    gateway.stop()
+    gateway.terminate()
 
 
 def rows(first: str) -> list[list[list[str]]]:
@@ -81,10 +81,10 @@ def test_an_entry_of_others_is_a_message_as_the_table_says(
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[httpx.Client]:
-    gateway = RedisGateway({"jwt_secret": SECRET})
-    with httpx.Client(base_url=f"{gateway.http_url}/v1/stream/") as client:
+    gateway = GatewayProcess.started(":memory:", {"jwt_secret": SECRET})
+    with httpx.Client(base_url=f"{gateway.url}/v1/stream/") as client:
         yield client
-    gateway.stop()
+    gateway.terminate()
 
 
 def with_rights(*rights: str) -> dict[str, str]:

@@ -13,8 +13,9 @@ import httpx
 import pytest
 from playwright.async_api import Browser, Page, expect
 
+from deploy.local_cluster.server import free_ports
 from examples.ai.model import words_of
-from tests.e2e.test_live_page import free_port, new_key
+from tests.e2e.pages import new_key
 from tests.processes.gateway import ROOT, Gateway, no_gateway_left
 
 __all__ = ["no_gateway_left"]
@@ -68,7 +69,7 @@ async def shown(page: Page, *, words_min: int) -> str:
 async def test_a_reload_and_a_second_tab_show_the_answer_and_a_button_ends_it(
     browser: Browser, tmp_path: Path
 ) -> None:
-    port = free_port()
+    [port] = free_ports(1)
     gateway = await Gateway.start(tmp_path, {"allowed_origins": f"http://localhost:{port}"})
     async with model(gateway.url, port, SLOW) as url:
         first = await browser.new_page()
@@ -101,27 +102,10 @@ async def test_a_reload_and_a_second_tab_show_the_answer_and_a_button_ends_it(
     await gateway.stop()
 
 
-async def test_an_answer_goes_on_through_a_restart_of_the_gateway(
-    browser: Browser, tmp_path: Path
-) -> None:
-    port = free_port()
-    settings = {"port": free_port(), "allowed_origins": f"http://localhost:{port}"}
-    gateway = await Gateway.start(tmp_path, settings)
-    async with model(gateway.url, port, QUICK) as url:
-        page = await browser.new_page()
-        await ask(page, url)
-        await shown(page, words_min=20)
-        await gateway.kill()
-        gateway = await Gateway.start(tmp_path, settings)
-        await expect(page.locator("#state")).to_have_text("Done.", timeout=30_000)
-        assert (await shown(page, words_min=1)).strip() == ANSWER
-    await gateway.stop()
-
-
 async def test_with_a_key_the_page_has_a_ticket_and_our_client_reads_the_same(
     browser: Browser, tmp_path: Path
 ) -> None:
-    key, port = new_key(tmp_path, GRANT), free_port()
+    key, [port] = new_key(tmp_path, GRANT), free_ports(1)
     gateway = await Gateway.start(tmp_path, {"allowed_origins": f"http://localhost:{port}"})
     async with model(gateway.url, port, QUICK, HEADGATE_TOKEN=key) as url:
         page = await browser.new_page()

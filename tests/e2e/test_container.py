@@ -22,8 +22,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from deploy.local_cluster.server import free_ports
 from tests.e2e.container import USER, Image, build, instructions, may_be
-from tests.e2e.test_live_page import free_port
 from tests.processes.gateway import ROOT
 
 HEALTHY_S_MAX = 60.0
@@ -50,7 +50,7 @@ def _write_protect(root: Path, *, except_for: list[str]) -> None:
 @pytest.fixture
 def settings() -> dict[str, str]:
     """The variables of an operator, given with -e: here, a port that is free on this machine."""
-    port = free_port()
+    [port] = free_ports(1)
     return {"HEADGATE_PORT": f"{port}", "HEADGATE_URL": f"http://127.0.0.1:{port}"}
 
 

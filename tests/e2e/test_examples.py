@@ -15,7 +15,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
-from tests.e2e.test_live_page import served
+from tests.conditions import eventually
+from tests.e2e.pages import served
 from tests.processes.gateway import ROOT, Gateway
 
 EXAMPLES = ROOT / "examples"
@@ -31,9 +32,14 @@ def pages_url() -> Iterator[str]:
         yield url
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def gateway(tmp_path: Path, pages_url: str) -> AsyncIterator[Gateway]:
-    started = await Gateway.start(tmp_path / "data", {"allowed_origins": pages_url})
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def gateway(
+    tmp_path_factory: pytest.TempPathFactory, pages_url: str
+) -> AsyncIterator[Gateway]:
+    """A gateway for all examples: each has streams of its own."""
+    settings = {"allowed_origins": pages_url}
+    started = await Gateway.start(tmp_path_factory.mktemp("data"), settings)
+    Gateway.running.discard(started)  # it outlives a test
     yield started
     await started.stop()
 
@@ -115,12 +121,13 @@ async def test_jobs_of_a_customer_are_done_in_order_and_a_worker_ends_well(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
-    async with asyncio.timeout(60), httpx.AsyncClient(base_url=f"{gateway.url}/v1/") as http:
-        while True:
+    async with httpx.AsyncClient(base_url=f"{gateway.url}/v1/") as http:
+
+        async def is_done() -> bool:
             group = (await http.get("streams/jobs/groups/workers")).json()
-            if (group["lag"], group["pending"]) == (0, 0):
-                break
-            await asyncio.sleep(0.05)
+            return (group["lag"], group["pending"]) == (0, 0)
+
+        await eventually(is_done, bool)
         dead = (await http.get("streams/jobs.dead/entries")).json().get("entries", [])
     worker.send_signal(signal.SIGTERM)
     output, _ = await worker.communicate()

@@ -8,20 +8,13 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
-from tests.e2e.test_live_page import new_key
+from tests.e2e.pages import new_key
 from tests.processes.gateway import Gateway
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 HEIGHTS = "all => all.filter(each => each.checkVisibility()).map(each => each.offsetHeight)"
 EVERYTHING = {"streams": ["*"], "do": ["read", "append", "consume", "manage"], "create": True}
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
-    started = await Gateway.start(tmp_path / "data")
-    yield started
-    await started.stop()
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, expect
 
+from deploy.local_cluster.server import free_ports
 from tests.api.documents.snippets import snippets
-from tests.e2e.test_live_page import free_port, served
+from tests.e2e.pages import served
 from tests.processes.gateway import Gateway
 from tests.sdk.typescript import app_folder, packages
 from tests.sdk.workshop import output_of
@@ -22,7 +23,7 @@ createRoot(document.getElementById("root")!).render(<App />);
 
 async def test_the_program_shows_what_it_appends(browser: Browser, tmp_path: Path) -> None:
     [program] = snippets("browser", "tsx")
-    port = free_port()
+    [port] = free_ports(1)
     app = app_folder(tmp_path)
     (app / "guide.tsx").write_text(program.at(f"http://127.0.0.1:{port}"))
     (app / "main.tsx").write_text(MAIN)

@@ -71,25 +71,6 @@ def test_nothing_but_headgate_stands_at_the_top(wheel: Path) -> None:
     assert tops == {"headgate", about}
 
 
-def test_the_console_is_built_into_it(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-    assert "headgate/app/console/index.html" in names
-    assert any(name.startswith("headgate/app/console/assets/index-") for name in names)
-
-
-def test_the_archive_of_sources_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
-    run(*BUILD, tmp_path, "--wheel", ROOT)
-    [direct] = tmp_path.glob("*.whl")
-    assert contents(wheel) == contents(direct)
-
-
-def contents(wheel: Path) -> dict[str, int]:
-    """Return the checksum of each file."""
-    with zipfile.ZipFile(wheel) as archive:
-        return {file.filename: file.CRC for file in archive.infolist()}
-
-
 @pytest.mark.parametrize("command", ["headgate", "headgate-pipeline"])
 def test_commands_run_in_a_project_with_the_same_names(
     command: str, site: Path, project: Path

@@ -12,7 +12,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page
 
-from tests.e2e.test_live_page import free_port, look, served
+from tests.conditions import eventually, until
+from tests.e2e.pages import look, served
 from tests.processes.gateway import Gateway
 from tests.sdk.typescript import app_folder, packages
 from tests.sdk.workshop import output_of
@@ -49,14 +50,15 @@ class Place:
 
     def __init__(self, data_dir: Path, pages_url: str) -> None:
         self._data_dir = data_dir
-        self._settings: dict[str, object] = {"port": free_port(), "allowed_origins": pages_url}
+        self._settings: dict[str, object] = {"allowed_origins": pages_url}
         self._settings |= {"jwt_secret": SECRET, "open_metrics": True}
         self._gateway: Gateway | None = None
-        self.url = f"http://127.0.0.1:{self._settings['port']}"
+        self.url = ""
         self.tokens_count = 0
 
     async def start(self) -> None:
         self._gateway = await Gateway.start(self._data_dir, self._settings)
+        self.url, self._settings["port"] = self._gateway.url, self._gateway.port
 
     async def stop(self) -> None:
         if self._gateway is not None:
@@ -82,25 +84,27 @@ class Place:
         return ids
 
     async def until_worked_off(self) -> None:
-        async with self.client() as client, asyncio.timeout(WITHIN_S):
-            while True:
+        async with self.client() as client:
+
+            async def is_done() -> bool:
                 group = (await client.get("/v1/streams/orders/groups/readers")).json()
-                if (group["pending"], group["lag"]) == (0, 0):
-                    return
-                await asyncio.sleep(0.05)
+                return (group["pending"], group["lag"]) == (0, 0)
+
+            await eventually(is_done, bool)
 
     async def until_renewed(self, count: int) -> None:
         """Return once so many tokens were asked for."""
         wanted = self.tokens_count + count
-        async with asyncio.timeout(WITHIN_S):
-            while self.tokens_count < wanted:
-                await asyncio.sleep(0.05)
+        await until(lambda: self.tokens_count >= wanted, WITHIN_S)
 
     async def until_sockets(self, count: int) -> None:
         line = f'headgate_connections{{transport="websocket"}} {float(count)}'
-        async with self.client() as client, asyncio.timeout(WITHIN_S):
-            while line not in (await client.get("/metrics")).text:
-                await asyncio.sleep(0.05)
+        async with self.client() as client:
+
+            async def are_open() -> bool:
+                return line in (await client.get("/metrics")).text
+
+            await eventually(are_open, bool)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -11,20 +11,13 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page
 
+from tests.e2e.pages import look, new_key
 from tests.e2e.test_guide import HEIGHTS
-from tests.e2e.test_live_page import look, new_key
 from tests.processes.gateway import Gateway, headgate
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 MARKUP = "<img src=x onerror=\"document.title='owned'\">"
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
-    started = await Gateway.start(tmp_path / "data")
-    yield started
-    await started.stop()
 
 
 @pytest_asyncio.fixture(loop_scope="session")

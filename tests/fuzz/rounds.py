@@ -1,7 +1,8 @@
-"""Rounds: random cases for as long as there is time, each of which can be had again by its seed."""
+"""Rounds: random cases, each of which can be had again by its seed."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
@@ -10,24 +11,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-SECONDS = float(os.environ.get("FUZZ_SECONDS", "3"))
-"""Duration of each fuzzer."""
+SECONDS = float(os.environ.get("FUZZ_SECONDS", "0"))
+"""Duration of each fuzzer; without it each has a number of cases."""
 
 CASE_S_MAX = 60
 """Time of one case, at most; all end within a second, on a machine that is not busy."""
 
 
-def seeds(seconds: float = SECONDS) -> Iterator[int]:
-    """Yield seeds until the time is over; with FUZZ_SEED only that one."""
+def seeds(count: int) -> Iterator[int]:
+    """Yield so many seeds, or until FUZZ_SECONDS are over; with FUZZ_SEED only that one."""
     again = os.environ.get("FUZZ_SEED")
     if again is not None:
         yield int(again)
         return
-    end_s = time.monotonic() + seconds
-    seed = random.SystemRandom().randrange(2**32)
-    while time.monotonic() < end_s:
-        yield seed
-        seed += 1
+    first = random.SystemRandom().randrange(2**32)
+    end_s = time.monotonic() + SECONDS
+    for number in itertools.count():
+        if time.monotonic() >= end_s if SECONDS else number == count:
+            return
+        yield first + number
 
 
 @contextmanager

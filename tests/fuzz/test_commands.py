@@ -75,7 +75,7 @@ class Spoken:
 
 
 async def test_random_commands_are_answered_or_refused() -> None:
-    for seed in rounds.seeds():
+    for seed in rounds.seeds(10):
         spoken = Spoken(seed)
         with rounds.ended(), rounds.reporting_seed(seed, spoken.commands):
             for _ in range(COUNT):

@@ -125,15 +125,13 @@ def rebuilt(name: str, data: bytes, random: Random) -> bytes:
     return result if random.random() < 0.95 else result + flipped(result[HEADER_BYTES:], random)
 
 
-def fuzz(attempt: Callable[[Random], None]) -> int:
-    """Try one seed after the other until the time is over; returns how many those were."""
-    count, before_bytes = 0, _peak_bytes()
-    for seed in seeds():
+def fuzz(attempt: Callable[[Random], None]) -> None:
+    """Try one seed after the other."""
+    before_bytes = _peak_bytes()
+    for seed in seeds(300):
         with ended(), reporting_seed(seed):
             attempt(Random(seed))
-        count += 1
     assert _peak_bytes() - before_bytes < GROWTH_BYTES_MAX
-    return count
 
 
 def _peak_bytes() -> int:
@@ -154,7 +152,7 @@ async def test_whatever_stands_in_the_files_is_loaded_or_damage_that_can_be_repa
             repair(disk)
         _as_snapshot(recovery.recover(disk).keyspace)
 
-    assert fuzz(try_once) > 0
+    fuzz(try_once)
 
 
 def _as_snapshot(keyspace: Keyspace) -> None:
@@ -177,4 +175,4 @@ async def test_bytes_that_are_no_files_are_damage() -> None:
             repair(disk)
         recovery.recover(disk)
 
-    assert fuzz(try_once) > 0
+    fuzz(try_once)

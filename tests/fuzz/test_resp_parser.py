@@ -12,9 +12,6 @@ from tests.fuzz.test_resp import commands, damaged
 from tests.model.wire.malformed import CASES
 from tests.model.wire.replies import written
 
-SHARE = 0.2
-"""Of the time that a fuzzer has."""
-
 KEPT_BYTES = 64 * 1024
 SHORT_CASES = [case for case in CASES if len(case) < KEPT_BYTES / 2]
 
@@ -52,8 +49,7 @@ def bytes_of(pick: random.Random) -> bytes:
 
 
 def test_cuts_change_nothing() -> None:
-    count = 0
-    for seed in rounds.seeds(rounds.SECONDS * SHARE):
+    for seed in rounds.seeds(100):
         pick = random.Random(seed)
         data, is_stranger = bytes_of(pick), pick.random() < 0.2
         cuts = sorted(pick.randrange(len(data)) for _ in range(pick.choice([1, 2, 9, 50])))
@@ -63,12 +59,10 @@ def test_cuts_change_nothing() -> None:
             if len(data) < 2_000:
                 each = list(range(1, len(data)))
                 assert read(data, each, is_stranger=is_stranger) == whole
-        count += 1
-    assert count > 0
 
 
 def test_commands_are_what_a_reader_of_others_sees() -> None:
-    for seed in rounds.seeds(rounds.SECONDS * SHARE / 4):
+    for seed in rounds.seeds(100):
         pick = random.Random(seed)
         sent = [grammar.command(pick) for _ in range(pick.randint(1, 50))]
         data = b"".join(map(written, sent))

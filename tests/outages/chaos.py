@@ -6,26 +6,19 @@ import asyncio
 import random
 import re
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from headgate.app.backends.redis.durability import DurabilityLevel
-from tests.outages.replica_probe import ReplicaProbe
 from tests.processes.chaos import LOOK_S, RETRY_S, SETTINGS, Chaos, ask_place, finish
 from tests.processes.consumers import GROUP, Place
 from tests.processes.gateway import Gateway
 from tests.processes.key_chaos import KeyedChaos
-from tests.processes.ledger import Takeover
 from tests.servers.failures import FailingCluster, cut_connections, cut_tracking
 
 GATEWAY_COUNT = 3
 KEY = "headgate:orders"
-LAG_ENTRIES = 200
-LAG_S_MAX = 0.5
-"""Time of appends while a replica gets nothing; both are limits."""
-
 SHARES_AHEAD = 2
 """Shares between two events that a writer may be ahead of the last event."""
 
@@ -69,9 +62,7 @@ class ClusterChaos(Chaos):
             self.cut_connections,
         ]
         self._share_count = rounds * len(self._events) + 1
-        self._keeps_answers = durability is DurabilityLevel.REPLICA
         self._takes_over = takes_over
-        self._probe = ReplicaProbe(cluster, KEY, self.ledger.moment)
         self._settings = {
             **SETTINGS,
             "backend": cluster.url,
@@ -98,12 +89,6 @@ class ClusterChaos(Chaos):
 
     async def operate(self) -> None:
         """Let servers and gateways fail as the work goes on."""
-        async with asyncio.TaskGroup() as tasks:
-            probing = tasks.create_task(self._probe.run())
-            await self._let_fail()
-            probing.cancel()
-
-    async def _let_fail(self) -> None:
         orders = [self.random.sample(self._events, len(self._events)) for _ in range(self._rounds)]
         for number, event in enumerate(chain.from_iterable(orders), 1):
             await self.until_read(number * self.entry_count // self._share_count)
@@ -124,38 +109,12 @@ class ClusterChaos(Chaos):
     async def kill_primary(self) -> None:
         """Kill the primary of the stream, and start it again.
 
-        Its replica has taken over by then, if it does. It lags behind each second time.
+        Its replica has taken over by then, if it does.
         """
-        if not self._takes_over:
-            await asyncio.to_thread(self._cluster.kill_primary, KEY)
-        else:
-            await self._probe.until_safe()
-            if self.endings["kill_primary"] % 2:
-                await self._kill_before_its_replica_has_all()
-            else:
-                await asyncio.to_thread(self._cluster.kill_primary, KEY)
-                self._note_takeover()
+        await asyncio.to_thread(self._cluster.kill_primary, KEY)
+        if self._takes_over:
             await asyncio.to_thread(self._cluster.until_served)
         await asyncio.to_thread(self._cluster.mend)
-
-    async def _kill_before_its_replica_has_all(self) -> None:
-        primary = await asyncio.to_thread(self._cluster.primary_of, KEY)
-        replica = await asyncio.to_thread(self._cluster.replica_of, primary)
-        with self._cluster.paused(replica):
-            await asyncio.to_thread(cut_connections, primary, "replica")
-            appended_count = len(self.ledger.appended) + LAG_ENTRIES
-            with suppress(TimeoutError):  # where answers wait for the replica
-                async with asyncio.timeout(LAG_S_MAX):
-                    while len(self.ledger.appended) < appended_count:
-                        await asyncio.sleep(LOOK_S)
-            await asyncio.to_thread(primary.kill)
-            self._note_takeover()
-
-    def _note_takeover(self) -> None:
-        """Note that a primary is dead, and what its replica surely has."""
-        if not self._keeps_answers:
-            self.ledger.takeovers.append(Takeover(self._probe.safe, self.ledger.moment()))
-        self.note_restart()
 
     async def fail_over(self) -> None:
         """Make the replica of the stream its primary."""

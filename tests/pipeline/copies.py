@@ -1,16 +1,10 @@
-"""A query that copies a stream, to be started, killed and started again.
-
-`python -m tests.pipeline.copies <gateway> <stream> <checkpoint>` runs it in a process of its own.
-"""
+"""A query that copies a stream, to be run again and again."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-
-from headgate.pipeline.session import session
 
 WAIT_S_MAX = 120
 
@@ -48,8 +42,3 @@ class Copies:
         for path in done[-count:]:
             path.unlink()
             path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
-
-
-if __name__ == "__main__":
-    url, name, checkpoint = sys.argv[1:]
-    Copies(session(master="local[2]"), url, name, Path(checkpoint)).run()

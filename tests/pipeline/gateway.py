@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import socket
 import subprocess
-import sys
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,11 +12,9 @@ import httpx
 import pyarrow as pa
 
 from headgate.client.blocking import Client
+from tests.processes.gateway import END_S_MAX, HEADGATE, ROOT, GatewayProcess
 
-ROOT = Path(__file__).parent.parent.parent
-HEADGATE = [sys.executable, "-m", "headgate.app.cli"]
-START_S_MAX = 30.0
-END_S_MAX = 30.0
+__all__ = ["ROOT", "Gateway", "add_key"]
 
 
 def add_key(data_dir: Path, *grants: Mapping[str, object]) -> str:
@@ -32,7 +25,7 @@ def add_key(data_dir: Path, *grants: Mapping[str, object]) -> str:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=START_S_MAX,
+        timeout=END_S_MAX,
         check=True,
     ).stdout.strip()
 
@@ -56,40 +49,20 @@ class Gateway:
         """
         self.data_dir = data_dir
         self._settings = dict(settings or {})
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self._process = GatewayProcess.started(data_dir, self._settings)
+        self.url = self._process.url
+        self._settings["port"] = self._process.port
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self.http = httpx.Client(base_url=self.url, timeout=30, headers=headers)
-        self._process: subprocess.Popen[str] | None = None
-        self.start()
 
     def start(self) -> None:
-        """Return once it accepts connections."""
-        variables = {f"HEADGATE_{name.upper()}": str(it) for name, it in self._settings.items()}
-        self._process = subprocess.Popen(
-            [*HEADGATE, "serve", "--data-dir", str(self.data_dir)],
-            cwd=ROOT,
-            env={**os.environ, "HEADGATE_PORT": str(self.port), **variables},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        output: list[str] = []
-        is_there = threading.Event()
-        threading.Thread(target=self._listen, args=(output, is_there), daemon=True).start()
-        if not is_there.wait(START_S_MAX) or "Headgate is at" not in "".join(output):
-            self.kill()
-            raise ChildProcessError("\n".join(output))
+        """Start it again, and return once it accepts connections."""
+        self._process = GatewayProcess.started(self.data_dir, self._settings)
 
     def kill(self) -> None:
         """End it as a power switch does."""
-        assert self._process is not None
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGKILL)
-        self._process.wait(END_S_MAX)
+        self._process.kill_now()
+        self._process.wait()
 
     def stop(self) -> None:
         """End it for good."""
@@ -137,14 +110,3 @@ class Gateway:
     def trim(self, stream: str, **how: object) -> None:
         answer = self.http.post(f"/v1/streams/{stream}/trim", json=how)
         assert answer.status_code == 200, answer.text
-
-    def _listen(self, output: list[str], is_there: threading.Event) -> None:
-        """Note the lines of the gateway; its pipe is never full."""
-        assert self._process is not None
-        assert self._process.stderr is not None
-        with self._process.stderr as lines:
-            for line in lines:
-                output.append(line.rstrip("\n"))
-                if "Headgate is at" in line:
-                    is_there.set()
-        is_there.set()

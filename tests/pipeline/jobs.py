@@ -7,12 +7,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from deploy.local_cluster.waiting import until
 from tests.pipeline.gateway import ROOT
 from tests.pipeline.in_turn import line_of
 from tests.pipeline.java import SHORT_LIVED
@@ -41,12 +41,13 @@ class Job:
 
     def wait_for_more(self, count: Callable[[], int]) -> None:
         """Look until a number has grown; the job has to go on meanwhile."""
-        deadline = time.monotonic() + PATIENCE_S
         before = count()
-        while count() <= before:
+
+        def has_more() -> bool:
             assert self.is_running, self.output()
-            assert time.monotonic() < deadline
-            time.sleep(0.01)  # what is looked at signals nothing
+            return count() > before
+
+        until(has_more, PATIENCE_S, "the job has done more")
 
     def finish(self) -> None:
         """Wait for its end, which has to be a good one."""

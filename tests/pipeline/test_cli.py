@@ -21,7 +21,7 @@ JOBS = [
     *("lag", "head", "sample", "schema", "iceberg", "deadletters", "changes", "plot", "doctor"),
 ]
 NOWHERE = ("--url", "http://127.0.0.1:1")
-TIMEOUT_S = 60
+TIMEOUT_S = 300
 
 
 def run(*words: str, env: Mapping[str, str] | None = None) -> tuple[int, str, str]:

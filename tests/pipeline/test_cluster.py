@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
 import pytest
 
+from deploy.local_cluster.server import free_ports
+from deploy.local_cluster.waiting import until
 from headgate.pipeline.lake import Lake
 from tests.pipeline.gateway import ROOT, Gateway
 from tests.pipeline.guarded import Guarded, check_no_trace
@@ -55,11 +55,13 @@ class Processes:
                 start_new_session=True,
             )
         self._running.append(process)
-        deadline = time.monotonic() + PATIENCE_S
-        while ready_text not in log.read_text(errors="replace"):
-            assert process.poll() is None, log.read_text(errors="replace")
-            assert time.monotonic() < deadline, log.read_text(errors="replace")
-            time.sleep(0.05)
+
+        def is_ready() -> bool:
+            text = log.read_text(errors="replace")
+            assert process.poll() is None, text
+            return ready_text in text
+
+        until(is_ready, PATIENCE_S, ready_text)
 
     def stop(self) -> None:
         for process in reversed(self._running):
@@ -85,24 +87,38 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
     cluster.stop()
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-        return port
+def connect_server(processes: Processes, *conf: str) -> str:
+    """Start a Connect server; returns its address as a master."""
+    pytest.importorskip("grpc_status")
+    [port] = free_ports(1)
+    here = "spark.connect.grpc.binding.address=127.0.0.1", "spark.ui.enabled=false"
+    confs = (*here, f"spark.connect.grpc.binding.port={port}", *conf)
+    processes.start(
+        "Spark Connect server started",
+        *(BIN / "spark-submit", "--master", "local[2]"),
+        *(word for each in confs for word in ("--conf", each)),
+        *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"),
+    )
+    return f"sc://127.0.0.1:{port}"
 
 
-def check_copy(processes: Processes, master: str, gateway: Gateway, stream: str) -> list[str]:
-    """Copy a stream there and look at the copy; returns where tasks had the package from."""
-    gateway.append(stream, [{"n": str(at), "é": "ü"} for at in range(ENTRIES)])
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.pipeline.elsewhere", master, gateway.url, stream],
+def run(processes: Processes, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a module as a driver."""
+    return subprocess.run(
+        [sys.executable, "-m", *words],
         cwd=ROOT,
-        env=processes.environment(is_driver=True),
+        env=processes.environment(is_driver=True) | variables,
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
         check=False,
     )
+
+
+def check_copy(processes: Processes, master: str, gateway: Gateway, stream: str) -> list[str]:
+    """Copy a stream there and look at the copy; returns where tasks had the package from."""
+    gateway.append(stream, [{"n": str(at), "é": "ü"} for at in range(ENTRIES)])
+    done = run(processes, "tests.pipeline.elsewhere", master, gateway.url, stream)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert answer["rows"] == ENTRIES
@@ -115,7 +131,7 @@ def check_copy(processes: Processes, master: str, gateway: Gateway, stream: str)
 def test_a_cluster_of_a_master_and_two_workers_reads_and_writes(
     processes: Processes, gateway: Gateway, name: str
 ) -> None:
-    port = free_port()
+    [port] = free_ports(1)
     package = "org.apache.spark.deploy"
     spark_class = BIN / "spark-class"
     here = ("--host", "127.0.0.1", "--webui-port", "0")
@@ -136,48 +152,22 @@ def test_a_cluster_of_a_master_and_two_workers_reads_and_writes(
 def test_a_connect_server_that_knows_nothing_of_us_reads_and_writes(
     processes: Processes, gateway: Gateway, name: str
 ) -> None:
-    pytest.importorskip("grpc_status")
-    port = free_port()
-    processes.start(
-        "Spark Connect server started",
-        *(BIN / "spark-submit", "--master", "local[2]", "--conf", "spark.ui.enabled=false"),
-        *("--conf", "spark.connect.grpc.binding.address=127.0.0.1"),
-        *("--conf", f"spark.connect.grpc.binding.port={port}"),
-        *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"),
-    )
-    files = check_copy(processes, f"sc://127.0.0.1:{port}", gateway, name)
+    files = check_copy(processes, connect_server(processes), gateway, name)
     assert files
     assert all("headgate_pipeline.zip" in file for file in files)
 
 
+@pytest.mark.long
 def test_a_connect_server_whose_python_lacks_a_library_is_said_in_one_line(
     processes: Processes, tmp_path: Path
 ) -> None:
-    pytest.importorskip("grpc_status")
     (tmp_path / "httpx.py").write_text("raise ModuleNotFoundError(\"No module named 'httpx'\")\n")
     hidden = ONLY_LIBRARIES.replace("PYTHONPATH=", f"PYTHONPATH={tmp_path}:", 1)
     processes.python.write_text(hidden)
-    port = free_port()
-    processes.start(
-        "Spark Connect server started",
-        *(BIN / "spark-submit", "--master", "local[2]", "--conf", "spark.ui.enabled=false"),
-        *("--conf", "spark.connect.grpc.binding.address=127.0.0.1"),
-        *("--conf", f"spark.connect.grpc.binding.port={port}"),
-        *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"),
-    )
-    lake = tmp_path / "lake"
+    master, lake = connect_server(processes), tmp_path / "lake"
     Lake.open_or_create(lake)
-    master = f"sc://127.0.0.1:{port}"
     words = ("replay", "--streams", "a", "--to", "b", "--lake", str(lake), "--master", master)
-    done = subprocess.run(
-        [sys.executable, "-m", "headgate.pipeline.cli", *words],
-        cwd=ROOT,
-        env=processes.environment(is_driver=True),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = run(processes, "headgate.pipeline.cli", *words)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
         f"Error: the Python of the Spark server {master} lacks httpx: pip install"
@@ -187,30 +177,13 @@ def test_a_connect_server_whose_python_lacks_a_library_is_said_in_one_line(
 
 @pytest.mark.long
 def test_a_token_leaves_no_trace_on_a_connect_server(processes: Processes, tmp_path: Path) -> None:
-    pytest.importorskip("grpc_status")
     guarded = Guarded(tmp_path / "data", "orders")
-    port = free_port()
     events = tmp_path / "events"
     events.mkdir()
-    processes.start(
-        "Spark Connect server started",
-        *(BIN / "spark-submit", "--master", "local[2]", "--conf", "spark.eventLog.enabled=true"),
-        *("--conf", f"spark.eventLog.dir={events.as_uri()}"),
-        *("--conf", "spark.eventLog.compress=false", "--conf", "spark.ui.port=0"),
-        *("--conf", "spark.connect.grpc.binding.address=127.0.0.1"),
-        *("--conf", f"spark.connect.grpc.binding.port={port}"),
-        *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"),
-    )
-    words = (f"sc://127.0.0.1:{port}", guarded.gateway.url, guarded.stream, str(tmp_path))
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.pipeline.traces", *words],
-        cwd=ROOT,
-        env=processes.environment(is_driver=True) | {"TOKEN_AS_OPTION": guarded.key},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    logged = f"spark.eventLog.dir={events.as_uri()}", "spark.eventLog.compress=false"
+    master = connect_server(processes, "spark.eventLog.enabled=true", *logged)
+    words = (master, guarded.gateway.url, guarded.stream, str(tmp_path))
+    done = run(processes, "tests.pipeline.traces", *words, TOKEN_AS_OPTION=guarded.key)
     assert done.returncode == 0, done.stderr
     assert guarded.gateway.count(f"{guarded.stream}-copy") == ENTRIES
     check_no_trace(tmp_path, guarded.key, files_min=5)

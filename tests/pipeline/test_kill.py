@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import os
-import threading
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -16,12 +14,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from headgate.client import Attempt
 from headgate.client.blocking import Client
 from headgate.pipeline.lake import Lake
 from tests.pipeline.command import Command, command
 from tests.pipeline.gateway import Gateway
-from tests.pipeline.jobs import PATIENCE_S, job
+from tests.pipeline.jobs import job
 
 __all__ = ["command"]
 
@@ -119,35 +116,3 @@ def test_executors_that_are_killed_lose_and_double_nothing(trip: Trip) -> None:
         assert trip.archived() < ENTRIES
         driver.finish()
     trip.check_lake()
-
-
-def test_a_gateway_that_is_killed_while_it_commits_appends_a_batch_once(
-    name: str, tmp_path: Path
-) -> None:
-    gateway = Gateway(tmp_path / "data")
-    rows = pa.RecordBatch.from_pydict(
-        {"fields": pa.array([[("n", str(n))] for n in range(5000)], pa.map_("string", "string"))}
-    )
-    attempts = [Attempt(0, "a", 10)]
-    took_s = 0.0
-    with Client(gateway.url) as client:
-        writer = client.writer(name)
-        for batch in range(5):
-            for chunk in range(10):
-                writer.stage(batch, partition=0, attempt="a", chunk=chunk, rows=rows, stream=name)
-            committing = threading.Thread(target=writer.commit, args=(batch, attempts))
-            began_s = time.monotonic()
-            committing.start()
-            if batch == 0:  # this one is left alone, to see how long it takes
-                committing.join(PATIENCE_S)
-                took_s = time.monotonic() - began_s
-            else:
-                time.sleep(took_s * batch / 4)  # earlier and later in the commit
-                gateway.kill()
-                gateway.start()
-                committing.join(PATIENCE_S)  # it was sent again meanwhile
-            assert gateway.count(name) == 50_000 * (batch + 1)
-            again = writer.commit(batch, attempts)
-            assert (again["repeated"], again["entries"]) == (True, 0)
-            assert gateway.count(name) == 50_000 * (batch + 1)
-    gateway.stop()

@@ -1,5 +1,4 @@
 import datetime as dt
-import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -74,13 +73,6 @@ def test_any_delta_reader_finds_what_was_committed(lake: Lake) -> None:
     assert committed[0]["fields"] == list(fields)  # order, repeats and bytes that are no text
     assert committed[0]["date"] == dt.date(1970, 1, 1)
     assert committed[0]["timestamp"] == dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC)
-
-
-def test_files_carry_the_partition_columns_as_well(lake: Lake) -> None:
-    archive(lake, 0, "orders", ["1000-0"], after="0-0")
-    [batch] = lake.arrow("orders")
-    assert batch["stream"].to_pylist() == ["orders"]
-    assert batch["date"].to_pylist() == [dt.date(1970, 1, 1)]
 
 
 def test_a_batch_that_comes_again_changes_nothing(lake: Lake) -> None:
@@ -177,18 +169,6 @@ def test_compaction_keeps_the_rows_in_order_and_appends_may_come_meanwhile(lake:
     assert DeltaTable(lake.path).to_pyarrow_table().num_rows == 6
 
 
-def test_of_two_compactions_the_second_is_refused(lake: Lake) -> None:
-    for batch in range(2):
-        archive(lake, batch, "orders", [f"{batch + 1}-0"], after=f"{batch}-0")
-    small = lake.files()
-    paths = pa.RecordBatch.from_pydict({"paths": [[file.path for file in small]]})
-    both = [files_of(merge_files([paths], lake.path, 1_000_000)) for _ in range(2)]
-    lake.replace(small, both[0])
-    with pytest.raises(LakeConflict, match="compacted by another one"):
-        lake.replace(small, both[1])
-    assert ids_of(lake) == ["1-0", "2-0"]
-
-
 class SeenBefore(Lake):
     """A lake whose next change is based on an older state of the table."""
 
@@ -279,12 +259,6 @@ def test_ranges_leave_out_files_that_hold_nothing_of_them(lake: Lake) -> None:
     assert [file.first_id for file in lake.files(["orders"], after="3-0")] == ["5-0"]
     assert [file.first_id for file in lake.files(["orders"], to="4-0")] == ["1-0"]
     assert lake.files(["others"]) == []
-
-
-def test_the_history_says_what_each_commit_brought(lake: Lake) -> None:
-    archive(lake, 0, "orders", ["1-0"], after="0-0")
-    [commit] = [commit for commit in DeltaTable(lake.path).history() if commit.get("headgate")]
-    assert json.dumps(commit["headgate"]).count("orders") == 1
 
 
 @pytest.fixture

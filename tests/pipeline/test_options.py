@@ -1,9 +1,7 @@
-import pickle
 from typing import Any
 
 import pytest
 
-from headgate.pipeline.connection import Connection
 from headgate.pipeline.options import (
     READING,
     WRITING,
@@ -86,14 +84,6 @@ def test_options_of_a_batch_are_not_those_of_a_query() -> None:
 def test_a_start_is_said_once() -> None:
     with pytest.raises(OptionError, match="give one of them"):
         read(startingOffsets="earliest", startingTimestamp="5")
-
-
-def test_the_token_is_nowhere_to_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HEADGATE_TOKEN", "sesame")
-    options = read_options({"subscribe": "a"}, is_query=False)
-    assert "sesame" not in repr(options)
-    assert "sesame" not in str(options.connection)
-    assert isinstance(pickle.loads(pickle.dumps(options)).connection, Connection)
 
 
 @pytest.mark.parametrize("given", ["localhost:8080", "http://localhost:8080/"])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from deploy.local_cluster.waiting import until
 from tests.pipeline.gateway import Gateway
 
 WAIT_S_MAX = 60.0
@@ -79,12 +79,14 @@ def values(begin: int, end: int) -> list[str]:
     return [str(at) for at in range(begin, end)]
 
 
-def until(condition: Callable[[], bool], query: StreamingQuery) -> None:
-    deadline = time.monotonic() + WAIT_S_MAX
-    while not condition():
+def until_read(runs: Runs, expected: list[str], query: StreamingQuery) -> None:
+    """Return once a query that goes on has read these, and nothing else."""
+
+    def is_read() -> bool:
         assert query.isActive, query.exception()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+        return runs.values == expected
+
+    until(is_read, WAIT_S_MAX, "the entries are read")
 
 
 def test_available_now_reads_each_entry_once_over_several_runs(
@@ -104,13 +106,13 @@ def test_a_query_reads_what_comes_and_goes_on_from_its_checkpoint(
     gateway.append(name, numbered(0, 3))
     options: dict[str, Any] = {"subscribe": name, "startingOffsets": "earliest"}
     query = runs.start(is_once=False, **options)
-    until(lambda: runs.values == values(0, 3), query)
+    until_read(runs, values(0, 3), query)
     gateway.append(name, numbered(3, 6))
-    until(lambda: runs.values == values(0, 6), query)
+    until_read(runs, values(0, 6), query)
     query.stop()
     gateway.append(name, numbered(6, 9))
     query = runs.start(is_once=False, **options)
-    until(lambda: runs.values == values(0, 9), query)
+    until_read(runs, values(0, 9), query)
 
 
 def test_a_query_begins_with_what_comes_after_its_start(
@@ -127,9 +129,9 @@ def test_a_new_stream_of_a_pattern_is_read_from_its_beginning(
 ) -> None:
     gateway.append(f"{name}-a", numbered(0, 2))
     query = runs.start(is_once=False, subscribePattern=f"{name}-.*", startingOffsets="earliest")
-    until(lambda: runs.values == values(0, 2), query)
+    until_read(runs, values(0, 2), query)
     gateway.append(f"{name}-b", numbered(2, 5))
-    until(lambda: runs.values == values(0, 5), query)
+    until_read(runs, values(0, 5), query)
 
 
 def test_trimmed_entries_fail_the_query_and_say_which_they_were(
@@ -166,11 +168,11 @@ def test_a_gateway_that_is_killed_and_comes_back_loses_the_query_nothing(
         runs.url = own.url
         own.append(name, numbered(0, 10))
         query = runs.start(is_once=False, subscribe=name, startingOffsets="earliest")
-        until(lambda: runs.values == values(0, 10), query)
+        until_read(runs, values(0, 10), query)
         own.kill()
         own.start()
         own.append(name, numbered(10, 20))
-        until(lambda: runs.values == values(0, 20), query)
+        until_read(runs, values(0, 20), query)
         query.stop()
     finally:
         own.stop()

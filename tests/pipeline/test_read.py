@@ -85,11 +85,6 @@ def test_streams_are_chosen_by_list_name_or_pattern(
     assert read(None, subscribePattern=f"{name}-x.*").count() == 0
 
 
-def test_the_smallest_id_is_read_as_any_other(read: Reads, gateway: Gateway, name: str) -> None:
-    gateway.append_entries(name, [{"id": "0-1", "fields": {"a": "1"}}])
-    assert ids_of(read(name)) == ["0-1"]
-
-
 def test_a_stream_that_is_not_there_is_named(read: Reads, name: str) -> None:
     with pytest.raises(PySparkException, match=f"no such stream: {name}"):
         read(name).count()
@@ -160,45 +155,12 @@ def test_filters_on_fields_leave_what_they_leave_here(
     assert str(pushed) == str(plain)  # as NaN is not NaN
 
 
-def test_a_data_frame_is_filtered_as_often_as_one_likes(
-    read: Reads, gateway: Gateway, name: str
-) -> None:
-    ids = append(gateway, name, 50)
-    rows = read(name)
-    assert ids_of(rows.where(f"ms < {FIRST_MS + 10}")) == ids[:10]
-    assert ids_of(rows.where(f"ms >= {FIRST_MS + 10}")) == ids[10:]
-    assert rows.count() == 50
-
-
 def test_ids_are_filtered_as_the_text_they_are(read: Reads, gateway: Gateway, name: str) -> None:
     gateway.append_entries(name, [{"id": f"{at}-0", "fields": {"a": "1"}} for at in (5, 10, 100)])
     for pushes in ("true", "false"):
         assert ids_of(read(name, pushFilters=pushes).where("id > '2-0'")) == ["5-0"]
         assert ids_of(read(name, pushFilters=pushes).where("id <= '10-0'")) == ["10-0"]
     assert bounds_of([], is_entries=True).narrowed("0-0", "9-0", "5-0", "9-0") == ("0-0", "9-0")
-
-
-def test_columns_of_a_schema_are_cast_and_misfits_rescued(
-    read: Reads, gateway: Gateway, name: str
-) -> None:
-    gateway.append(name, [{"user": "ann", "amount": "1.5"}, {"user": "bob", "amount": "lots"}])
-    ddl = "user string, amount double, _stream string, _timestamp timestamp, _rescued string"
-    ann, bob = read(name, ddl=ddl).orderBy("user").collect()
-    assert (ann["amount"], ann["_rescued"], ann["_stream"]) == (1.5, None, name)
-    assert (bob["amount"], json.loads(bob["_rescued"])) == (None, {"amount": "lots"})
-    with pytest.raises(PySparkException, match="which is no double"):
-        read(name, ddl="amount double").collect()
-
-
-def test_bytes_and_repeated_names_are_kept(read: Reads, gateway: Gateway, name: str) -> None:
-    gateway.append_pairs(name, [("a", "1"), ("b", "2"), ("a", "3")])
-    assert [row["fields"] for row in read(name).collect()] == [{"b": "2", "a": "3"}]
-    (row,) = read(name, valueFormat="binary", fieldsFormat="array").collect()
-    assert [(field["name"], field["value"]) for field in row["fields"]] == [
-        ("a", b"1"),
-        ("b", b"2"),
-        ("a", b"3"),
-    ]
 
 
 def test_trimmed_entries_are_lost_only_if_they_were_asked_for(

@@ -7,8 +7,7 @@ import pty
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,11 +16,13 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
+from deploy.local_cluster.waiting import until
 from headgate.pipeline.terminal.report import ProgressLine
 from tests.pipeline.gateway import ROOT, Gateway
 from tests.pipeline.jobs import PATIENCE_S
 
 FAILS = """
+from deploy.local_cluster.waiting import until
 from headgate.pipeline.terminal.report import ProgressLine
 import click
 
@@ -129,21 +130,14 @@ def test_the_tasks_that_spark_has_finished_are_an_estimate(
     def held(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
-        until(lambda: context.partitionId() < 2 or gate.exists())
+        until(lambda: context.partitionId() < 2 or gate.exists(), PATIENCE_S, "the gate is open")
         yield from batches
 
     progress = ProgressLine("stats", 4_000_000)
     rows = spark.range(0, 4, 1, 4).mapInArrow(held, "id bigint")
     with ThreadPoolExecutor(1) as threads, progress.watching(spark):
         counting = threads.submit(rows.count)
-        until(lambda: progress.shown == 2_000_000)
+        until(lambda: progress.shown == 2_000_000, PATIENCE_S, "half is shown")
         gate.touch()
         assert counting.result(PATIENCE_S) == 4
     assert progress.shown == 0
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)  # Spark signals nothing

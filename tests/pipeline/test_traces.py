@@ -75,19 +75,3 @@ def test_the_archive_job_runs_with_a_key_that_may_only_read(guarded: Guarded, fo
     (folder / "end").write_text(text)
     check_no_trace(folder, guarded.reading_key, files_min=10)
     assert sum(file.row_count for file in Lake(lake).files()) == ENTRIES
-
-
-def test_lag_needs_a_key_that_may_consume_and_says_so(guarded: Guarded) -> None:
-    group = f"/v1/streams/{guarded.stream}/groups/readers"
-    assert guarded.gateway.http.put(group, json={"start": "0"}).status_code == 201
-    lag = ("headgate.pipeline.cli", "lag", "--streams", guarded.stream)
-
-    code, text = run(*lag, HEADGATE_URL=guarded.gateway.url, HEADGATE_TOKEN=guarded.reading_key)
-    assert (code, text.count("\n")) == (1, 1), text
-    assert "consume" in text
-    assert "Error: forbidden: " in text
-    assert "The token was that of " in text
-
-    code, text = run(*lag, HEADGATE_URL=guarded.gateway.url, HEADGATE_TOKEN=guarded.key)
-    assert code == 0, text
-    assert "readers" in text

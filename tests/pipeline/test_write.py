@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.pipeline.copies import Copies
-from tests.pipeline.gateway import ROOT, Gateway
-from tests.pipeline.java import SHORT_LIVED
+from tests.pipeline.gateway import Gateway
 
 START_S_MAX = 180  # of another Java, on a machine with much else to do
 
@@ -42,16 +37,6 @@ def write(spark: SparkSession, gateway: Gateway) -> Writes:
 
 def numbers_in(gateway: Gateway, stream: str) -> list[int]:
     return [int(entry["fields"]["n"]) for entry in gateway.entries(stream)]
-
-
-def test_columns_are_fields_and_null_is_left_out(
-    write: Writes, spark: SparkSession, gateway: Gateway, name: str
-) -> None:
-    rows = spark.sql("select 'ann' as user, 1.5D as amount, cast(null as string) as note")
-    write(rows, name)
-    assert [entry["fields"] for entry in gateway.entries(name)] == [
-        {"user": "ann", "amount": "1.5"}
-    ]
 
 
 @pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
@@ -137,13 +122,6 @@ def test_a_stream_is_not_overwritten(write: Writes, spark: SparkSession, name: s
         writing.mode("overwrite").save()
 
 
-def test_rows_that_are_no_entries_are_refused(
-    write: Writes, spark: SparkSession, name: str
-) -> None:
-    with pytest.raises(PySparkException, match=r"tags is array<int>.*to_json"):
-        write(spark.sql("select array(1) as tags"), name)
-
-
 def test_nested_columns_are_written_as_spark_writes_json(
     write: Writes, spark: SparkSession, gateway: Gateway, name: str
 ) -> None:
@@ -159,16 +137,6 @@ def test_nested_columns_are_written_as_spark_writes_json(
     assert [entry["fields"] for entry in gateway.entries(name)] == [
         row.asDict() for row in expected
     ]
-
-
-def test_rows_of_nulls_are_left_out_by_option(
-    write: Writes, spark: SparkSession, gateway: Gateway, name: str
-) -> None:
-    rows = spark.range(0, 10, 1, 2).selectExpr("if(id % 3 = 0, id, null) as n")
-    with pytest.raises(PySparkException, match="emptyRows=skip"):
-        write(rows, name)
-    write(rows, name, emptyRows="skip")
-    assert numbers_in(gateway, name) == [0, 3, 6, 9]
 
 
 @pytest.fixture
@@ -207,41 +175,6 @@ def test_what_a_gateway_committed_before_it_was_killed_is_not_written_again(
     own.append("orders", [{"n": str(at)} for at in range(150, 200)])
     copies.run()
     assert numbers_in(own, "orders-copy") == list(range(200))
-
-
-def test_a_query_that_is_killed_and_starts_again_writes_each_entry_once(
-    spark: SparkSession, gateway: Gateway, name: str, tmp_path: Path
-) -> None:
-    gateway.append(name, [{"n": str(at)} for at in range(3000)])
-    checkpoint = tmp_path / "checkpoint"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.pipeline.copies", gateway.url, name, str(checkpoint)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "JAVA_TOOL_OPTIONS": SHORT_LIVED},
-        start_new_session=True,  # it and its Java are killed together
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        deadline = time.monotonic() + START_S_MAX
-        while gateway.count(f"{name}-copy") < 200:
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    assert gateway.count(f"{name}-copy") < 3000
-    Copies(spark, gateway.url, name, checkpoint).run(entries_max=1000)
-    assert numbers_in(gateway, f"{name}-copy") == list(range(3000))
-
-
-def test_without_a_gateway_a_write_fails_by_its_deadline(
-    write: Writes, spark: SparkSession, name: str
-) -> None:
-    write.url = "http://127.0.0.1:9"
-    with pytest.raises(PySparkException, match="no gateway at"):
-        write(spark.range(1).selectExpr("id as n"), name, retryTimeoutMs=300)
 
 
 def test_nothing_is_left_staged(

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
 
-from tests.processes.ledger import DeadLetter, Delivery, Id, Ledger, Left, Settling
+from tests.processes.ledger import Delivery, Id, Ledger, Left, Settling
 
 FAILING = "fails"
 """An entry of this value is never acknowledged by anybody."""
-
-NEVER = (0, 0)
-"""When something was appended of which that is not known: no takeover can undo it."""
 
 
 def violations(ledger: Ledger, left: Left, *, max_deliveries: int) -> list[str]:
@@ -48,15 +43,6 @@ def violations(ledger: Ledger, left: Left, *, max_deliveries: int) -> list[str]:
     7. It holds what was answered as appended, with these values, and nothing else; and nothing else
        is delivered.
 
-    Takeovers
-
-    A replica that takes over may lack the last changes of a primary that died. They are undone, and
-    these rules are about what was not undone, if the ledger has takeovers: an entry may be
-    acknowledged, delivered or given up again, if what was told before may be undone; an append may
-    be undone, and then everything appended after it at the same primary is undone too. A consumer
-    that was removed with its connection may be back, and holds nothing. Nothing may be undone that
-    was answered before the replica had surely everything.
-
     Args:
         ledger: what was told.
         left: what is there in the end.
@@ -65,7 +51,7 @@ def violations(ledger: Ledger, left: Left, *, max_deliveries: int) -> list[str]:
     return [
         *_not_settled_once(ledger, left),
         *_dead_letters(ledger, left, max_deliveries),
-        *_left_behind(ledger, left),
+        *_left_behind(left),
         *_delivered_after_ack(ledger),
         *_not_counted(ledger),
         *_two_owners(ledger),
@@ -102,40 +88,27 @@ def violations_on_reconnect(ledger: Ledger, kept: dict[Id, str]) -> list[str]:
 
 
 def _not_settled_once(ledger: Ledger, left: Left) -> Iterator[str]:
-    acks = _acks(ledger)
-    dead: dict[Id, list[DeadLetter]] = defaultdict(list)
-    for dead_letter in left.dead_letters:
-        dead[dead_letter.entry_id].append(dead_letter)
+    acks, dead = _acks(ledger), Counter(each.entry_id for each in left.dead_letters)
     unknown = {
         entry_id
         for settling in ledger.settlings
         if settling.kind == "ack" and settling.answered_at is None
         for entry_id in settling.ids
     }
-    yield from _acked_again(ledger)
     for entry_id in ledger.appended.keys() | acks.keys() | dead.keys():
-        acked, given_up = acks.get(entry_id, []), dead.get(entry_id, [])
-        sure_count = sum(not _ack_is_undone(ledger, ack) for ack in acked) + sum(
-            not ledger.dead_letter_is_undone(dead_letter) for dead_letter in given_up
-        )
-        if sure_count and entry_id not in ledger.appended:
+        count = len(acks.get(entry_id, ())) + dead[entry_id]
+        if entry_id not in ledger.appended:
             yield f"1: {entry_id} was never appended"
-        elif sure_count > 1 or (
-            not acked and not given_up and entry_id in left.kept and entry_id not in unknown
-        ):
-            yield f"1: {entry_id}: acked {len(acked)} times, {len(given_up)} dead letters"
-        if sure_count and entry_id not in left.kept:
+        elif count > 1 or (not count and entry_id in left.kept and entry_id not in unknown):
+            yield f"1: {entry_id}: acked {len(acks.get(entry_id, ()))} times, {dead[entry_id]} dead"
+        if count and entry_id not in left.kept:
             yield f"7: {entry_id} is not there, and was settled"
 
 
 def _acked_again(ledger: Ledger) -> Iterator[str]:
     for entry_id, acks in _acks(ledger).items():
-        for ack, again in pairwise(acks):
-            if not (
-                _ack_is_undone(ledger, ack, before=_answered_at(again))
-                or _ack_is_undone(ledger, again, before=_answered_at(ack))
-            ):
-                yield f"1: {entry_id}: acked at {ack.answered_at} and at {again.answered_at}"
+        if len(acks) > 1:
+            yield f"1: {entry_id}: acked {len(acks)} times"
 
 
 def _dead_letters(ledger: Ledger, left: Left, max_deliveries: int) -> Iterator[str]:
@@ -153,29 +126,17 @@ def _dead_letters(ledger: Ledger, left: Left, max_deliveries: int) -> Iterator[s
         yield f"2: {entry_id} was delivered with something else in it"
 
 
-def _left_behind(ledger: Ledger, left: Left) -> Iterator[str]:
-    names = [name for name in left.temporary_consumers if not _may_be_back(ledger, name)]
-    behind = left._replace(temporary_consumers=names, dead_letters=[], kept={})
+def _left_behind(left: Left) -> Iterator[str]:
+    behind = left._replace(dead_letters=[], kept={})
     if behind != Left(0, 0, 0, 0, [], [], {}):
         yield f"3: {behind}"
-
-
-def _may_be_back(ledger: Ledger, consumer: str) -> bool:
-    """Tell whether a takeover may have brought a consumer back."""
-    opened_at = min(
-        (channel.opened_at for channel in ledger.channels if channel.consumer == consumer),
-        default=0,  # nobody was told its name
-    )
-    return any(opened_at < takeover.dead.at for takeover in ledger.takeovers)
 
 
 def _delivered_after_ack(ledger: Ledger) -> Iterator[str]:
     acks = _acks(ledger)
     for delivery in ledger.deliveries:
         for ack in acks.get(delivery.entry_id, ()):
-            if _answered_at(ack) < delivery.sent_after and not _ack_is_undone(
-                ledger, ack, before=delivery.at
-            ):
+            if _answered_at(ack) < delivery.sent_after:
                 yield f"4: {delivery}, and it was acknowledged at {ack.answered_at}"
 
 
@@ -185,11 +146,7 @@ def _not_counted(ledger: Ledger) -> Iterator[str]:
         known = first.setdefault((delivery.entry_id, delivery.delivery_count), delivery)
         if known is delivery:
             continue
-        if ledger.delivery_is_undone(known, before=delivery.at):
-            first[delivery.entry_id, delivery.delivery_count] = delivery
-        elif ledger.delivery_is_undone(delivery, before=known.at):
-            continue  # it has only come later
-        elif known.channel is delivery.channel:
+        if known.channel is delivery.channel:
             yield f"5: {delivery} came twice"
         elif known.channel.ended_at is None and delivery.channel.ended_at is None:
             yield f"5: {delivery} and {known}"
@@ -225,7 +182,6 @@ def _two_owners(ledger: Ledger) -> Iterator[str]:
                 if (
                     _lasts(other.at, settling, ends)
                     and _lasts(other.at, settling, nacked)
-                    and not ledger.delivery_is_undone(other, before=_answered_at(settling))
                     and not _may_be_cut_off(ledger, other, settling)
                     and not _may_have_it_again(ledger, other, settling)
                 ):
@@ -274,10 +230,6 @@ def _acks(ledger: Ledger) -> dict[Id, list[Settling]]:
     return acks
 
 
-def _ack_is_undone(ledger: Ledger, ack: Settling, before: float = math.inf) -> bool:
-    return ledger.answer_is_undone(ack.sent_at, _answered_at(ack), before)
-
-
 def _answered_at(settling: Settling) -> int:
     assert settling.answered_at is not None
     return settling.answered_at
@@ -295,38 +247,16 @@ def _effective(settling: Settling, *outcomes: str) -> list[Id]:
 
 
 def not_kept(ledger: Ledger, kept: dict[Id, str]) -> Iterator[str]:
-    """Yield the entries that a stream lacks and should hold, or holds and should not.
-
-    Args:
-        ledger: what was told.
-        kept: the entries of the stream.
-    """
+    """Yield the entries that a stream lacks and should hold, or holds and should not."""
     for entry_id, value in kept.items():
         if ledger.appended.get(entry_id) != value:
             yield f"7: {entry_id} holds {value}, and nobody was told so"
     for entry_id in ledger.appended.keys() - kept.keys():
-        if not ledger.answer_is_undone(*ledger.append_spans.get(entry_id, NEVER)):
-            yield f"7: {entry_id} is not there, and was appended"
-    yield from _not_the_last(ledger, kept)
+        yield f"7: {entry_id} is not there, and was appended"
 
 
 def delivered_from_nowhere(ledger: Ledger, kept: dict[Id, str]) -> Iterator[str]:
-    """Yield deliveries of what is not there, and was not undone after them."""
+    """Yield deliveries of what is not there."""
     for delivery in ledger.deliveries:
-        if delivery.entry_id not in kept and not ledger.delivery_is_undone(delivery):
+        if delivery.entry_id not in kept:
             yield f"7: {delivery}, and it is not there"
-
-
-def _not_the_last(ledger: Ledger, kept: dict[Id, str]) -> Iterator[str]:
-    """Yield appends that a takeover kept though it undid earlier ones: a replica has the first."""
-    for takeover in ledger.takeovers:
-        last = [
-            entry_id
-            for entry_id, (_, answered_at) in ledger.append_spans.items()
-            if takeover.safe.at < answered_at < takeover.dead.at
-        ]
-        undone = min((entry_id for entry_id in last if entry_id not in kept), default=None)
-        if undone is not None:
-            for entry_id in last:
-                if entry_id > undone and entry_id in kept:
-                    yield f"7: {undone} is not there, and {entry_id} is"

@@ -23,6 +23,7 @@ from tests.servers.chosen import servers_for
 
 ROOT = Path(__file__).parents[2]
 HEADGATE = [sys.executable, "-m", "headgate.app.cli"]
+HOST = "127.0.0.1"
 START_S_MAX = 60.0
 END_S_MAX = 30.0
 
@@ -123,6 +124,11 @@ class GatewayProcess:
         return self.process_ids().get("engine", self.process_id)
 
     @property
+    def port(self) -> int:
+        """Return its port, with which it can be started again at its address."""
+        return int(self.url.rpartition(":")[2])
+
+    @property
     def redis_port(self) -> int:
         """Return the port for Redis clients."""
         [port] = [json.loads(line)["redis_port"] for line in self.log_lines if "redis_port" in line]
@@ -131,7 +137,7 @@ class GatewayProcess:
     @property
     def redis_url(self) -> str:
         """Return the URL for Redis clients."""
-        return f"redis://127.0.0.1:{self.redis_port}"
+        return f"redis://{HOST}:{self.redis_port}"
 
     def process_count(self) -> int:
         """Return the number of other processes of the gateway, with ending ones."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -60,21 +58,6 @@ class DeadLetter(NamedTuple):
     entry_id: Id  # where it came from
     value: str
     delivery_count: int
-    written_ms: int = 0  # by the clock of its server
-
-
-class Moment(NamedTuple):
-    """A moment, by the clock of the ledger and by the one of the servers."""
-
-    at: int
-    ms: int
-
-
-class Takeover(NamedTuple):
-    """A replica took the place of a primary that died, and may lack the last changes of it."""
-
-    safe: Moment  # the replica had everything that was answered before
-    dead: Moment  # the primary was dead; what happened later happened at the replica
 
 
 @dataclass
@@ -88,22 +71,17 @@ class Ledger:
     settlings: list[Settling] = field(default_factory=list)
     restarts: list[int] = field(default_factory=list)  # just before a gateway is ended
     failures: list[tuple[int, int]] = field(default_factory=list)  # of servers: first, last moment
-    takeovers: list[Takeover] = field(default_factory=list)
     wrong_values: list[Id] = field(default_factory=list)
     clock: Iterator[int] = field(default_factory=lambda: count(1))
 
     def of_another_group(self) -> Ledger:
         """Return a ledger of the same entries and servers, with the same clock."""
         shared = self.appended, self.append_spans
-        return Ledger(*shared, restarts=self.restarts, takeovers=self.takeovers, clock=self.clock)
+        return Ledger(*shared, restarts=self.restarts, clock=self.clock)
 
     def tick(self) -> int:
         """Return a moment: later than all before."""
         return next(self.clock)
-
-    def moment(self) -> Moment:
-        """Return the moment that is now."""
-        return Moment(self.tick(), time.time_ns() // 1_000_000)
 
     def open(self, consumer: str) -> Channel:
         channel = Channel(consumer, self.tick())
@@ -131,31 +109,6 @@ class Ledger:
     def answer(self, settling: Settling, outcomes: dict[Id, str]) -> None:
         settling.outcomes = outcomes
         settling.answered_at = self.tick()
-
-    def answer_is_undone(self, begun_at: int, ended_at: int, before: float = math.inf) -> bool:
-        """Tell whether a takeover may have undone a change that was answered.
-
-        Args:
-            begun_at: the change happened later.
-            ended_at: the change had happened by then, as it was answered.
-            before: the takeover was before this moment.
-        """
-        return any(
-            begun_at < each.dead.at < before and each.safe.at < ended_at for each in self.takeovers
-        )
-
-    def delivery_is_undone(self, delivery: Delivery, before: float = math.inf) -> bool:
-        """Tell whether a takeover before a moment may have undone a delivery."""
-        sent_at, _ = self.append_spans.get(delivery.entry_id, (0, 0))
-        return self.answer_is_undone(max(sent_at, delivery.sent_after), delivery.at, before)
-
-    def dead_letter_is_undone(self, dead_letter: DeadLetter) -> bool:
-        """Tell whether a takeover may have undone the cause of a dead letter."""
-        appended_ms, _ = dead_letter.entry_id
-        return any(
-            appended_ms <= each.dead.ms and each.safe.ms <= dead_letter.written_ms
-            for each in self.takeovers
-        )
 
 
 class Left(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 from deploy.local_cluster.server import Server
+from tests.conditions import eventually, until
 from tests.processes.gateway import Gateway
 from tests.receiver import Notice, Receiver
 
@@ -54,14 +54,17 @@ async def test_another_gateway_goes_on_and_each_attempt_is_counted_once(
         assert answer.status_code == 201, answer.text
         killed = await _pushing(gateways)
         await _append(http, range(COUNT // 2))
-        await asyncio.sleep(0.2)  # it is killed in the middle
+        await until(lambda: any(attempts.values()), 60)  # it is killed in the middle
         await killed.kill()
     [left] = [gateway for gateway in gateways if gateway is not killed]
     async with httpx.AsyncClient(base_url=left.url, timeout=30) as http:
         await _append(http, range(COUNT // 2, COUNT))
-        async with asyncio.timeout(60):
-            while (group := (await http.get(GROUP)).json())["pending"] or group["lag"]:
-                await asyncio.sleep(0.05)
+
+        async def is_settled() -> bool:
+            group = (await http.get(GROUP)).json()
+            return (group["pending"], group["lag"]) == (0, 0)
+
+        await eventually(is_settled, bool)
     await left.stop()
     await receiver.close()
     assert all(attempts.values())
@@ -74,14 +77,17 @@ async def test_another_gateway_goes_on_and_each_attempt_is_counted_once(
 
 async def _pushing(gateways: list[Gateway]) -> Gateway:
     """Return the gateway that has the lease."""
-    async with asyncio.timeout(30):
-        while True:
-            for gateway in gateways:
-                async with httpx.AsyncClient(base_url=gateway.url) as http:
-                    text = (await http.get("/metrics")).text
-                if 'headgate_pushes{state="active"} 1.0' in text:
-                    return gateway
-            await asyncio.sleep(0.05)
+    leading: list[Gateway] = []
+
+    async def is_led() -> bool:
+        for gateway in gateways:
+            async with httpx.AsyncClient(base_url=gateway.url) as http:
+                text = (await http.get("/metrics")).text
+            leading.extend([gateway] if 'headgate_pushes{state="active"} 1.0' in text else [])
+        return bool(leading)
+
+    await eventually(is_led, bool)
+    return leading[0]
 
 
 async def _append(http: httpx.AsyncClient, numbers: range) -> None:

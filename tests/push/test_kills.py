@@ -6,13 +6,13 @@ come again: a gateway that is killed does not know what its receivers have.
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.conditions import eventually, until
 from tests.processes.gateway import Gateway
 from tests.push.receivers import WAYS, FailingReceiver
 
@@ -60,7 +60,7 @@ async def _deliver(
             answer = await http.put(f"/v1/streams/s{number}/groups/g/push", json=push)
             assert answer.status_code == 201, answer.text
     for _ in range(kills):
-        await asyncio.sleep(1.5)  # it is killed in the middle
+        await _until_more_is_acknowledged(receivers)
         await gateway.kill()
         gateway = await Gateway.start(folder, SETTINGS)
     async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as http:
@@ -91,11 +91,19 @@ def _fields(number: int) -> dict[str, str]:
 
 
 async def _until_settled(http: httpx.AsyncClient, number: int) -> None:
-    while True:
+    async def is_settled() -> bool:
         group = (await http.get(f"/v1/streams/s{number}/groups/g")).json()
-        if (group["pending"], group["lag"]) == (0, 0):
-            return
-        await asyncio.sleep(0.1)
+        return (group["pending"], group["lag"]) == (0, 0)
+
+    await eventually(is_settled, bool, 600)
+
+
+async def _until_more_is_acknowledged(receivers: list[FailingReceiver]) -> None:
+    def count() -> int:
+        return sum(len(receiver.acknowledged) for receiver in receivers)
+
+    before = count()
+    await until(lambda: count() > before + len(receivers), 60)
 
 
 async def _dead(http: httpx.AsyncClient) -> dict[str, list[int]]:

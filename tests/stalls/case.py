@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tests.processes.gateway import Gateway
@@ -21,14 +22,18 @@ class Target:
     gateway: Gateway
     client: Client
     size: Size
-    redis_port: int
     held: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = field(default_factory=list)
     """Connections that a case leaves open, for the next part of it."""
     sockets: list[RawSocket] = field(default_factory=list)
 
     async def open_redis(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect as a Redis client does."""
-        return await asyncio.open_connection(self.client.host, self.redis_port)
+        return await asyncio.open_connection(self.client.host, self.gateway.redis_port)
+
+    async def ask(self, method: str, path: str, body: Any = b"", media_type: str = JSON) -> None:
+        """Send a request that has to be a success."""
+        answer = await self.client.ask(method, path, bytes_of(body), media_type)
+        assert answer.status < 300, answer
 
     def let_go(self) -> None:
         """Close the connections that a case has left open."""
@@ -96,9 +101,8 @@ def command_name(words: list[str]) -> str:
 
 def request(
     operation: str,
-    method: str,
-    path: str | Callable[[Size], str],
-    body: Callable[[Size], Any] | None = None,
+    line: str | Callable[[Size], str],
+    body: Any = b"",
     *,
     name: str = "",
     media_type: str = JSON,
@@ -110,9 +114,8 @@ def request(
 
     Args:
         operation: which operation it is.
-        method: of the request.
-        path: of the request.
-        body: bytes, or what is sent as JSON.
+        line: method and path, or what returns them.
+        body: bytes, what is sent as JSON, or what returns one of them.
         name: what is special about it.
         media_type: of the body.
         headers: further ones.
@@ -121,12 +124,15 @@ def request(
     """
 
     async def act(target: Target) -> Answer:
-        place = path if isinstance(path, str) else path(target.size)
-        content = b"" if body is None else bytes_of(body(target.size))
-        return await target.client.ask(method, place, content, media_type, headers)
+        method, _, path = (line if isinstance(line, str) else line(target.size)).partition(" ")
+        content = body(target.size) if callable(body) else body
+        return await target.client.ask(method, path, bytes_of(content), media_type, headers)
 
     shown = f"{operation}: {name}" if name else operation
     return Case(shown, (f"route {operation}",), act, prepare, is_destructive)
+
+
+destructive = partial(request, is_destructive=True)
 
 
 def bytes_of(content: Any) -> bytes:

@@ -53,15 +53,11 @@ def _misleading(shape: str) -> bytes:
 
 
 def _append(
-    name: str,
-    content: Callable[[], bytes],
-    media_type: str = STRUCTURED,
-    **headers: str,
+    name: str, content: Callable[[], bytes], media_type: str = STRUCTURED, **headers: str
 ) -> Case:
     return request(
         "appendEvents",
-        "POST",
-        _EVENTS,
+        f"POST {_EVENTS}",
         lambda _: content(),
         name=name,
         media_type=media_type,
@@ -75,15 +71,8 @@ def _binary() -> dict[str, str]:
 
 
 def _read(operation: str, path: str, name: str, body: Any = None) -> Case:
-    method = "GET" if body is None else "POST"
-    return request(
-        operation,
-        method,
-        path,
-        None if body is None else lambda _: body,
-        name=name,
-        headers=_AS_EVENTS,
-    )
+    line = f"GET {path}" if body is None else f"POST {path}"
+    return request(operation, line, b"" if body is None else body, name=name, headers=_AS_EVENTS)
 
 
 CHANGING: list[Case] = [

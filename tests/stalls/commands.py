@@ -106,13 +106,9 @@ READING: list[Case] = [
     command(f"XREAD STREAMS {WIDE} 0"),
     command(f"XREAD STREAMS {WIDEST} 0"),
     command(f"XRANGE {WIDEST} - + COUNT 1"),
+    long_command("XREAD of many streams", lambda size: ["XREAD", *_keys_and("0", size)]),
     long_command(
-        "XREAD of many streams",
-        lambda size: ["XREAD", *_keys_and("0", size)],
-    ),
-    long_command(
-        "XREAD BLOCK on many streams",
-        lambda size: ["XREAD", "BLOCK", "500", *_keys_and("$", size)],
+        "XREAD BLOCK on many streams", lambda size: ["XREAD", "BLOCK", "500", *_keys_and("$", size)]
     ),
     command(f"XINFO STREAM {BIG}"),
     command(f"XINFO STREAM {BIG} FULL COUNT 0"),
@@ -153,18 +149,14 @@ CHANGING: list[Case] = [
     command(f"XGROUP SETID {BIG} another $"),
     command(f"XGROUP CREATECONSUMER {CROWD} {CROWD} another"),
     long_command("XDEL of many", lambda size: ["XDEL", BIG, *_ids(size)]),
-    long_command(
-        "XDELEX of many",
-        lambda size: ["XDELEX", BIG, "DELREF", *_block(_ids(size))],
-    ),
+    long_command("XDELEX of many", lambda size: ["XDELEX", BIG, "DELREF", *_block(_ids(size))]),
     long_command("XACK of many", lambda size: ["XACK", BIG, GROUP, *_pending_ids(size)[::2]]),
     long_command(
         "XACKDEL of many",
         lambda size: ["XACKDEL", BIG, GROUP, "DELREF", *_block(_pending_ids(size))],
     ),
     long_command(
-        "XNACK of many",
-        lambda size: ["XNACK", BIG, GROUP, "FAIL", *_block(_pending_ids(size))],
+        "XNACK of many", lambda size: ["XNACK", BIG, GROUP, "FAIL", *_block(_pending_ids(size))]
     ),
     long_command(
         "XCLAIM of many", lambda size: ["XCLAIM", BIG, GROUP, "other", "0", *_pending_ids(size)]

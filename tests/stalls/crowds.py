@@ -202,11 +202,7 @@ HARMLESS: list[Case] = [
         lambda _: ["XRANGE", BIG, "-", "+", "COUNT", 10_000],
         lambda size: size.many // 20,
     ),
-    Case(
-        "runCommand: a body of 100,000 words",
-        ("route runCommand",),
-        _many_words,
-    ),
+    Case("runCommand: a body of 100,000 words", ("route runCommand",), _many_words),
     Case("followGroup: many join", ("route followGroup",), _join_members, _make_joiners),
     Case(
         "followGroup: many leave at once",
@@ -218,11 +214,7 @@ HARMLESS: list[Case] = [
         "followStream: one append to many", ("route followStream",), _append_to_followers, _follow
     ),
     Case("followStream: many leave at once", ("route followStream",), _leave, _follow),
-    Case(
-        "followStream: all of a stream",
-        ("route followStream",),
-        _follow_all,
-    ),
+    Case("followStream: all of a stream", ("route followStream",), _follow_all),
     Case(
         "followPattern: one append to many",
         ("route followPattern",),

@@ -132,9 +132,5 @@ ALL: list[Case] = [
     Case("append many entries", ("frame append",), _append(_MANY), _connect),
     Case("ping many times", ("frame ping",), _ping, _connect),
     Case("a stream's own socket", ("socket /v1/streams/{stream}/ws",), _short_form),
-    Case(
-        "a group's own socket",
-        ("socket /v1/streams/{stream}/groups/{group}/ws",),
-        _short_group,
-    ),
+    Case("a group's own socket", ("socket /v1/streams/{stream}/groups/{group}/ws",), _short_group),
 ]

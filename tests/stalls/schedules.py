@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from headgate.engine.limits import SCHEDULE_BYTES_MAX, SCHEDULE_FIELDS_MAX
-from tests.stalls.case import Case, Target, request
-from tests.stalls.client import JSON
+from tests.stalls.case import Case, Target, destructive, request
 from tests.stalls.keyspace import BIG
 
 _LARGE = "/v1/schedules/large"
@@ -22,8 +18,7 @@ _DEFINITION = {"stream": BIG, "fields": _FIELDS, "cron": "0 0 29 2 *", "paused":
 
 
 async def _set(target: Target, path: str = _LARGE) -> None:
-    answer = await target.client.ask("PUT", path, json.dumps(_DEFINITION).encode(), JSON)
-    assert answer.status < 300, answer
+    await target.ask("PUT", path, _DEFINITION)
 
 
 async def _set_several(target: Target) -> None:
@@ -31,25 +26,15 @@ async def _set_several(target: Target) -> None:
         await _set(target, f"/v1/schedules/several-{number}")
 
 
-def _definition(_: Any) -> dict[str, Any]:
-    return _DEFINITION
-
-
 CHANGING: list[Case] = [
-    request("setSchedule", "PUT", _LARGE, _definition),
-    request("updateSchedule", "PATCH", _LARGE, lambda _: {"fields": _FIELDS}, prepare=_set),
-    request("describeSchedule", "GET", _LARGE, prepare=_set),
-    request("listSchedules", "GET", "/v1/schedules?limit=1000", prepare=_set_several),
-    request("runSchedule", "POST", f"{_LARGE}/run", prepare=_set),
-    request("deleteSchedule", "DELETE", _LARGE, prepare=_set),
+    request("setSchedule", f"PUT {_LARGE}", _DEFINITION),
+    request("updateSchedule", f"PATCH {_LARGE}", {"fields": _FIELDS}, prepare=_set),
+    request("describeSchedule", f"GET {_LARGE}", prepare=_set),
+    request("listSchedules", "GET /v1/schedules?limit=1000", prepare=_set_several),
+    request("runSchedule", f"POST {_LARGE}/run", prepare=_set),
+    request("deleteSchedule", f"DELETE {_LARGE}", prepare=_set),
 ]
 
 DESTRUCTIVE: list[Case] = [
-    request(
-        "closeStream",
-        "POST",
-        f"/v1/streams/{BIG}/close",
-        lambda _: {"fields": _FIELDS},
-        is_destructive=True,
-    )
+    destructive("closeStream", f"POST /v1/streams/{BIG}/close", {"fields": _FIELDS})
 ]

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.model.wire.servers import free_port
 from tests.processes.gateway import ROOT, Gateway
 from tests.stalls import (
     cloud_events,
@@ -143,12 +142,11 @@ def _is_next_alone(left: Sequence[Case]) -> bool:
 async def _started(snapshot: Path, size: Size) -> AsyncIterator[tuple[Target, Prober]]:
     with tempfile.TemporaryDirectory(dir=snapshot.parent) as directory:
         _link(snapshot, Path(directory))
-        port = free_port()
-        gateway = await Gateway.begin(Path(directory), {**SETTINGS, "redis_port": port})
+        gateway = await Gateway.begin(Path(directory), {**SETTINGS, "redis_port": 0})
         await gateway.until_greeting(_START_S_MAX)
         client = Client(gateway.url)
         prober = await Prober.start(client.port)
-        target = Target(gateway, client, size, port)
+        target = Target(gateway, client, size)
         try:
             yield target, prober
         finally:

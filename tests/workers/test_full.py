@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -13,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from headgate.app.transport.sockets import FILES_RESERVED
+from tests.conditions import eventually, until
 from tests.processes.gateway import Gateway
-from tests.workers.clients import TWO, WITHIN_S, WORKERS, Client, client_of, worker_of
+from tests.processes.wire import Wire
+from tests.workers.clients import TWO, WITHIN_S, WORKERS, client_of, worker_of
 
 EACH_MAX = 32
 """Connections of a worker: the system lets it open so many files."""
@@ -28,15 +29,13 @@ class Callers:
     def __init__(self, gateway: Gateway, stack: AsyncExitStack) -> None:
         self.gateway = gateway
         self._stack = stack
-        lines = [json.loads(line) for line in gateway.log_lines]
-        [self._redis_port] = [line["redis_port"] for line in lines if "redis_port" in line]
 
-    async def come(self, count: int, *, to_redis: bool = False) -> list[Client]:
+    async def come(self, count: int, *, to_redis: bool = False) -> list[Wire]:
         """Return so many connections; the gateway need not have accepted them."""
-        place = f"redis://127.0.0.1:{self._redis_port}" if to_redis else self.gateway.url
+        place = self.gateway.redis_url if to_redis else self.gateway.url
         clients = []
         for _ in range(count):
-            clients.append(await Client.open(place))
+            clients.append(await Wire.open(place))
             self._stack.callback(clients[-1].close)
         return clients
 
@@ -53,24 +52,25 @@ async def callers(tmp_path: Path) -> AsyncIterator[Callers]:
 
 async def until_workers_know_each_other(gateway: Gateway) -> None:
     """Wait for two samples of all workers: between them a worker says twenty times what it has."""
-    async with client_of(gateway) as client, asyncio.timeout(WITHIN_S):
-        while True:
-            history = await client.request("GET", "/v1/admin/history")
-            if history.status == 200 and len(history.value["times_ms"]) > 1:
-                return
-            await asyncio.sleep(0.05)
+    async with client_of(gateway) as client:
+
+        async def have_said_it() -> bool:
+            history = await client.ask("GET", "/v1/admin/history")
+            return history.status == 200 and len(history.value["times_ms"]) > 1
+
+        await eventually(have_said_it, bool)
 
 
-async def is_served(client: Client) -> bool:
+async def is_served(client: Wire) -> bool:
     """Tell whether a request is answered; waits until it is, or is refused."""
     try:
         async with asyncio.timeout(WITHIN_S):
-            return (await client.request("GET", "/healthz")).status == 200
+            return (await client.ask("GET", "/healthz")).status == 200
     except (EOFError, OSError):
         return False
 
 
-async def is_served_as_redis(client: Client) -> bool:
+async def is_served_as_redis(client: Wire) -> bool:
     """Likewise, at the port for Redis clients."""
     client.writer.write(b"PING\r\n")
     try:
@@ -80,7 +80,7 @@ async def is_served_as_redis(client: Client) -> bool:
         return False
 
 
-async def are_served(clients: Sequence[Client]) -> bool:
+async def are_served(clients: Sequence[Wire]) -> bool:
     return all(await asyncio.gather(*map(is_served, clients)))
 
 
@@ -97,9 +97,7 @@ def stopped(gateway: Gateway, worker: str) -> Iterator[None]:
 
 
 async def until_done(serving: Sequence[asyncio.Task[bool]], count: int) -> None:
-    async with asyncio.timeout(WITHIN_S):
-        while sum(each.done() for each in serving) < count:
-            await asyncio.sleep(0.01)
+    await until(lambda: sum(each.done() for each in serving) >= count, WITHIN_S)
 
 
 def refusals(gateway: Gateway) -> list[str]:

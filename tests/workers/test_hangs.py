@@ -31,7 +31,7 @@ async def test_what_hangs_is_replaced_and_nothing_acknowledged_is_lost(tmp_path:
             WITHIN_S,
         )
     async with client_of(gateway, "worker 2") as client:
-        read = await client.request("GET", "/v1/streams/jobs/entries?after=0&limit=100")
+        read = await client.ask("GET", "/v1/streams/jobs/entries?after=0&limit=100")
     after = gateway.process_ids()
     await gateway.stop()
 

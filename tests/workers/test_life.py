@@ -30,10 +30,10 @@ async def test_a_gateway_greets_once_and_all_its_workers_serve(tmp_path: Path) -
     for worker in WORKERS:
         async with client_of(gateway, worker) as client:
             body = {"fields": {"from": worker}}
-            answer = await client.request("POST", "/v1/streams/orders/entries", body)
+            answer = await client.ask("POST", "/v1/streams/orders/entries", body)
             ids.append(answer.value["id"])
     async with client_of(gateway) as client:
-        page = await client.request("GET", "/v1/streams/orders/entries")
+        page = await client.ask("GET", "/v1/streams/orders/entries")
     await gateway.stop()
 
     assert [entry["id"] for entry in page.value["entries"]] == ids
@@ -49,8 +49,8 @@ async def test_what_was_appended_is_there_after_the_next_start_also_without_work
     for settings in (TWO, {"workers": 1}, TWO):
         gateway = await Gateway.start(tmp_path, settings)
         async with client_of(gateway) as client:
-            await client.request("POST", "/v1/streams/orders/entries", {"fields": {"v": "1"}})
-            stream = await client.request("GET", "/v1/streams/orders")
+            await client.ask("POST", "/v1/streams/orders/entries", {"fields": {"v": "1"}})
+            stream = await client.ask("GET", "/v1/streams/orders")
         await gateway.stop()
 
     assert stream is not None
@@ -65,7 +65,7 @@ async def test_a_signal_to_all_processes_lets_a_long_poll_be_answered(
     gateway = await Gateway.start(tmp_path, TWO)
     processes = gateway.process_ids()
     async with client_of(gateway) as client:
-        await client.request("POST", "/v1/streams/orders/entries", {"fields": {"v": "1"}})
+        await client.ask("POST", "/v1/streams/orders/entries", {"fields": {"v": "1"}})
         await client.send("GET", "/v1/streams/orders/entries?after=%24&wait_ms=30000")
         await until_waiting(gateway)
         gateway.signal_all(number)
@@ -112,10 +112,10 @@ async def test_a_second_gateway_does_not_take_the_directory_of_the_first(tmp_pat
         assert any(": in use by " in line for line in second.log_lines)
     os.kill(gateway.process_ids()["engine"], signal.SIGKILL)
     async with client_of(gateway) as client:
-        answer = await client.request("POST", "/v1/streams/s/entries", {"fields": {"v": "1"}})
+        answer = await client.ask("POST", "/v1/streams/s/entries", {"fields": {"v": "1"}})
         while answer.status == 503:
             await asyncio.sleep(0.1)
-            answer = await client.request("POST", "/v1/streams/s/entries", {"fields": {"v": "1"}})
+            answer = await client.ask("POST", "/v1/streams/s/entries", {"fields": {"v": "1"}})
     await gateway.stop()
 
     assert answer.status == 201
@@ -124,8 +124,8 @@ async def test_a_second_gateway_does_not_take_the_directory_of_the_first(tmp_pat
 async def test_a_damaged_directory_stops_the_start(tmp_path: Path) -> None:
     gateway = await Gateway.start(tmp_path, TWO)
     async with client_of(gateway) as client:
-        await client.request("POST", "/v1/streams/orders/entries", {"fields": {"v": "1"}})
-        await client.request("POST", "/v1/streams/orders/entries", {"fields": {"v": "2"}})
+        await client.ask("POST", "/v1/streams/orders/entries", {"fields": {"v": "1"}})
+        await client.ask("POST", "/v1/streams/orders/entries", {"fields": {"v": "2"}})
     await gateway.stop()
     damage(tmp_path)
 

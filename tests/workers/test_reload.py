@@ -6,7 +6,8 @@ from pathlib import Path
 
 from tests.conditions import until
 from tests.processes.gateway import Gateway
-from tests.workers.clients import TWO, WORKERS, Client, client_of
+from tests.processes.wire import Wire
+from tests.workers.clients import TWO, WORKERS, client_of
 
 WITHIN_S = 60.0
 CLIENTS = 8
@@ -17,7 +18,7 @@ async def test_no_request_is_refused_while_workers_are_replaced(tmp_path: Path) 
     before = gateway.process_ids()
     writers = [Writer(gateway, number) for number in range(CLIENTS)]
     async with client_of(gateway, WORKERS[0]) as poller, client_of(gateway, WORKERS[1]) as reader:
-        await reader.request("PUT", "/v1/streams/polled", {})
+        await reader.ask("PUT", "/v1/streams/polled", {})
         await poller.send("GET", "/v1/streams/polled/entries?after=%24&wait_ms=60000")
         await reader.send("GET", "/v1/streams/polled/events")
         await reader.head()
@@ -37,13 +38,11 @@ async def test_no_request_is_refused_while_workers_are_replaced(tmp_path: Path) 
         for task in writing:
             task.cancel()
         async with client_of(gateway) as client:
-            answer = await client.request(
-                "POST", "/v1/streams/polled/entries", {"fields": {"v": "1"}}
-            )
+            answer = await client.ask("POST", "/v1/streams/polled/entries", {"fields": {"v": "1"}})
         polled = await poller.response()
     after = gateway.process_ids()
     async with client_of(gateway) as client:
-        stream = (await client.request("GET", "/v1/streams/orders")).value
+        stream = (await client.ask("GET", "/v1/streams/orders")).value
     await gateway.stop()
 
     assert [entry["id"] for entry in polled.value["entries"]] == [answer.value["id"]]
@@ -62,7 +61,7 @@ async def test_a_worker_that_does_not_start_leaves_those_that_serve(tmp_path: Pa
     gateway.signal(signal.SIGHUP)
     await until(lambda: "reload given up" in "\n".join(gateway.log_lines), WITHIN_S)
     async with client_of(gateway) as client:
-        health = await client.request("GET", "/readyz")
+        health = await client.ask("GET", "/readyz")
     after = gateway.process_ids()
     await gateway.stop()
 
@@ -81,7 +80,7 @@ class Writer:
 
     async def run(self) -> None:
         while True:
-            client = await Client.open(self._gateway.url)
+            client = await Wire.open(self._gateway.url)
             try:
                 while await self._append(client):
                     await asyncio.sleep(0.002 * self._number)
@@ -90,10 +89,10 @@ class Writer:
             finally:
                 client.close()
 
-    async def _append(self, client: Client) -> bool:
+    async def _append(self, client: Wire) -> bool:
         """Append an entry; tells whether the connection goes on."""
         body = {"fields": {"from": str(self._number)}}
-        answer = await client.request("POST", "/v1/streams/orders/entries", body)
+        answer = await client.ask("POST", "/v1/streams/orders/entries", body)
         if answer.status == 201:
             self.ids.append(answer.value["id"])
         else:

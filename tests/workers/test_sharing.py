@@ -15,9 +15,11 @@ import pytest
 
 from headgate.app.auth.grants import UsageLimits
 from tests.arrow_bodies import ARROW, body_of
+from tests.conditions import eventually
 from tests.key_files import EVERYTHING, Keys
 from tests.processes.gateway import Gateway
-from tests.workers.clients import TWO, WITHIN_S, WORKERS, Client, client_of, until_waiting
+from tests.processes.wire import Wire
+from tests.workers.clients import TWO, WITHIN_S, WORKERS, client_of, until_waiting
 
 EVENTS = "/v1/streams/orders/events"
 ENTRIES = "/v1/streams/orders/entries"
@@ -29,8 +31,8 @@ class Pair(NamedTuple):
     """A connection with each of the workers."""
 
     gateway: Gateway
-    first: Client
-    second: Client
+    first: Wire
+    second: Wire
 
 
 @asynccontextmanager
@@ -45,7 +47,7 @@ async def test_credentials_and_limits_of_use_hold_at_all_workers(tmp_path: Path)
     admin = keys.add(EVERYTHING, name="admin")
     gateway = await Gateway.start(tmp_path / "data", {**TWO, "keys_file": keys.path})
     async with pair(gateway, admin) as (_, first, second):
-        assert (await first.request("POST", ENTRIES, ENTRY)).status == 201
+        assert (await first.ask("POST", ENTRIES, ENTRY)).status == 201
         await a_ticket_of_one_opens_at_the_other(gateway, first)
 
         limits = UsageLimits(entries_per_s_max=10, waiters_max=1)
@@ -66,9 +68,9 @@ async def test_credentials_and_limits_of_use_hold_at_all_workers(tmp_path: Path)
     await gateway.stop()
 
 
-async def a_ticket_of_one_opens_at_the_other(gateway: Gateway, first: Client) -> None:
+async def a_ticket_of_one_opens_at_the_other(gateway: Gateway, first: Wire) -> None:
     wanted = {"stream": "orders", "do": ["read"]}
-    ticket = (await first.request("POST", "/v1/tickets", wanted)).value["ticket"]
+    ticket = (await first.ask("POST", "/v1/tickets", wanted)).value["ticket"]
     async with client_of(gateway, WORKERS[1]) as reader:
         await reader.send("GET", f"{EVENTS}?ticket={ticket}")
         assert (await reader.head()).status == 200
@@ -81,13 +83,13 @@ async def what_one_has_counts_at_the_other(gateway: Gateway, token: str) -> None
         await until_refused(other)
 
 
-async def what_is_spent_at_one_is_paid_at_the_other(first: Client, second: Client) -> None:
-    answer = await first.request("POST", f"{ENTRIES}/batch", [ENTRY] * 10_000)
+async def what_is_spent_at_one_is_paid_at_the_other(first: Wire, second: Wire) -> None:
+    answer = await first.ask("POST", f"{ENTRIES}/batch", [ENTRY] * 10_000)
     assert answer.status == 201
     retry_after_s = 0
     async with asyncio.timeout(WITHIN_S):
         while retry_after_s <= 100:  # less: for its own appends, before it hears of the others
-            answer = await second.request("POST", ENTRIES, ENTRY)
+            answer = await second.ask("POST", ENTRIES, ENTRY)
             if answer.status == 429:
                 assert answer.value["code"] == "rate_limited"
                 retry_after_s = int(answer.headers["retry-after"])
@@ -107,8 +109,8 @@ async def test_a_chunk_that_one_worker_staged_is_committed_at_the_other(
         await first.send("PUT", path, body_of("1"), media_type=ARROW)
         staged = await first.response()
         wanted = {"attempts": [{"partition": 0, "attempt": "a", "chunks": 1}]}
-        committed = await second.request("POST", f"{batch}/commit", wanted)
-        page = await first.request("GET", ENTRIES)
+        committed = await second.ask("POST", f"{batch}/commit", wanted)
+        page = await first.ask("GET", ENTRIES)
     await gateway.stop()
 
     assert staged.status == 200, staged
@@ -120,17 +122,17 @@ async def test_the_connections_of_all_workers_are_listed_and_cut_off(tmp_path: P
     gateway = await Gateway.start(tmp_path, TWO)
     async with pair(gateway) as (_, first, second), pair(gateway) as (_, operator, _):
         for client in (first, second):
-            await client.request("POST", ENTRIES, ENTRY)
+            await client.ask("POST", ENTRIES, ENTRY)
             await client.send("GET", EVENTS)
             assert (await client.head()).status == 200
             await client.event("ready")
-        listed = (await operator.request("GET", "/v1/admin/connections")).value["connections"]
+        listed = (await operator.ask("GET", "/v1/admin/connections")).value["connections"]
         for connection in listed:
             path = f"/v1/admin/connections/{connection['id']}"
-            assert (await operator.request("DELETE", path)).status == 204
+            assert (await operator.ask("DELETE", path)).status == 204
         for client in (first, second):
             assert (await client.event("problem"))["code"] == "cut_off"
-        missing = await operator.request("DELETE", "/v1/admin/connections/nobody")
+        missing = await operator.ask("DELETE", "/v1/admin/connections/nobody")
     await gateway.stop()
 
     assert len(listed) == 2
@@ -141,14 +143,17 @@ async def test_metrics_are_those_of_all_processes_and_never_fall(tmp_path: Path)
     gateway = await Gateway.start(tmp_path, TWO)
     async with pair(gateway) as (_, first, second):
         for client in (first, second, second):
-            await client.request("POST", ENTRIES, ENTRY)
+            await client.ask("POST", ENTRIES, ENTRY)
         await first.send("GET", EVENTS)
         await first.head()
         before = await metrics(second)
         kill(gateway, WORKERS[0])
-        async with asyncio.timeout(WITHIN_S):
-            while (after := await metrics(second))["headgate_workers"] != 2:
-                await asyncio.sleep(0.1)
+
+        async def are_both_back() -> bool:
+            return (await metrics(second))["headgate_workers"] == 2
+
+        await eventually(are_both_back, bool)
+        after = await metrics(second)
     await gateway.stop()
 
     appended = 'headgate_requests_total{operation="appendEntry",status="201"}'
@@ -163,16 +168,18 @@ async def test_each_worker_tells_what_is_cold_and_dead(tmp_path: Path) -> None:
     gateway = await Gateway.start(tmp_path, TWO)
     batch = [{"fields": {"v": Random(n).randbytes(400).hex()}} for n in range(500)]
     async with pair(gateway) as (_, first, second):
-        await first.request("POST", f"{ENTRIES}/batch", batch)
-        await first.request("POST", "/v1/admin/rewrite")
-        async with asyncio.timeout(WITHIN_S):
-            while not (await second.request("GET", JOURNAL)).value["rewrite_count"]:
-                await asyncio.sleep(0.05)
-        await first.request("POST", "/v1/streams/orders/trim", {"max_length": 100})
+        await first.ask("POST", f"{ENTRIES}/batch", batch)
+        await first.ask("POST", "/v1/admin/rewrite")
+
+        async def is_rewritten() -> bool:
+            return bool((await second.ask("GET", JOURNAL)).value["rewrite_count"])
+
+        await eventually(is_rewritten, bool)
+        await first.ask("POST", "/v1/streams/orders/trim", {"max_length": 100})
         async with asyncio.timeout(WITHIN_S):  # a worker knows of the journal a moment later
-            while (journal := (await second.request("GET", JOURNAL)).value)["dead_bytes"] < 1000:
+            while (journal := (await second.ask("GET", JOURNAL)).value)["dead_bytes"] < 1000:
                 await asyncio.sleep(0.05)
-        stream = (await first.request("GET", "/v1/streams/orders")).value
+        stream = (await first.ask("GET", "/v1/streams/orders")).value
         shown = await metrics(second)
     await gateway.stop()
 
@@ -188,13 +195,15 @@ async def test_the_history_is_that_of_all_processes_and_survives_each_of_them(
     gateway = await Gateway.start(tmp_path, TWO)
     async with pair(gateway) as (_, first, second):
         for client in (first, second):
-            await client.request("POST", ENTRIES, ENTRY)
+            await client.ask("POST", ENTRIES, ENTRY)
         before = await history_until(second, "/v1/streams/orders/history", "length", 2)
         kill(gateway, WORKERS[0])
         kill(gateway, "engine")
-        async with asyncio.timeout(WITHIN_S):
-            while (await second.request("POST", ENTRIES, ENTRY)).status != 201:
-                await asyncio.sleep(0.1)
+
+        async def is_appended() -> bool:
+            return (await second.ask("POST", ENTRIES, ENTRY)).status == 201
+
+        await eventually(is_appended, bool)
         after = await history_until(second, "/v1/streams/orders/history", "length", 3)
         total = await history_until(second, "/v1/admin/history", "waiters", 0)
         shown = await metrics(second)
@@ -205,33 +214,37 @@ async def test_the_history_is_that_of_all_processes_and_survives_each_of_them(
     assert shown['headgate_stream_entries{messaging_destination_name="orders"}'] == 3
 
 
-async def history_until(client: Client, path: str, name: str, value: float) -> Any:
+async def history_until(client: Wire, path: str, name: str, value: float) -> Any:
     """Read a history until a series ends with a value; returns the history."""
     async with asyncio.timeout(WITHIN_S):
         while True:
-            answer = await client.request("GET", path)
+            answer = await client.ask("GET", path)
             if answer.status == 200 and answer.value["series"][name][-1:] == [value]:
                 return answer.value
             await asyncio.sleep(0.1)
 
 
-async def until_known(client: Client) -> None:
+async def until_known(client: Wire) -> None:
     """Ask until the key of a client is taken."""
-    async with asyncio.timeout(WITHIN_S):
-        while (await client.request("GET", "/v1/limits")).status == 401:
-            await asyncio.sleep(0.1)
+
+    async def is_known() -> bool:
+        return (await client.ask("GET", "/v1/limits")).status != 401
+
+    await eventually(is_known, bool)
 
 
-async def until_refused(client: Client) -> None:
+async def until_refused(client: Wire) -> None:
     """Ask for another blocked read until there may be none."""
     path = f"{ENTRIES}?after=%24&wait_ms=100"
-    async with asyncio.timeout(WITHIN_S):
-        while (await client.request("GET", path)).status != 429:
-            pass
+
+    async def is_refused() -> bool:
+        return (await client.ask("GET", path)).status == 429
+
+    await eventually(is_refused, bool)
 
 
-async def metrics(client: Client) -> dict[str, float]:
-    text = (await client.request("GET", "/metrics")).content.decode()
+async def metrics(client: Wire) -> dict[str, float]:
+    text = (await client.ask("GET", "/metrics")).content.decode()
     pairs = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
     return {name: float(value) for name, _, value in pairs}
 

@@ -4,16 +4,16 @@ What is measured runs on one core. The load and the servers share the other one,
 says that all cores are free.
 """
 
-from tests.bench.cluster import appends, consuming, delays, subscriptions
+from tests.bench.cluster import appends, consuming, delays
 from tests.bench.cluster.places import places
 from tests.bench.table import Figure
 
 
 def measure() -> list[Figure]:
-    """Return the figures over one Valkey, and then those of many subscriptions over a cluster."""
+    """Return the figures over one Valkey."""
     figures = []
     with places() as there:
         for part in (appends, consuming, delays):
             figures += part.measure(there)
             there.empty()
-    return figures + subscriptions.measure()
+    return figures

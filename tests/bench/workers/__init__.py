@@ -6,14 +6,14 @@ workers do. So that is computed from the CPU of each, and the table says so.
 """
 
 from tests.bench.table import Figure
-from tests.bench.workers import appends, consuming, fan_out, sockets
+from tests.bench.workers import appends, consuming, fan_out
 from tests.bench.workers.places import places
 
 
 def measure() -> list[Figure]:
-    """Return the figures of appends, fan-out and groups, and those of many sockets."""
+    """Return the figures of appends, fan-out and groups."""
     figures = []
     with places() as there:
         for part in (appends, consuming, fan_out):
             figures += part.measure(there)
-    return figures + sockets.measure()
+    return figures

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -11,16 +11,9 @@ import pytest
 from tests.buckets.faulty_way import FaultyWay
 from tests.buckets.gateways.shared_bucket import SharedBucket
 from tests.buckets.stores import Store
-from tests.processes.gateway import Gateway
+from tests.processes.gateway import no_gateway_left
 
-
-@pytest.fixture(autouse=True)
-async def no_gateway_left() -> AsyncIterator[None]:
-    """Kill the gateways of a test that failed, and print their last words."""
-    yield
-    for gateway in list(Gateway.running):
-        await gateway.kill()
-        print(gateway.url, *gateway.log_lines[-20:], sep="\n")
+__all__ = ["no_gateway_left"]
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 
 from tests.buckets.faulty_way import FaultyWay
 from tests.buckets.stores import variables_of
+from tests.conditions import eventually
 from tests.processes.gateway import START_S_MAX, Gateway
 
 LONG = (pytest.mark.long, pytest.mark.timeout(7200))
@@ -60,9 +59,11 @@ class SharedBucket:
         return gateway
 
 
-async def until_leading(gateway: Gateway, within_s: float = START_S_MAX) -> float:
-    """Return when a gateway has said that it takes changes, by the clock of `time.monotonic`."""
-    async with httpx.AsyncClient(base_url=gateway.url) as http, asyncio.timeout(within_s):
-        while (await http.get("/readyz")).status_code != 200:
-            await asyncio.sleep(LOOK_S)
-    return time.monotonic()
+async def until_leading(gateway: Gateway, within_s: float = START_S_MAX) -> None:
+    """Return once a gateway has said that it takes changes."""
+    async with httpx.AsyncClient(base_url=gateway.url) as http:
+
+        async def leads() -> bool:
+            return (await http.get("/readyz")).status_code == 200
+
+        await eventually(leads, bool, within_s)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from pathlib import Path
 
@@ -10,20 +9,18 @@ import httpx
 import pytest
 
 from headgate.engine.bucket.names import KEYS
-from tests.buckets.gateways.shared_bucket import LOOK_S, SharedBucket
+from tests.buckets.gateways.shared_bucket import SharedBucket
+from tests.conditions import until
 from tests.key_files import EVERYTHING, Keys
 
 SETTINGS = {"durable": "bucket", "lease_ms": 1000, "ship_ms": 20}
-SHARED_S_MAX = 30.0
 
 
 @pytest.mark.parametrize("shared_bucket", ["directory"], indirect=True)
 async def test_a_key_works_at_the_next_machine(shared_bucket: SharedBucket, tmp_path: Path) -> None:
     gateway = await shared_bucket.start(tmp_path / "a", SETTINGS)
     key = Keys(tmp_path / "a" / "keys.json").add(EVERYTHING)
-    async with asyncio.timeout(SHARED_S_MAX):
-        while not any((tmp_path / "bucket" / KEYS).glob("0*")):
-            await asyncio.sleep(LOOK_S)
+    await until(lambda: any((tmp_path / "bucket" / KEYS).glob("0*")), 60)
     await gateway.kill()
     shutil.rmtree(tmp_path / "a")
     gateway = await shared_bucket.start(tmp_path / "b", SETTINGS)

@@ -21,6 +21,7 @@ FAULTY = 0.05
 class BucketChaos(Chaos):
     """A gateway whose answers wait for the bucket; its directory goes with each kill."""
 
+    expected = ("bucket does not take the journal",)
     settings: Mapping[str, Any] = {**SETTINGS, "durable": "bucket", "lease_ms": 1000, "ship_ms": 20}
 
     def __init__(

@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import shutil
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,36 +14,33 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.buckets.gateways.shared_bucket import LONG, LOOK_S, SharedBucket
+from tests.buckets.gateways.shared_bucket import LONG, SharedBucket
 from tests.buckets.gateways.witness import STREAM, Witness, lost, witnessed
+from tests.conditions import eventually, until
 from tests.processes.gateway import Gateway
 
 SETTINGS = {"lease_ms": 1500}
-PAD_BYTES, LARGE_PAD_BYTES = 3000, 50_000
+LARGE_PAD_BYTES = 50_000
 DISK_BYTES = 20 * 10**6
-MEMORY_BYTES = 32 * 2**20
 CLIENTS = 4
-REFUSED_S_MAX = 20.0
-"""Here it takes 2 to 4 s; a busy machine takes longer."""
+WITHIN_S = 120.0
+AWAY = int(os.environ.get("HEADGATE_TEST_APPENDS", "100_000"))
+"""Answers that come while the store is away, in the long form: some minutes."""
 
-RETURN_S_MAX = 60.0
-WORK_S = 2.0
-"""Clients work for so long before the store leaves, and when it is back."""
-
-away_s = pytest.mark.parametrize(
-    ("shared_bucket", "away_s"),
-    [("moto", 6.0), pytest.param("moto", 600.0, marks=LONG)],
+answers_away = pytest.mark.parametrize(
+    ("shared_bucket", "count"),
+    [("moto", 100), pytest.param("moto", AWAY, marks=LONG)],
     indirect=["shared_bucket"],
 )
 
 
 @asynccontextmanager
-async def working(gateway: Gateway, pad_bytes: int = PAD_BYTES) -> AsyncIterator[Witness]:
+async def working(gateway: Gateway, pad_bytes: int = 3000) -> AsyncIterator[Witness]:
     """Let clients append; they end with the context."""
     witness = Witness(pad_bytes)
     clients = [asyncio.create_task(witness.run(gateway)) for _ in range(CLIENTS)]
     try:
-        await asyncio.sleep(WORK_S)
+        await until(lambda: len(witness.acked) > 10 * CLIENTS, WITHIN_S)
         yield witness
     finally:
         for client in clients:
@@ -52,81 +48,68 @@ async def working(gateway: Gateway, pad_bytes: int = PAD_BYTES) -> AsyncIterator
         await asyncio.gather(*clients, return_exceptions=True)
 
 
-@away_s
-async def test_with_disk_everything_goes_on_and_the_bucket_gets_it_later(
-    shared_bucket: SharedBucket, tmp_path: Path, away_s: float
+async def check_next_machine(
+    shared_bucket: SharedBucket, tmp_path: Path, gateway: Gateway, witness: Witness
 ) -> None:
-    settings = {**SETTINGS, "memory_bytes_max": MEMORY_BYTES}
-    gateway = await shared_bucket.start(tmp_path / "a", settings)
-    [way, _] = shared_bucket.ways
-    async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as http:
-        async with working(gateway) as witness:
-            before_bytes = resident_bytes(gateway)
-            way.leave()
-            left_s = time.monotonic()
-            await until_warned(http)
-            await asyncio.sleep(max(0.0, left_s + away_s - time.monotonic()))
-            grown_bytes = resident_bytes(gateway) - before_bytes
-            during_count = sum(each.sent_s > left_s for each in witness.acked)
-            way.come_back()
-            back_s = time.monotonic()
-            await asyncio.sleep(WORK_S)
-        caught_up_s = await until_shipped(http) - back_s
-    assert witness.refused == []
-    assert during_count > 10 * away_s
-    disk_bytes = sum(path.stat().st_size for path in (tmp_path / "a").iterdir())
+    """A machine is lost: the next one has everything that was acknowledged."""
     await gateway.kill()
     shutil.rmtree(tmp_path / "a")
     gateway = await shared_bucket.start(tmp_path / "b", SETTINGS)
     assert lost(witness.acked, await witnessed(gateway.url)) == []
     await gateway.stop()
-    print(
-        f"away for {away_s:.0f} s: {during_count} appends meanwhile, caught up after "
-        f"{caught_up_s:.1f} s; memory grew by {grown_bytes / 1e6:.1f} MB, "
-        f"{disk_bytes / 1e6:.1f} MB on the disk"
-    )
+
+
+@answers_away
+async def test_with_disk_everything_goes_on_and_the_bucket_gets_it_later(
+    shared_bucket: SharedBucket, tmp_path: Path, count: int
+) -> None:
+    settings = {**SETTINGS, "memory_bytes_max": 32 * 2**20}
+    gateway = await shared_bucket.start(tmp_path / "a", settings)
+    [way, _] = shared_bucket.ways
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as http:
+
+        async def warns() -> bool:
+            ready = await http.get("/readyz")
+            assert ready.status_code == 200, ready.text
+            return "warnings" in ready.json()
+
+        async with working(gateway) as witness:
+            way.leave()
+            await eventually(warns, bool)
+            before_bytes, before_count = gateway.memory_bytes(), len(witness.acked)
+            await until(lambda: len(witness.acked) > before_count + count, 3600)
+            grown_bytes = gateway.memory_bytes() - before_bytes
+            way.come_back()
+        await until_shipped(http)
+    assert witness.refused == []
     assert grown_bytes < 64e6
+    await check_next_machine(shared_bucket, tmp_path, gateway, witness)
 
 
-@away_s
+@answers_away
 async def test_with_bucket_changes_are_refused_and_reads_go_on(
-    shared_bucket: SharedBucket, tmp_path: Path, away_s: float
+    shared_bucket: SharedBucket, tmp_path: Path, count: int
 ) -> None:
     settings = {**SETTINGS, "durable": "bucket", "ship_ms": 50}
     gateway = await shared_bucket.start(tmp_path / "a", settings)
     [way, _] = shared_bucket.ways
     async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as http:
+
+        async def reads() -> bool:
+            """It is refused while the engine goes back."""
+            answer = await http.get(f"{STREAM}/entries", params={"after": "0", "limit": 10})
+            return answer.status_code == 200 and bool(answer.json()["entries"])
+
         async with working(gateway) as witness:
             way.leave()
-            left_s = time.monotonic()
-            unread_s = 0.0  # for so long, since the store has left, no read was answered
-            while time.monotonic() < left_s + away_s:
-                if not await is_read(http):
-                    unread_s = time.monotonic() - left_s
-                await asyncio.sleep(5 * LOOK_S)
+            await until(lambda: len(witness.refused) > count, 3600)
+            await eventually(reads, bool)
             way.come_back()
-            back_s = time.monotonic()
-            await asyncio.sleep(WORK_S)
-            async with asyncio.timeout(RETURN_S_MAX):
-                while witness.acked[-1].sent_s < back_s:
-                    await asyncio.sleep(LOOK_S)
-        until_back_s = next(each.answered_s for each in witness.acked if each.sent_s > back_s)
-    refused = [each for each in witness.refused if each.sent_s < back_s]
-    assert refused
-    assert {each.status for each in refused} == {503}
-    assert all(each.retry_after is not None for each in refused)
-    longest_s = max(each.answered_s - each.sent_s for each in refused)
-    await gateway.kill()
-    shutil.rmtree(tmp_path / "a")
-    gateway = await shared_bucket.start(tmp_path / "b", settings)
-    assert lost(witness.acked, await witnessed(gateway.url)) == []
-    await gateway.stop()
-    print(
-        f"away for {away_s:.0f} s: {len(refused)} appends refused, within {longest_s:.1f} s; "
-        f"reads answered again after {unread_s:.1f} s; "
-        f"accepted again {until_back_s - back_s:.1f} s after the store was back"
-    )
-    assert max(longest_s, unread_s) < REFUSED_S_MAX
+            back_count = len(witness.acked)
+            await until(lambda: len(witness.acked) > back_count + 10, WITHIN_S)
+    assert {each.status for each in witness.refused} == {503}
+    assert all(each.retry_after is not None for each in witness.refused)
+    await check_next_machine(shared_bucket, tmp_path, gateway, witness)
 
 
 @pytest.mark.parametrize("shared_bucket", ["moto"], indirect=True)
@@ -138,45 +121,23 @@ async def test_a_disk_that_fills_meanwhile_takes_entries_again(
     [way, _] = shared_bucket.ways
     async with working(gateway, LARGE_PAD_BYTES) as witness:
         way.leave()
-        async with asyncio.timeout(RETURN_S_MAX):
-            while not witness.refused:
-                await asyncio.sleep(LOOK_S)
+        await until(lambda: witness.refused, WITHIN_S)
         way.come_back()
-        back_s = time.monotonic()
-        async with asyncio.timeout(RETURN_S_MAX):
-            while witness.acked[-1].sent_s < back_s:
-                await asyncio.sleep(LOOK_S)
+        back_count = len(witness.acked)
+        await until(lambda: len(witness.acked) > back_count + 10, WITHIN_S)
     assert {each.status for each in witness.refused} == {503}
-    await gateway.stop()
-    shutil.rmtree(tmp_path / "a")
-    gateway = await shared_bucket.start(tmp_path / "b", settings)
-    assert lost(witness.acked, await witnessed(gateway.url)) == []
-    await gateway.stop()
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as http:
+        await until_shipped(http)
+    await check_next_machine(shared_bucket, tmp_path, gateway, witness)
 
 
-async def is_read(http: httpx.AsyncClient) -> bool:
-    """Tell whether a reader gets entries; it is refused while the engine goes back."""
-    answer = await http.get(f"{STREAM}/entries", params={"after": "0", "limit": 10})
-    if answer.status_code == 503:
-        return False
-    assert answer.json()["entries"], answer.text
-    return True
+async def until_shipped(http: httpx.AsyncClient) -> None:
+    """Return once the bucket has everything."""
 
+    async def is_shipped() -> bool:
+        return not (await metrics_of(http))["headgate_bucket_unshipped_bytes"]
 
-async def until_warned(http: httpx.AsyncClient) -> None:
-    """Return once the gateway is ready, and warns."""
-    async with asyncio.timeout(RETURN_S_MAX):
-        while "warnings" not in (ready := await http.get("/readyz")).json():
-            assert ready.status_code == 200, ready.text
-            await asyncio.sleep(LOOK_S)
-
-
-async def until_shipped(http: httpx.AsyncClient) -> float:
-    """Return when the bucket has everything, by the clock of `time.monotonic`."""
-    async with asyncio.timeout(RETURN_S_MAX):
-        while (await metrics_of(http))["headgate_bucket_unshipped_bytes"]:
-            await asyncio.sleep(LOOK_S)
-    return time.monotonic()
+    await eventually(is_shipped, bool, WITHIN_S)
 
 
 async def metrics_of(http: httpx.AsyncClient) -> dict[str, float]:
@@ -184,9 +145,3 @@ async def metrics_of(http: httpx.AsyncClient) -> dict[str, float]:
     text = (await http.get("/metrics")).text
     pairs: list[Any] = re.findall(r"^(headgate_bucket_\S+) (\S+)$", text, re.MULTILINE)
     return {name: float(value) for name, value in pairs}
-
-
-def resident_bytes(gateway: Gateway) -> int:
-    """Return the memory of a gateway."""
-    pages = int(Path(f"/proc/{gateway.process_id}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")

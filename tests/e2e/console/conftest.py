@@ -3,42 +3,17 @@
 from collections.abc import AsyncIterator
 
 import httpx
-import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, expect
 
+from tests.e2e.conftest import WITHIN_S
 from tests.processes.gateway import Gateway
 
-WITHIN_S = 20
 ORDERS = 300
 DEAD = 6
 HELD = 9
 
 expect.set_options(timeout=WITHIN_S * 1000)
-
-
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def running(
-    console_bundle: None, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Gateway]:
-    data_dir = tmp_path_factory.mktemp("console") / "data"
-    started = await Gateway.start(data_dir, {"push_allow": "127.0.0.0/8"})
-    Gateway.running.discard(started)  # or tests of other files would end it, as left behind
-    yield started
-    await started.stop()
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def client(running: Gateway) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=f"{running.url}/v1/", timeout=WITHIN_S) as client:
-        yield client
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def gateway(running: Gateway, client: httpx.AsyncClient) -> Gateway:
-    """A gateway without a stream."""
-    await client.post("commands", json=["FLUSHALL"])
-    return running
 
 
 class Console:

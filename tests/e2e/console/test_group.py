@@ -4,6 +4,7 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
+from tests.conditions import eventually
 from tests.e2e.console.conftest import DEAD, HELD, ORDERS, Console
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -77,8 +78,12 @@ async def test_a_group_that_falls_behind_is_said_to(
 ) -> None:
     await console.open(BILLING)
     outlook = console.page.locator(".outlook")
-    while "Getting worse." not in (await outlook.text_content() or ""):
+
+    async def is_told() -> bool:
         await client.post("streams/orders/entries/batch", json=[{"fields": {"n": "1"}}] * 20)
+        return "Getting worse." in (await outlook.text_content() or "")
+
+    await eventually(is_told, bool)
 
     await console.act("Reset position", It_reads_after="$")
     await expect(outlook).to_contain_text(f"Caught up, and {DEAD} entries are dead letters.")

@@ -8,7 +8,8 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page
 
 from console.bundle import INSTALLED, install
-from tests.e2e.console.conftest import WITHIN_S
+from tests.conditions import eventually
+from tests.e2e.conftest import WITHIN_S
 from tests.processes.gateway import Gateway
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -58,8 +59,11 @@ async def all_kinds(streams: None, client: httpx.AsyncClient) -> AsyncIterator[N
     await client.put("schedules/nightly", json=schedule)
     await client.put(MAIL, json={"start": "0"})
     await client.put(f"{MAIL}/push", json={"url": "http://127.0.0.1:9/"})
-    while not (await client.get(f"{MAIL}/push")).json()["answers"]:
-        pass
+
+    async def has_failed() -> bool:
+        return bool((await client.get(f"{MAIL}/push")).json()["answers"])
+
+    await eventually(has_failed, bool)
     await client.post(f"{MAIL}/push/pause")
     yield
     await client.delete(f"{MAIL}/push")

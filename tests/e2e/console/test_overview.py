@@ -9,6 +9,7 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
+from tests.conditions import eventually
 from tests.e2e.console.conftest import DEAD, HELD, ORDERS, Console
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -41,9 +42,12 @@ async def test_of_thousands_of_streams_only_those_are_drawn_that_are_seen(
     await console.open()
     last = console.page.get_by_text(f"stream.{MANY - 1:05}")
 
-    while not await last.is_visible():
+    async def is_reached() -> bool:
         await console.press("G")
         assert await console.rows("Streams").count() < DRAWN_MAX
+        return await last.is_visible()
+
+    await eventually(is_reached, bool)
 
     await console.press("g", "g")
     await expect(console.page.get_by_text("stream.00000")).to_be_in_viewport()
@@ -90,8 +94,11 @@ async def test_a_push_that_fails_needs_somebody(
     mail = "streams/payments/groups/mail"
     await client.put(mail, json={"start": "0"})
     await client.put(f"{mail}/push", json={"url": "http://127.0.0.1:9/"})
-    while (await client.get(f"{mail}/push")).json()["state"] != "failing":
-        pass
+
+    async def is_failing() -> bool:
+        return bool((await client.get(f"{mail}/push")).json()["state"] == "failing")
+
+    await eventually(is_failing, bool)
     await console.open()
     attention = console.page.get_by_role("region", name="Needs attention")
     await expect(attention).to_contain_text(re.compile(r"payments / mailPush failing since [\d:]+"))
@@ -158,8 +165,11 @@ async def test_what_the_gateway_does_is_plotted_live(
     await expect(console.page.get_by_role("img", name="Memory: process")).to_be_visible()
     entries = console.page.locator("[role=img][aria-label^='Entries/s: in ']")
 
-    while "in 0" in (await entries.get_attribute("aria-label") or ""):
+    async def is_plotted() -> bool:
         await client.post("streams/orders/entries", json={"fields": {"n": "1"}})
+        return "in 0" not in (await entries.get_attribute("aria-label") or "")
+
+    await eventually(is_plotted, bool)
 
     await console.page.get_by_role("button", name="24 h").click()
     await expect(console.page.get_by_role("img", name="CPU: all")).to_be_visible()

@@ -11,7 +11,7 @@ from playwright.async_api import Browser, expect
 from standardwebhooks import Webhook
 
 from tests.e2e.console.conftest import Console
-from tests.e2e.test_live_page import new_key
+from tests.e2e.pages import new_key
 from tests.processes.gateway import Gateway
 from tests.receiver import Notice, Receiver
 

@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from tests.e2e.console.conftest import Console
-from tests.e2e.test_live_page import new_key
+from tests.e2e.pages import new_key
 from tests.processes.gateway import Gateway
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
