@@ -35,11 +35,15 @@ LONG = (
 """Folders with the proof of endurance: processes, browsers, Spark, kills. `make long` runs them."""
 
 QUICK = (
+    "crash/test_damage.py",
     "crash/test_kill.py",
     "deploy/test_timeouts.py",
+    "e2e/console/test_looks.py",
     "e2e/test_welcome.py",
     "fuzz/test_resp_parser.py",
     "pipeline/test_read.py",
+    "pipeline/test_write.py",
+    "stalls/test_complete.py",
     "upgrade/test_upgrade.py",
     "workers/test_deaths.py",
 )
