@@ -7,12 +7,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.conftest import LONG, QUICK, TESTS
+from tests.conftest import LONG, QUICK, REAL_TIME, TESTS
 
 CLOCKS = ("monotonic", "perf_counter", "process_time", "sleep", "thread_time")
-
-EXCEPTIONS = {"api/resp/test_conversation.py": "a test that is long"}
-"""Files that read a clock, and why."""
 
 
 def test_the_gate_reads_no_clock() -> None:
@@ -29,7 +26,7 @@ def gate_files() -> Iterator[Path]:
 def readings(path: Path) -> Iterator[str]:
     """Yield where a file reads a clock, or sleeps."""
     name = path.relative_to(TESTS).as_posix()
-    if name in EXCEPTIONS:
+    if name in REAL_TIME:
         return
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         match node:

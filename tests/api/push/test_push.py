@@ -321,12 +321,12 @@ async def test_a_push_of_a_stream_that_is_closed_waits_for_nothing(
     assert [(await receiver.next()).json["fields"]["v"] for _ in range(2)] == ["1", "last"]
     await until_settled(live, 2)
     performed: list[object] = []
-    backend = type(live.gateway.backend)
+    backend = live.gateway.backend
     perform = backend.perform
 
-    async def counted(self: Any, request: Any) -> Any:
+    async def counted(request: Any) -> Any:
         performed.append(request)
-        return await perform(self, request)
+        return await perform(request)
 
     monkeypatch.setattr(backend, "perform", counted)
     for _ in range(50):

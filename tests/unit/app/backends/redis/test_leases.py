@@ -13,6 +13,7 @@ from headgate.app.backends.redis.leases import GatewayLeases
 from headgate.engine.entry import MIN_ID
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.groups import DescribeConsumer
+from tests.conditions import moment
 from tests.contract.calls import ANA, BEN, G, S, filled, held, take, taken
 from tests.unit.app.backends.redis.performing.conftest import made, running
 
@@ -61,7 +62,7 @@ async def test_a_gateway_that_dies_before_its_first_renewal_leaves_no_consumer_b
         [delivery] = await taken(other, take(BEN, claim_idle_ms=3_600_000), None)
         assert delivery.delivered_before == 0
         while await other.perform(DescribeConsumer(S, G, TEMPORARY)) is not None:
-            await asyncio.sleep(LEASE_MS / 10_000)
+            await moment()
 
 
 async def until_known(server: Server, place: Path, *gateway_counts: int) -> None:
@@ -70,7 +71,7 @@ async def until_known(server: Server, place: Path, *gateway_counts: int) -> None
     async with asyncio.timeout(20):
         for count in gateway_counts:
             while server.client.scard(key) != count:
-                await asyncio.sleep(LEASE_MS / 10_000)
+                await moment()
 
 
 async def test_a_consumer_that_reads_elsewhere_by_now_keeps_what_it_holds(

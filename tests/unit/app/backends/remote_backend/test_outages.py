@@ -27,7 +27,7 @@ from headgate.engine.requests.deliveries import ReadGroup
 from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.groups import ListConsumers
 from tests.behind_socket import listening, options_of
-from tests.conditions import until
+from tests.conditions import moment, until
 from tests.contract.calls import (
     ANA,
     BEN,
@@ -63,7 +63,7 @@ async def engine_at(
 async def until_held(engine: EmbeddedBackend, expected: dict[int, bytes | None]) -> None:
     async with asyncio.timeout(10):
         while await held(engine) != expected:
-            await asyncio.sleep(0.001)
+            await moment()
 
 
 async def refused(backend: RemoteBackend) -> None:
@@ -123,7 +123,7 @@ async def test_what_the_connections_of_a_dead_worker_held_is_with_others(tmp_pat
                 async with asyncio.timeout(10):
                     assert set(await claims) <= {1, 2}
                     while set((await held(engine)).values()) & {ANA, BEN}:
-                        await asyncio.sleep(0.001)
+                        await moment()
                 names = [each.name for each in await engine.perform(ListConsumers(S, G))]
                 assert BEN not in names
                 waiting.cancel()
