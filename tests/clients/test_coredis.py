@@ -10,6 +10,7 @@ import pytest
 from coredis.exceptions import ResponseError, StreamDuplicateConsumerGroupError
 from coredis.patterns.streams import Consumer, GroupConsumer
 
+from tests.conditions import moment
 from tests.processes.gateway import HOST, GatewayProcess
 
 
@@ -79,7 +80,7 @@ async def test_a_consumer_goes_on_where_it_left_off(redis: Any, stream: str) -> 
             following = asyncio.create_task(follower.get_entry())
             async with asyncio.timeout(20):
                 while not any("b" in each["flags"] for each in await client.client_list()):
-                    await asyncio.sleep(0.01)
+                    await moment()
                 await client.xadd(stream, {"n": 3}, identifier="3-0")
                 name, entry = await following
         assert entry is not None

@@ -15,6 +15,7 @@ from redis.exceptions import AuthenticationError, ExecAbortError, NoPermissionEr
 from headgate.app.auth.grants import Grant, Verb
 from tests.api.transport.certificates import Authority
 from tests.clients.programs import Outcome, run
+from tests.conditions import moment
 from tests.key_files import EVERYTHING, Keys
 from tests.processes.gateway import GatewayProcess
 
@@ -98,7 +99,7 @@ async def client_of_new_key(secured: Secured) -> AsyncIterator[tuple[str, Any]]:
     )
     async with asyncio.timeout(30):
         while not await is_welcome(client):
-            await asyncio.sleep(0.01)
+            await moment()
     yield key, client
     await client.aclose()
 

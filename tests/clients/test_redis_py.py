@@ -13,6 +13,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ResponseError, WatchError
 from redis.retry import Retry
 
+from tests.conditions import moment
 from tests.processes.gateway import HOST, GatewayProcess
 
 BOTH = pytest.mark.parametrize("protocol", [2, 3])
@@ -184,7 +185,7 @@ async def test_a_read_waits_for_an_entry(async_client: Any, stream: str) -> None
     ]
     async with asyncio.timeout(20):
         while await blocked_count(async_client) < 3:
-            await asyncio.sleep(0.01)
+            await moment()
         async with async_client.pipeline(transaction=True) as pipeline:
             pipeline.xadd(stream, {"n": 1}, id="1-0").xadd(stream, {"n": 2}, id="2-0")
             assert await pipeline.execute() == ["1-0", "2-0"]

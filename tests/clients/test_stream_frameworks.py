@@ -15,6 +15,7 @@ from taskiq.receiver import Receiver
 from taskiq_redis import RedisStreamBroker
 from walrus import Database
 
+from tests.conditions import moment
 from tests.processes.gateway import HOST, GatewayProcess
 
 
@@ -87,7 +88,7 @@ async def test_faststream_follows_and_takes_over(
             await is_followed.wait()
             await is_taken_over.wait()
             while await pending_count(client, stream, "g"):
-                await asyncio.sleep(0.01)
+                await moment()
     assert [text for texts in followed for text in texts] == ["a", "b", "c"]
 
 

@@ -8,14 +8,13 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.conditions import eventually
+from tests.conditions import eventually, moment
 from tests.processes.gateway import Gateway
 from tests.processes.wire import Wire
 from tests.system_sockets import system_sockets
 
-TRIES_MAX = 200
-PAUSE_S = 0.05
-"""Between tries: a worker that was started anew takes connections a few seconds later."""
+TRIES_MAX = 500
+"""A worker that was started anew takes connections a few seconds later."""
 
 WITHIN_S = 20.0
 TWO: Mapping[str, object] = {"workers": 2, "open_metrics": True}
@@ -31,7 +30,7 @@ async def client_of(gateway: Gateway, worker: str | None = None) -> AsyncIterato
         while worker is not None and await worker_of(gateway, client) != worker:
             others.append(client)
             assert len(others) < TRIES_MAX, f"{worker} takes no connection"
-            await asyncio.sleep(PAUSE_S)
+            await moment()
             client = await Wire.open(gateway.url)
         for other in others:
             other.close()
@@ -51,7 +50,7 @@ async def worker_of(gateway: Gateway, client: Wire) -> str:
             for name, process_id in gateway.process_ids().items():
                 if inode is not None and f"socket:[{inode}]" in _descriptors(process_id):
                     return name
-            await asyncio.sleep(0.01)
+            await moment()
 
 
 def _inode(*ports: int) -> int | None:
