@@ -41,12 +41,12 @@ serve-cluster: .venv/cluster.stamp console ## start two gateways over a Valkey c
 	exec $(BIN)/python -m deploy.local_cluster --port $(PORT) $(ARGS)
 
 check: lint ## lint, then the quick tests: run it before each commit (ARGS= goes to pytest)
-	$(PYTEST) tests/unit tests/contract -m 'not away' --ignore-glob='*/backends/*redis_*' $(ARGS)
+	$(PYTEST) tests/unit tests/contract tests/conformance -m 'not away and not long' --ignore-glob='*/backends/*redis_*' $(ARGS)
 
-test: packages lint console .venv/spark-classes.jsa ## lint, then run the tests (ARGS= goes to pytest)
+test: packages lint console .venv/spark-classes.jsa ## the gate: lint, then every test that protects a change (ARGS= goes to pytest)
 	$(PYTEST) $(ARGS)
 
-long: packages .venv/dev.stamp .venv/spark-classes.jsa ## run the long forms of tests, which `make test` leaves out
+long: packages .venv/dev.stamp .venv/spark-classes.jsa ## the proof of endurance: kills at length, outages, browsers, Spark on a cluster
 	$(PYTEST) -m long $(ARGS)
 
 sdk-test: packages .venv/dev.stamp ## generate clients in four languages, and run them
