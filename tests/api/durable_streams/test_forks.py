@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from headgate.app.auth.access import Access
-from headgate.app.durable_streams import forking, full_attributes
+from headgate.app.durable_streams import forking
 from headgate.app.durable_streams.forking import FORK as FORK_ATTRIBUTE
 from headgate.engine.entry import Entry
 from headgate.engine.errors import StreamNotFound
@@ -151,9 +151,8 @@ async def test_a_sub_offset_may_be_some_pages(shared: Live) -> None:
 
 
 async def test_a_source_forgets_forks_that_went_by_themselves_when_there_is_no_room(
-    shared: Live, monkeypatch: pytest.MonkeyPatch
+    shared: Live,
 ) -> None:
-    monkeypatch.setattr(full_attributes, "_LOOK_PAUSE_S", 0)  # others looked through its name
     await shared.http.put(SOURCE, headers=JSON)
     perform = shared.gateway.backend.perform
     gone = [FORK_ATTRIBUTE + f"{number:04}".encode() + b"x" * 200_000 for number in range(5)]
