@@ -28,6 +28,9 @@ ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "mutants"
 NOTED = BUILD / "noted"
 
+ENVIRONMENT = {"HEADGATE_TEST_SEED": "mutants"} | os.environ
+"""Cases that are chosen by a seed are the same when they are noted and when they are run."""
+
 TESTS_MAX = 60
 """Tests that one mutant is tried against."""
 
@@ -77,7 +80,7 @@ def main() -> None:
 def _note(tests: list[str], processes: int) -> None:
     shutil.rmtree(NOTED, ignore_errors=True)
     options = ["-p", "tests.mutation.covering", f"-n{processes}", "--dist=loadfile", "-q"]
-    environment = os.environ | {"HEADGATE_COVERING": str(NOTED)}
+    environment = ENVIRONMENT | {"HEADGATE_COVERING": str(NOTED)}
     subprocess.run(
         [sys.executable, "-m", "pytest", *options, *tests], cwd=ROOT, env=environment, check=False
     )
@@ -115,7 +118,7 @@ def _tried(mutant: Mutant, picked: list[str], copy: Path) -> str:
     path.write_bytes(mutant.applied(source))
     options = ["-x", "-q", "-p", "no:cacheprovider", "--timeout=60", "-m", "", "--no-header"]
     # Byte code goes by seconds, and a mutant may be as long as what it replaces.
-    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy / "src")}
+    environment = ENVIRONMENT | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy / "src")}
     command = [str(ROOT / ".venv/bin/python"), "-m", "pytest", *options, *picked]
     try:
         done = subprocess.run(
