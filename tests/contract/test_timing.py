@@ -16,7 +16,7 @@ from headgate.engine.requests.entries import Add, Delete, FindTimes, Range, Trim
 from headgate.engine.requests.groups import CreateGroup, GroupStart, UpdateGroup
 from headgate.engine.requests.keyspace import SetCounters
 from headgate.engine.requests.streams import CreateStream, DescribeStream
-from tests.conditions import moment
+from tests.conditions import eventually
 from tests.contract.calls import ANA, BEN, G, S, blocked, entry_id, got, held, ids, numbers
 
 pytestmark = pytest.mark.needs(Ability.POLICIES)
@@ -89,8 +89,7 @@ async def test_what_nobody_holds_is_settled_when_its_deadline_is_over(backend: B
     await timed(backend, entry(1, BRIEF), entry(2))
     assert await got(backend, read(ANA)) == [1, 2]
     await backend.perform(Nack(S, G, ids(1), mode=NackMode.SILENT, delay_ms=DAY_MS))
-    while await held(backend) != {2: ANA}:
-        await moment()
+    await eventually(lambda: held(backend), lambda items: items == {2: ANA})
     assert await numbers(backend) == [1, 2]
 
 
@@ -120,8 +119,7 @@ async def test_an_expired_entry_becomes_a_dead_letter_if_the_policy_says_so(
     assert await got(backend, read(ANA)) == [2, 3]
     await over(backend)
     await backend.perform(Nack(S, G, ids(2), mode=NackMode.FAIL, error=b"no luck"))
-    while len(dead := await dead_letters(backend)) < 2:
-        await moment()
+    dead = await eventually(lambda: dead_letters(backend), lambda letters: len(letters) >= 2)
     reasons = {each[b"_id"]: (each[b"_reason"], each.get(b"_error")) for each in dead}
     assert reasons == {b"1-0": (b"expired", None), b"2-0": (b"expired", b"no luck")}
     assert await held(backend) == {3: ANA}
@@ -132,8 +130,7 @@ async def test_an_expired_dead_letter_comes_back_as_a_new_entry(backend: Backend
     await backend.perform(CreateStream(DEAD))
     await timed(backend, entry(1, OVER), policy=policy)
     assert await got(backend, read(ANA)) == []
-    while not await dead_letters(backend):
-        await moment()
+    await eventually(lambda: dead_letters(backend), bool)
     [redriven] = await backend.perform(Redrive(S, G))
     assert redriven.outcome == "appended"
     assert len(await got(backend, read(ANA))) == 1

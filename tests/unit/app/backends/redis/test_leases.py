@@ -13,7 +13,7 @@ from headgate.app.backends.redis.leases import GatewayLeases
 from headgate.engine.entry import MIN_ID
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.groups import DescribeConsumer
-from tests.conditions import moment
+from tests.conditions import eventually, moment
 from tests.contract.calls import ANA, BEN, G, S, filled, held, take, taken
 from tests.unit.app.backends.redis.performing.conftest import made, running
 
@@ -61,8 +61,8 @@ async def test_a_gateway_that_dies_before_its_first_renewal_leaves_no_consumer_b
         await taken(other, take(TEMPORARY))
         [delivery] = await taken(other, take(BEN, claim_idle_ms=3_600_000), None)
         assert delivery.delivered_before == 0
-        while await other.perform(DescribeConsumer(S, G, TEMPORARY)) is not None:
-            await moment()
+        described = DescribeConsumer(S, G, TEMPORARY)
+        await eventually(lambda: other.perform(described), lambda info: info is None)
 
 
 async def until_known(server: Server, place: Path, *gateway_counts: int) -> None:
