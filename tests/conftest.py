@@ -108,7 +108,8 @@ def may_wait(path: Path) -> bool:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Import nothing that the gate does not run."""
     is_gate = "not long" in config.option.markexpr
-    return True if is_gate and _is_long(collection_path) else None
+    is_test = collection_path.match("test_*.py")
+    return True if is_gate and is_test and is_long(collection_path) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -117,16 +118,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Within a file the order is random, by a seed that is printed.
     """
     for item in items:
-        if _is_long(item.path):
+        if is_long(item.path):
             item.add_marker(pytest.mark.long)
     unit = TESTS / "unit"
     items.sort(key=lambda item: (unit in item.path.parents, item.path))
 
 
-def _is_long(path: Path) -> bool:
-    """Tell whether the tests of a file belong to `make long`."""
-    if path.suffix != ".py" or not path.name.startswith("test_"):
-        return False
+def is_long(path: Path) -> bool:
+    """Tell whether a file belongs to `make long` alone."""
     name = path.relative_to(TESTS).as_posix()
     return name not in QUICK and name.startswith(LONG)
 

@@ -1,13 +1,14 @@
 """No test of the gate sleeps or reads a clock: it waits for an event, or in virtual time.
 
-`tests/conftest.py` refuses `asyncio.sleep` on a real event loop.
+`tests/conftest.py` refuses `asyncio.sleep` on a real event loop, and lists the files that are left
+out.
 """
 
 import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.conftest import LONG, QUICK, TESTS, may_wait
+from tests.conftest import TESTS, is_long, may_wait
 
 CLOCKS = ("monotonic", "perf_counter", "process_time", "sleep", "thread_time")
 
@@ -17,17 +18,15 @@ def test_the_gate_reads_no_clock() -> None:
 
 
 def gate_files() -> Iterator[Path]:
+    programs = TESTS / "bench", TESTS / "mutation"
     for path in sorted(TESTS.rglob("*.py")):
-        name = path.relative_to(TESTS).as_posix()
-        if name in QUICK or not name.startswith((*LONG, "bench/", "mutation/")):
+        if not (is_long(path) or may_wait(path) or set(programs) & set(path.parents)):
             yield path
 
 
 def readings(path: Path) -> Iterator[str]:
     """Yield where a file reads a clock, or sleeps."""
     name = path.relative_to(TESTS).as_posix()
-    if may_wait(path):
-        return
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         match node:
             case ast.Attribute(ast.Name("time"), word) if word.startswith(CLOCKS):
