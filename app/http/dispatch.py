@@ -9,11 +9,10 @@ If two paths match, the router takes the first one, and the segments take the li
 with a parameter must come after a path that is literal there.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Self
 
 from fastapi import FastAPI, Response
-from fastapi.routing import iter_route_contexts
 from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Match
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -33,10 +32,10 @@ class Dispatch:
         """Compile the operations of an app; `otherwise` answers everything else.
 
         Raises:
-            Unsupported: an operation uses something of FastAPI that is not run here.
+            Unsupported: an operation hides another.
         """
         self._otherwise = otherwise
-        operations = list(_operations(app))
+        operations = [each.compiled for each in app.routes if isinstance(each, Operation)]
         _check_order(operations)
         self._longer = [operation for operation in operations if operation.is_longer]
         self._of_length = {
@@ -97,23 +96,11 @@ class Dispatch:
         path = plain_path_of(scope)
         for operation in self._of_length.get(path.count("/"), self._longer):
             if scope["method"] in operation.methods:
-                match, matched = operation.route.matches(scope)
+                match, matched = operation.operation.matches(scope)
                 if match is Match.FULL:
                     scope["path_params"] = matched["path_params"]
                     return operation
         return None
-
-
-def _operations(app: FastAPI) -> Iterator[CompiledOperation]:
-    """Yield the operations of an app, as they are run in it."""
-    declared = app.router.dependencies
-    for context in iter_route_contexts(app.routes):
-        operation = context.original_route
-        if isinstance(operation, Operation):
-            if any(needed not in context.dependencies for needed in declared):
-                what = "dependencies of an app that has not included its router"
-                raise Unsupported(f"{operation.path}: this is not supported: {what}")
-            yield operation.compiled(context)
 
 
 class _Segment:

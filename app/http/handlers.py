@@ -1,6 +1,5 @@
 """Handlers: answer errors with problems."""
 
-import inspect
 import logging
 import uuid
 from collections.abc import Awaitable, Callable
@@ -8,11 +7,9 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import iter_route_contexts
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection
-from starlette.routing import Match
+from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from headgate.app.runtime.periodic import is_shortage
@@ -32,7 +29,7 @@ from headgate.engine.errors import NotLeader, StreamError, Unavailable
 log = logging.getLogger("headgate")
 
 Handlers = dict[Any, Callable[..., Any]]
-"""Handlers of an app: by the kind of an error, or by a status."""
+"""Handlers of an app, by the kind of an error."""
 
 _SHORT = (
     "the system gives the gateway no thread, descriptor or memory now; a request that changes "
@@ -133,50 +130,23 @@ def install(app: FastAPI) -> None:
 
 
 async def answer_to(connection: HTTPConnection, error: Exception) -> Response | None:
-    """Return the answer to a request that failed, by the handler of its app that FastAPI takes.
-
-    Raises:
-        Exception: the error itself, where there is no handler.
-    """
-    handlers: Handlers = connection.app.exception_handlers
-    handler = None
-    if isinstance(error, HTTPException) and error.status_code != 500:
-        handler = handlers.get(error.status_code)
-    if handler is None:
-        kinds = (kind for kind in type(error).__mro__ if kind is not Exception)
-        handler = next((handlers[kind] for kind in kinds if kind in handlers), None)
-    if handler is None:
-        return await answer_to_failure(connection, error)
-    return await _handled(handler, connection, error)
-
-
-async def answer_to_failure(connection: HTTPConnection, error: Exception) -> Response | None:
-    """Return the answer to a request that failed with an unexpected error.
+    """Return the answer to a request that failed, by the handler that its app has for the error.
 
     Raises:
         Exception: the error itself, where there is no handler, or nothing to answer to.
     """
     handlers: Handlers = connection.app.exception_handlers
-    last = [handler for key, handler in handlers.items() if key in (500, Exception)]
-    if not last or connection.scope["type"] != "http":
+    kind = next((kind for kind in type(error).__mro__ if kind in handlers), None)
+    if kind is None or connection.scope["type"] != "http":
         raise error
-    return await _handled(last[-1], connection, error)
-
-
-async def _handled(
-    handler: Callable[..., Any], connection: HTTPConnection, error: Exception
-) -> Response | None:
-    if inspect.iscoroutinefunction(handler):
-        answer: Response | None = await handler(connection, error)
-    else:
-        answer = await run_in_threadpool(handler, connection, error)
+    answer: Response | None = await handlers[kind](connection, error)
     return answer
 
 
 def _allowed_methods(request: Request) -> str:
     """Return the methods of a path; the framework knows those of one route only."""
     allowed: set[str] = set()
-    for route in iter_route_contexts(request.app.routes):
-        if route.methods and route.matches(request.scope)[0] is not Match.NONE:
-            allowed |= route.methods
+    for route in request.app.routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            allowed |= route.methods or set()
     return ", ".join(sorted(allowed))

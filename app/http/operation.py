@@ -5,6 +5,7 @@ The operation must know every query parameter. An unknown part is refused, and n
 """
 
 import asyncio
+import inspect
 import json
 import re
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
@@ -12,9 +13,10 @@ from copy import deepcopy
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
-from fastapi import Request, Response, params
+from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute, RouteContext
+from fastapi.params import Form
+from fastapi.routing import APIRoute
 from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import Receive, Scope
@@ -29,8 +31,6 @@ from headgate.app.http.parameters import (
     Errors,
     Parameters,
     Unsupported,
-    is_async,
-    is_generator,
     missing,
 )
 from headgate.app.wire.credentials import TICKET
@@ -87,43 +87,42 @@ class CompiledOperation:
     6. The operation is called, and what it returns becomes the answer.
     """
 
-    def __init__(self, operation: "Operation", route: Any) -> None:
+    def __init__(self, route: "Operation") -> None:
         """Compile FastAPI's description of a route.
-
-        Args:
-            operation: the route as it was declared.
-            route: the same, or what it has become where a router was included.
 
         Raises:
             Unsupported: the route uses something of FastAPI that is not run here.
         """
-        self.operation = operation
-        self.route = route
+        self.operation = route
         self.alternative: CompiledOperation | None = None  # has the same path and method
         self.segments: list[str] = route.path.split("/")[1:]
         self.is_longer = ":" in route.path  # a parameter of it may be several segments
-        self.methods: frozenset[str] = frozenset(route.methods)
+        self.methods = frozenset(route.methods or ())
         try:
             _check_route(route)
-            self._parameters = Parameters(route.dependant)
+            self._parameters = Parameters(
+                route.dependant, {"body_params", "response_param_name", "scope"}
+            )
             self._model = AnswerModel(route)
-            self.needs = _needs_of(operation)
+            self.needs = _needs_of(route)
         except Unsupported as error:
             raise Unsupported(f"{self}: this is not supported: {error}") from None
         self._call = route.endpoint
         self.is_prompt: bool = getattr(route.endpoint, "is_prompt", False)
         self._status_code: int = route.status_code or 200
-        self._media_types = operation.media_types
+        self._media_types = route.media_types
         self._content_types = {text.encode() for text in self._media_types or ()}
         self._body: Any = route.body_field
-        self._body_name = self._body and route.dependant.body_params[0].name
+        self._body_name: Any = self._body and route.dependant.body_params[0].name
+        self._answer_name: str | None = route.dependant.response_param_name
         self._read_plain: Callable[[bytes], object] = getattr(
             route.endpoint, "read_plain", _never_plain
         )
-        self._known_of_url = frozenset({TICKET} if self.needs.by_url else ())
+        by_url = {TICKET} if self.needs.by_url else set[str]()
+        self._known_of_query = self._parameters.query_names | by_url
 
     def __str__(self) -> str:
-        return f"{' '.join(sorted(self.methods))} {self.route.path}"
+        return f"{' '.join(sorted(self.methods))} {self.operation.path}"
 
     async def answer(self, scope: Scope, receive: Receive) -> Response:
         """Check a request, take its parameters, and return what answers it."""
@@ -131,24 +130,19 @@ class CompiledOperation:
         alternative = self.alternative
         if alternative is not None and alternative.operation.is_for(request.sent):
             return await alternative.answer(scope, receive)
-        parameters = self._parameters
-        overrides = scope["app"].dependency_overrides
-        if overrides:
-            parameters = Parameters(self.route.dependant, overrides)
         scope["access"] = access = self._access(request)
         usage = access.usage
         if self._media_types is not None:
-            self._check(request, parameters.query_names)
+            self._check(request)
         await request.arrive()
         if usage.is_rated:
             usage.spend(size_bytes=len(request.content))
         plain, body = self._read(request.content)
         errors: Errors = []
         answer = OpenAnswer()
-        if parameters.has_async:
-            values = await parameters.values_awaited(request, answer, errors)
-        else:
-            values = parameters.values(request, answer, errors)
+        values = self._parameters.values(request, errors)
+        if self._answer_name is not None:
+            values[self._answer_name] = answer
         if plain is not None:
             values[self._body_name] = plain
         elif self._body is not None:
@@ -176,12 +170,12 @@ class CompiledOperation:
             return access
         return gateway.tracing.access(access, request.sent)
 
-    def _check(self, request: "WholeRequest", query_names: frozenset[str]) -> None:
+    def _check(self, request: "WholeRequest") -> None:
         scope = request.scope
         if b"%" in scope["raw_path"]:
             check_path(request)
         if scope["query_string"]:
-            check_query(request, query_names | self._known_of_url)
+            check_query(request, self._known_of_query)
         if request.sent.get(b"content-type") not in self._content_types:
             self.operation.check_media_type(request)
 
@@ -217,24 +211,20 @@ def _needs_of(operation: "Operation") -> Needs:
 
 
 def _check_route(route: Any) -> None:
-    """Refuse options of a FastAPI route that are not supported here.
+    """Refuse a route but for what is run here: `async def`, and at most one body, of JSON.
 
     Raises:
-        Unsupported: naming it.
+        Unsupported: it is another.
     """
-    if is_generator(route.endpoint):
-        raise Unsupported("the endpoint yields")
-    if not is_async(route.endpoint):
-        raise Unsupported("the endpoint is `def`: write `async def`")
-    if route.max_body_size is not None:
-        raise Unsupported("a bound of its own for the body")
-    if getattr(route.strict_content_type, "value", route.strict_content_type) is False:
-        raise Unsupported("a body that does not say what it is")
     bodies = route.dependant.body_params
-    if any(isinstance(field.field_info, params.Form) for field in bodies):
-        raise Unsupported("a form")
-    if len(bodies) > 1 or any(field.field_info.embed for field in bodies):
-        raise Unsupported("a body of several parameters")
+    if not (
+        inspect.iscoroutinefunction(route.endpoint)
+        and len(bodies) <= 1
+        and not any(isinstance(each.field_info, Form) or each.field_info.embed for each in bodies)
+        and route.max_body_size is None
+        and getattr(route.strict_content_type, "value", route.strict_content_type)
+    ):
+        raise Unsupported("anything but `async def` with one body within the common bound")
 
 
 class Operation(APIRoute):
@@ -260,22 +250,12 @@ class Operation(APIRoute):
             Unsupported: it uses something of FastAPI that is not run here.
         """
         super().__init__(path, endpoint, **options)
-        self._compiled = CompiledOperation(self, self)
+        self.compiled = CompiledOperation(self)
 
     @property
     def declared(self) -> Needs:
         """Return the needs of the operation."""
-        return self._compiled.needs
-
-    def compiled(self, context: RouteContext) -> CompiledOperation:
-        """Return the operation as it is run in an app, with the additions of an including router.
-
-        Raises:
-            Unsupported: that is something of FastAPI that is not run here.
-        """
-        if context.dependant is self.dependant:
-            return self._compiled
-        return CompiledOperation(self, context)
+        return self.compiled.needs
 
     def is_for(self, sent: Mapping[bytes, bytes]) -> bool:
         """Tell by the headers of a request whether an alternative is for it."""
