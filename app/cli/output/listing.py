@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from headgate.app.cli.durations import age_text, duration_text, time_text
 from headgate.app.cli.output.screen import screen
 from headgate.app.cli.words import json_line, json_of, line_of, one_line, word
 from headgate.client.entries import Delivery, Entry
@@ -16,6 +17,9 @@ _NONE = "-"
 _SHORT = 20
 """Columns that are no wider are shown whole: times, counts, states."""
 _LONG_MIN = 8
+_TIMES = ("at_ms", "due_ms", "until_ms", "since_ms")
+"""Ends of the names of times; the other names in milliseconds are durations."""
+
 _GAP = 2
 
 
@@ -30,8 +34,8 @@ def show_item(item: Mapping[str, Any], *, as_json: bool, nothing: str = "") -> N
     if as_json:
         click.echo(json_line(item))
         return
-    lines = dict(_flat(item))
     console = screen()
+    lines = dict(_flat(item, for_people=console is not None))
     width = max(map(len, lines), default=0)
     if not lines and console is not None:
         console.print(nothing)
@@ -57,8 +61,9 @@ def show_items(
         for item in items:
             click.echo(json_line(item))
         return
-    rows = [[_cell(item.get(column)) for column in columns] for item in items]
     console = screen()
+    told = _cell if console is None else _told
+    rows = [[told(item.get(column), column) for column in columns] for item in items]
     if console is None:
         for row in ([*columns], *rows):
             click.echo("\t".join(row))
@@ -98,7 +103,7 @@ def _table(columns: Sequence[str], rows: list[list[str]], width: int) -> Table:
     for place, column in enumerate(columns):
         is_count = all(row[place].isdecimal() or row[place] == _NONE for row in rows)
         table.add_column(
-            column.replace("_", " "),
+            column.removesuffix("_ms").replace("_", " "),
             justify="right" if is_count else "left",
             style="cyan" if column.endswith("id") else "",
             overflow="ellipsis",
@@ -110,20 +115,36 @@ def _table(columns: Sequence[str], rows: list[list[str]], width: int) -> Table:
     return table
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, name: str = "") -> str:
+    """Return a value as a word, as scripts read it."""
     if value is None:
         return _NONE
-    if isinstance(value, list):
-        return ",".join(one_line(str(each)) for each in value) or _NONE
+    if isinstance(value, str):
+        return word(value)
     if isinstance(value, Mapping):
-        return " ".join(f"{word(name)}={_cell(each)}" for name, each in value.items())
-    return word(value) if isinstance(value, str) else one_line(str(value))
+        return " ".join(f"{word(part)}={_cell(each)}" for part, each in value.items())
+    if isinstance(value, list) and not any(isinstance(each, Mapping) for each in value):
+        return ",".join(_told(each, name) if name else _cell(each) for each in value) or _NONE
+    return json_line(value)
 
 
-def _flat(item: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, str]]:
+def _told(value: Any, name: str) -> str:
+    """Return a value as people read it: times by UTC, durations with their units."""
+    if not name.endswith("_ms") or isinstance(value, bool) or not isinstance(value, int):
+        return _cell(value, name)
+    if name.endswith(_TIMES):
+        return str(time_text(value))
+    return age_text(value) if value > 1_000 and value % 1_000 else duration_text(value)
+
+
+def _flat(
+    item: Mapping[str, Any], before: str = "", *, for_people: bool
+) -> Iterable[tuple[str, str]]:
     """Yield names and values; those of an inner item with its name before them."""
     for name, value in item.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{name}.")
+            yield from _flat(value, f"{before}{name}.", for_people=for_people)
+        elif for_people:
+            yield one_line(f"{before}{name.removesuffix('_ms')}"), _told(value, name)
         else:
             yield one_line(f"{before}{name}"), _cell(value)
