@@ -10,9 +10,10 @@ import pytest
 
 import headgate
 from headgate.client import problems
+from headgate.client.entries import Entry
 from headgate.client.shapes.settings import Policy
 from tests.api.conftest import Live
-from tests.conditions import until
+from tests.conditions import eventually, until
 
 
 async def filled(hg: headgate.AsyncClient, count: int, policy: Policy | None = None) -> list[str]:
@@ -54,6 +55,14 @@ async def test_any_error_is_kept(hg: headgate.AsyncClient) -> None:
     assert (entry.id, entry.last_error) == (ids[0], "RuntimeError: again")
 
 
+async def entries_of(hg: headgate.AsyncClient, stream: str) -> list[Entry]:
+    """Return the entries of a stream that may not be there yet."""
+    try:
+        return [entry async for entry in hg.stream(stream).scan()]
+    except problems.StreamNotFound:
+        return []
+
+
 async def test_work_reports_errors_and_dead_letters_are_redriven(hg: headgate.AsyncClient) -> None:
     ids = await filled(hg, 20, {"max_deliveries": 2, "dead_letter_stream": "dead"})
     billing, stop = hg.group("orders", "billing"), asyncio.Event()
@@ -76,7 +85,7 @@ async def test_work_reports_errors_and_dead_letters_are_redriven(hg: headgate.As
     async with asyncio.timeout(20):
         await billing.work(handle, concurrency=4, on_error=report, stop=stop)
     assert failures == [(ids[7], "seven")] * 2
-    [dead_letter] = [entry async for entry in hg.stream("dead").scan()]
+    [dead_letter] = await eventually(lambda: entries_of(hg, "dead"), bool)
     assert dead_letter.fields["_error"] == "ValueError: seven"
     is_mended = True
     stop.clear()
