@@ -74,7 +74,7 @@ class Subscription:
         self.extend_s = EXTEND_S
         self.lag: int | None = None
         self.consumer: str | None = wanted.get("consumer")
-        self.held: dict[str, int] = {}  # deliveries of what is not settled
+        self.held: dict[str, int] = {}  # deliveries of what the program has not settled
         self.on_claimed: Callable[[str, str], None] | None = None
         self.on_state: Callable[[State, str], None] | None = None
         self._state: State | None = None
@@ -152,8 +152,9 @@ class Subscription:
         for result in results:
             if result["outcome"] == "claimed" and self.on_claimed is not None:
                 self.on_claimed(result["id"], "")
-            if result["outcome"] != "extended":
+            if result["outcome"] in ("claimed", "not_pending"):
                 self.held.pop(result["id"], None)
+            if result["outcome"] != "extended":
                 self._done.pop(result["id"], None)
 
     def lost(self) -> None:
@@ -196,7 +197,7 @@ class Subscription:
             self._done[entry_id] = None
             if len(self._done) > _DONE_MAX:
                 del self._done[next(iter(self._done))]
-        if entry_id in self.held:
+        if self.held.pop(entry_id, None) is not None:  # it may be here again before the answer
             if nack is None:
                 self._acks.append(entry_id)
             else:
