@@ -1,13 +1,23 @@
 """The settings of an issuer fit together, or stop the start."""
 
+import re
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from headgate.app.auth.faults import CredentialFault
+from headgate.app.auth.grants import Verb
+from headgate.app.auth.principal import Need
 from headgate.app.auth.tokens.algorithms import Algorithm
+from headgate.app.auth.tokens.claims import ClaimRules
 from headgate.app.auth.tokens.issuer import Issuer, IssuerChoices, open_issuer
+from headgate.app.auth.tokens.verifier import TokenVerifier
+from headgate.app.auth.tokens.verifying_key import key_of_file
 from tests.unit.app.auth.tokens.issuing import (
     NOW_MS,
     SECRET,
@@ -46,10 +56,6 @@ def test_all_sources_may_be_used_at_once(pem: Path, jwks: Path) -> None:
     assert [issuer.verifier.verify(token, NOW_MS).key for token in tokens] == [None, None, "r"]
 
 
-def test_without_a_key_there_are_no_tokens() -> None:
-    assert opened() is None
-
-
 def test_a_url_is_not_fetched_at_the_start() -> None:
     issuer = opened(jwks="https://issuer.example/keys?token=s3cret")
 
@@ -62,26 +68,40 @@ def test_a_url_is_not_fetched_at_the_start() -> None:
     assert "s3cret" not in str(refused.value)
 
 
-@pytest.mark.parametrize("names", [["HS256"], ["ES256"], ["RS256"], ["HS256", "ES256", "RS256"]])
-def test_an_algorithm_without_a_key_stops_the_start(names: list[str]) -> None:
-    with pytest.raises(CredentialFault, match="jwt_algorithms: there is no key for"):
-        opened(*names)
-
-
 def test_algorithms_that_do_not_fit_a_key_stop_the_start(pem: Path, jwks: Path) -> None:
-    for names in ["HS256"], ["RS256"], ["ES384"]:
-        with pytest.raises(CredentialFault, match="have none of the key"):
-            opened(*names, public_key_file=pem)
-    with pytest.raises(CredentialFault, match="jwt_algorithms: there is no key for RS256"):
-        opened("ES256", "RS256", public_key_file=pem)
-    with pytest.raises(CredentialFault, match="have none of the key"):
-        opened("ES256", secret=SECRET, public_key_file=pem)
-    with pytest.raises(CredentialFault, match="have none of the key"):
-        opened("ES256", jwks=str(jwks))
-    with pytest.raises(CredentialFault, match="none of these algorithms is for one"):
-        opened("HS256", secret=SECRET, jwks="https://issuer.example/keys")
+    no_key, none_fits = "jwt_algorithms: there is no key for", "have none of the key"
+    cases: list[tuple[list[str], dict[str, Any], str]] = [
+        *((names, {}, no_key) for names in (["HS256"], ["ES256"], ["HS256", "ES256", "RS256"])),
+        *(([name], {"public_key_file": pem}, none_fits) for name in ("HS256", "RS256", "ES384")),
+        (["ES256", "RS256"], {"public_key_file": pem}, f"{no_key} RS256"),
+        (["ES256"], {"secret": SECRET, "public_key_file": pem}, none_fits),
+        (["ES256"], {"jwks": str(jwks)}, none_fits),
+        (["HS256"], {"secret": SECRET, "jwks": "https://a.example/"}, "none of these algorithms"),
+        ([], {"secret": pem.read_bytes()}, r"jwt_secret: .* everybody may know it"),
+    ]
+    for names, choices, text in cases:
+        with pytest.raises(CredentialFault, match=text):
+            opened(*names, **choices)
+    assert opened() is None
 
 
-def test_a_public_key_as_secret_stops_the_start(pem: Path) -> None:
-    with pytest.raises(CredentialFault, match=r"jwt_secret: .* everybody may know it"):
-        opened(secret=pem.read_bytes())
+PAGE = Path(__file__).parents[5] / "app" / "SECURITY.md"
+_PROGRAM = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def test_the_token_of_the_page_opens_what_it_says(tmp_path: Path) -> None:
+    private = private_key("ES256")
+    pem = private.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    (tmp_path / "private.pem").write_bytes(pem)
+    (tmp_path / "public.pem").write_bytes(public_pem(private))
+    [program] = (text for text in _PROGRAM.findall(PAGE.read_text("utf-8")) if "jwt" in text)
+
+    words = [sys.executable, "-c", program]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+
+    keys = [key_of_file(tmp_path / "public.pem")]
+    verifier = TokenVerifier(keys, rules=ClaimRules(audience="headgate"))
+    principal = verifier.verify(ended.stdout.strip(), int(time.time() * 1000))
+    assert principal.may_create(b"chat.ann.1")
+    assert principal.may(Need((Verb.CONSUME,), b"jobs", b"workers", b"ann"))
+    assert not principal.may(Need((Verb.CONSUME,), b"jobs", b"workers", b"bob"))
