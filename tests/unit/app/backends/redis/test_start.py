@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -17,8 +18,10 @@ from headgate.app.settings import Settings
 from headgate.engine.entry import Draft
 from headgate.engine.errors import Unavailable
 from headgate.engine.requests.entries import Add
+from headgate.engine.requests.streams import DescribeStream
 from tests.conditions import until
 from tests.running import running as running_backend
+from tests.servers.failures import flush
 
 ADD = Add(b"orders", [Draft(None, (b"n", b"1"))])
 
@@ -59,3 +62,25 @@ async def test_a_promise_that_the_server_can_keep_is_made(
         async with running(server, level) as backend:
             assert (await backend.perform(ADD)).ids
             assert backend.refusal is None
+
+
+TOGETHER = 50
+
+
+def loads(server: Server) -> int:
+    """Return how many times functions were loaded into a server."""
+    calls = server.info("commandstats").get("cmdstat_function|load", {})
+    assert isinstance(calls, dict)
+    return int(calls.get("calls", 0))
+
+
+async def test_requests_that_miss_them_together_load_them_once(
+    backend: RedisBackend, server: Server
+) -> None:
+    append = Add(b"orders", [Draft(None, (b"n", b"1"))])
+    await backend.perform(append)
+    flush(server)
+    before = loads(server)
+    await asyncio.gather(*(backend.perform(append) for _ in range(TOGETHER)))
+    assert loads(server) == before + 1
+    assert (await backend.perform(DescribeStream(b"orders"))).length == TOGETHER

@@ -5,28 +5,28 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from headgate.app.backends.embedded import EmbeddedBackend, EmbeddedOptions, open_embedded
 from headgate.app.backends.port import Holding
-from headgate.app.backends.remote.backend import RemoteBackend
-from headgate.app.backends.remote.messages import Hello, OfEngine, TurnedAway
-from headgate.app.backends.remote.server import EngineServer, WorkerSession
-from headgate.engine.entry import MIN_ID, Draft
+from headgate.app.backends.remote.backend import RemoteBackend, RemoteOptions
+from headgate.app.backends.remote.leases import WorkerLeases
+from headgate.app.backends.remote.messages import Hello, OfEngine, TurnedAway, version_of_messages
+from headgate.app.backends.remote.server import EngineServer
+from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import AnswerLost, Disconnected, Invalid
 from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.deliveries import ReadGroup
 from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.groups import ListConsumers
-from tests.behind_socket import listening, options_of
+from headgate.engine.requests.streams import ListStreams
+from tests.behind_socket import listening, options_of, served
 from tests.conditions import moment, until
 from tests.contract.calls import (
     ANA,
@@ -167,6 +167,9 @@ def frame(content: bytes) -> bytes:
     return len(content).to_bytes(4) + content
 
 
+HELLO = frame(msgspec.msgpack.encode([Hello(version_of_messages(), "worker", [])]))
+
+
 async def test_a_worker_of_another_version_is_turned_away() -> None:
     with listening() as sock:
         async with engine_at(sock):
@@ -179,57 +182,22 @@ async def test_a_worker_of_another_version_is_turned_away() -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"\xff" * 4, frame(b"nonsense"), frame(b""), frame(msgspec.msgpack.encode([["Call", 1, 2]]))],
-    ids=["too long", "nonsense", "empty", "no hello"],
+    [
+        *(b"\xff" * 4, frame(b"nonsense"), frame(b""), frame(b"\xff"), bytes(100)),
+        *(HELLO + b"\xff" * 4, HELLO + frame(b"nonsense")),
+        frame(msgspec.msgpack.encode([["Call", 1, 2]])),
+    ],
+    ids=range(8),
 )
 async def test_damaged_frames_end_the_connection(
     data: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     with listening() as sock:
         async with engine_at(sock) as engine:
-            assert await exchanged(sock, data) == b""
+            await exchanged(sock, data)
             assert "broken off" in caplog.text
             async with running(RemoteBackend(options_of(engine, sock))) as backend:
                 assert (await backend.perform(Add(S, drafts(1)))).ids
-
-
-class _Transport(asyncio.Transport):
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_over = False
-
-    def write(self, data: object) -> None:
-        del data
-
-    def abort(self) -> None:
-        self.is_over = True
-
-    close = abort
-
-    def is_closing(self) -> bool:
-        return self.is_over
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
-
-
-@settings(max_examples=200)
-@given(st.lists(st.binary(max_size=40).map(frame) | st.binary(max_size=40), max_size=5))
-def test_no_bytes_are_an_error(chunks: list[bytes]) -> None:
-    async def feed() -> None:
-        server = EngineServer(open_embedded(EmbeddedOptions(None)))
-        session, transport = WorkerSession(server), _Transport()
-        session.connection_made(transport)
-        for chunk in chunks:
-            if transport.is_over:
-                break
-            room = session.get_buffer(-1)
-            room[: len(chunk)] = chunk
-            session.buffer_updated(len(chunk))
-        session.connection_lost(None)
-
-    asyncio.run(feed())
 
 
 @asynccontextmanager
@@ -301,3 +269,32 @@ async def test_a_long_batch_crosses_in_portions_and_is_appended_as_a_whole() -> 
             (b"c", 1_695),
         ]
         assert await numbers(backend, b"a") == list(range(1, 2_501))
+
+
+async def test_a_worker_that_ends_without_an_engine_has_not_failed(tmp_path: Path) -> None:
+    backend = RemoteBackend(RemoteOptions(tmp_path / "engine.sock"))
+    async with running(backend):
+        assert backend.leases is not None
+        backend.drain()
+        holding = Holding(b"jobs", b"workers", b"me", is_temporary=False)
+        backend.leases.release_later(holding, {EntryId(1, 0): 1})
+        with pytest.raises(Disconnected):
+            await backend.perform(ListStreams(after=None, limit=1))
+
+
+async def test_a_connection_that_was_refused_takes_nothing_away_from_another_one() -> None:
+    holding = Holding(b"jobs", b"workers", b"me", is_temporary=False)
+    engine = open_embedded(EmbeddedOptions(None))
+    async with running(engine), AsyncExitStack() as serving:
+        options = await serving.enter_async_context(served(engine))
+        async with running(RemoteBackend(options)) as backend:
+            leases = backend.leases
+            assert isinstance(leases, WorkerLeases)
+            await leases.register(holding)
+            await serving.aclose()
+            with pytest.raises(Disconnected):  # once the worker has noticed that the engine is away
+                await backend.perform(ListStreams(after=None, limit=1))
+            with pytest.raises(Disconnected):
+                await leases.register(holding)
+            await leases.unregister(holding)
+            assert leases.holdings == [holding]  # the next engine is told so

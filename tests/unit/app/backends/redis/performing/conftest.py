@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from deploy.local_cluster.server import Server
 from headgate.app.backends.redis.address import read_url
 from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.client import ClientOptions
+from tests.contract.calls import G, S
 from tests.running import running as running_backend
 
 
@@ -45,3 +47,17 @@ async def running(
     """Run a backend over a server."""
     async with running_backend(made(server, place, lease_ms)) as backend:
         yield backend
+
+
+async def run(redis: RedisBackend, command: str, *words: bytes | str | int) -> Any:
+    """Run a command on the stream, and return its reply."""
+    client = redis.client
+    key = client.names.of(S).key
+    return await client.execute(S, *command.split(" "), key, *words, changes=True)
+
+
+async def side(redis: RedisBackend, kind: bytes, command: str, *words: bytes | str | int) -> Any:
+    """Run a command on a side key of the group, or of the stream for some kinds."""
+    group = None if kind in (b"outbox", b"claims", b"relayed", b"meta") else G
+    key = redis.client.names.of(S).side(kind, group)
+    return await redis.client.execute(S, command, key, *words, changes=True)

@@ -17,7 +17,7 @@ from headgate.engine.limits import ERRORS_MAX
 from headgate.engine.requests.deliveries import Autoclaim, Claim, ListPending, Nack, NackMode
 from headgate.engine.requests.groups import CreateConsumer, CreateGroup, GroupStart
 from tests.contract.calls import ANA, BEN, G, S, filled, got, ids, take
-from tests.unit.app.backends.redis.performing.native import side
+from tests.unit.app.backends.redis.performing.conftest import side
 
 CEM = b"cem"
 

@@ -12,7 +12,7 @@ from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import Outcome
 from headgate.engine.requests import deliveries, groups
 from tests.contract.calls import ANA, BEN, G, S, filled, got, held, ids, take, taken
-from tests.unit.app.backends.redis.performing.native import run, side
+from tests.unit.app.backends.redis.performing.conftest import run, side
 
 NOBODY = b"\0released"
 
