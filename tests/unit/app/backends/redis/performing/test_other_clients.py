@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from headgate.app.backends.redis.backend import RedisBackend
 from headgate.engine.config import NO_POLICY, GroupPolicy, Patch
@@ -69,7 +70,8 @@ async def test_a_group_that_another_client_made_again_has_no_policy(redis: Redis
 @pytest.mark.parametrize("field", ["epoch", "next", "trimmed", "max_length", "note"])
 async def test_a_foreign_field_beside_a_policy_is_ignored(redis: RedisBackend, field: str) -> None:
     await filled(redis, 1)
-    policy = GroupPolicy(max_pending=1)
+    given_up = GroupPolicy(max_deliveries=3, dead_letter_stream=b".dead", backoff_ms=(100, 2_000))
+    policy = structs.replace(given_up, max_pending=1)
     await redis.perform(groups.UpdateGroup(S, G, policy=Patch.to(policy)))
     await side(redis, b"group", "HSET", field, "garbage")
     assert (await redis.perform(groups.DescribeGroup(S, G))).policy == policy
