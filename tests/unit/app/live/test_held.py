@@ -22,42 +22,22 @@ def holding(*ids: EntryId) -> Held:
 @pytest.mark.parametrize(
     "outcome", [Outcome.ACKED, Outcome.RELEASED, Outcome.CLAIMED, Outcome.NOT_PENDING]
 )
-def test_what_is_settled_or_lost_is_held_no_more(outcome: Outcome) -> None:
-    held = holding(ID_1, ID_2, ID_3)
-
-    assert held.settle([ID_2, ID_1], [outcome, outcome]) == 2
-
-    assert list(held.counts) == [ID_3]
-
-
-def test_what_another_consumer_took_over_is_held_no_more() -> None:
-    held = holding(ID_1, ID_2, ID_3)
-
-    assert held.take_away({ID_3: 1, ID_1: 1, EntryId(9, 0): 1}) == [ID_3, ID_1]
-
-    assert held.take_away({ID_1: 1}) == []
-    assert list(held.counts) == [ID_2]
-
-
-def test_what_another_took_and_gave_back_meanwhile_is_still_held() -> None:
-    held = holding(ID_1)
-    held.add([delivery(ID_1, 2)])  # it is told late that another took it: it is ours again
-
-    assert held.take_away({ID_1: 1}) == []
-
-    assert held.counts == {ID_1: 2}
-
-
-def test_what_is_up_to_an_id_is_in_the_order_of_sending() -> None:
+def test_what_is_settled_lost_or_settled_elsewhere_is_held_no_more(outcome: Outcome) -> None:
     held = holding(ID_2, ID_3)
     held.add([delivery(ID_1)])
 
-    assert held.up_to(ID_2) == [ID_2, ID_1]
-
-
-def test_what_was_settled_elsewhere_is_held_no_more() -> None:
-    held = holding(ID_1, ID_2, ID_3)
-
-    held.keep([ID_3, EntryId(9, 0)])
-
+    assert held.up_to(ID_2) == [ID_2, ID_1]  # in the order of sending
+    assert held.settle([ID_2, ID_1], [outcome, outcome]) == 2
     assert list(held.counts) == [ID_3]
+    held.keep([ID_2])
+    assert list(held.counts) == []
+
+
+def test_what_another_consumer_took_over_is_held_no_more_unless_it_came_back() -> None:
+    held = holding(ID_1, ID_2, ID_3)
+    held.add([delivery(ID_2, 2)])  # it is told late that another took it: it is ours again
+
+    assert held.take_away({ID_3: 1, ID_1: 1, ID_2: 1, EntryId(9, 0): 1}) == [ID_3, ID_1]
+
+    assert held.take_away({ID_1: 1}) == []
+    assert held.counts == {ID_2: 2}

@@ -3,8 +3,10 @@
 import asyncio
 from typing import Any, cast
 
+import pytest
+
 from headgate.app.live.outbox import Outbox
-from tests.virtual_time import in_virtual_time
+from tests.virtual_time import in_virtual_time, now_ms
 
 
 class SlowSocket:
@@ -19,58 +21,27 @@ class SlowSocket:
         self.taken.append(text)
 
 
-def outbox_to(socket: SlowSocket) -> tuple[Outbox, list[float]]:
-    """Return an outbox with a patience of a second, and the moments at which it lost that."""
-    loop = asyncio.get_running_loop()
-    started_s = loop.time()
-    stuck_at_s: list[float] = []
-
-    def on_stuck() -> None:
-        stuck_at_s.append(round(loop.time() - started_s, 3))
-
-    return Outbox(cast(Any, socket), patience_ms=1000, on_stuck=on_stuck), stuck_at_s
-
-
+@pytest.mark.parametrize(
+    ("delays_s", "closes", "stuck_at_ms"),
+    [
+        ([0.5, 0, 0.2], False, []),
+        ([0.9] * 5, False, []),  # a slow client that takes every frame in time
+        ([0.4, 5, 0], False, [1400]),
+        ([0.4, 5, 0], True, []),  # nothing is noticed any more once it is closed
+    ],
+)
 @in_virtual_time
-async def test_frames_go_one_after_the_other() -> None:
-    socket = SlowSocket(0.5, 0, 0.2)
-    outbox, stuck_at_s = outbox_to(socket)
-
-    await asyncio.gather(*map(outbox.send, "abc"))
-
-    assert (socket.taken, stuck_at_s) == (["a", "b", "c"], [])
-
-
-@in_virtual_time
-async def test_a_frame_that_is_not_taken_in_time_is_noticed_then() -> None:
-    socket = SlowSocket(0, 5)
-    outbox, stuck_at_s = outbox_to(socket)
-    await outbox.send("a")
-    await asyncio.sleep(0.4)
-
-    await outbox.send("b")
-
-    assert stuck_at_s == [1.4]
-
-
-@in_virtual_time
-async def test_a_slow_client_that_takes_every_frame_in_time_is_left_alone() -> None:
-    socket = SlowSocket(*[0.9] * 5)
-    outbox, stuck_at_s = outbox_to(socket)
-
-    await asyncio.gather(*map(outbox.send, "abcde"))
+async def test_frames_go_one_after_the_other_each_in_its_time(
+    delays_s: list[float], closes: bool, stuck_at_ms: list[int]
+) -> None:
+    socket, stuck = SlowSocket(*delays_s), list[int]()
+    outbox = Outbox(cast(Any, socket), patience_ms=1000, on_stuck=lambda: stuck.append(now_ms()))
+    texts = list("abcde"[: len(delays_s)])
+    sending = [asyncio.create_task(outbox.send(text)) for text in texts]
+    await asyncio.sleep(0.5)
+    if closes:
+        outbox.close()
+    await asyncio.gather(*sending)
     await asyncio.sleep(5)
 
-    assert (socket.taken, stuck_at_s) == (list("abcde"), [])
-
-
-@in_virtual_time
-async def test_nothing_is_noticed_any_more_once_it_is_closed() -> None:
-    outbox, stuck_at_s = outbox_to(SlowSocket(5))
-    sending = asyncio.create_task(outbox.send("a"))
-    await asyncio.sleep(0.5)
-
-    outbox.close()
-    await sending
-
-    assert stuck_at_s == []
+    assert (socket.taken, stuck) == (texts, stuck_at_ms)

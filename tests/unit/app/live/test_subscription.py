@@ -185,6 +185,25 @@ async def test_a_subscription_ends_when_it_has_to(engine: Driver) -> None:
             assert await reader.ended() is Draining
 
 
+@pytest.mark.parametrize(
+    ("after", "position", "numbers"),
+    [
+        (entry_id(2), entry_id(2), [3]),
+        (From.NOW, entry_id(3), [4]),
+        (From.LAST, entry_id(3).previous(), [3]),
+    ],
+)
+async def test_where_reading_begins_is_an_id(
+    engine: Driver, after: EntryId | From, position: EntryId, numbers: list[int]
+) -> None:
+    subscription = stream(engine, after)
+    ready = await subscription.open()
+    await engine.put(4)
+    async with aclosing(subscription.follow()) as coming:
+        assert await Reader(coming).entries() == numbers
+    assert ready.position == position
+
+
 # A group
 
 
@@ -314,25 +333,6 @@ async def test_what_is_settled_gives_its_credit_back_if_that_was_asked_for(engin
         assert await reader.entries() == [2]
         await subscription.ack([entry_id(2), entry_id(2), entry_id(9)])
         assert await reader.entries() == [3]
-
-
-@pytest.mark.parametrize(
-    ("after", "position", "numbers"),
-    [
-        (entry_id(2), entry_id(2), [3]),
-        (From.NOW, entry_id(3), [4]),
-        (From.LAST, entry_id(3).previous(), [3]),
-    ],
-)
-async def test_where_reading_begins_is_an_id(
-    engine: Driver, after: EntryId | From, position: EntryId, numbers: list[int]
-) -> None:
-    subscription = stream(engine, after)
-    ready = await subscription.open()
-    await engine.put(4)
-    async with aclosing(subscription.follow()) as coming:
-        assert await Reader(coming).entries() == numbers
-    assert ready.position == position
 
 
 async def test_what_is_settled_gives_no_credit_back_unless_that_was_asked_for(
