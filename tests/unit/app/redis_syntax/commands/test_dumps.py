@@ -20,7 +20,7 @@ from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.errors import StreamError, Unavailable
 from headgate.engine.images import CountersImage
 from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.limits import IDEMPOTENCY_ID_BYTES_MAX, UNPACKED_BYTES_MAX
+from headgate.engine.limits import UNPACKED_BYTES_MAX
 from tests.unit.app.rdb.images import stream_of
 
 ADD = [b"XADD", b"s", b"1-1", b"a", b"b"]
@@ -169,29 +169,6 @@ async def test_a_dump_keeps_idempotency_keys() -> None:
     assert await commands.run(again) == first
     assert await commands.run([b"XLEN", b"t"]) == 3
     assert await commands.run([b"DUMP", b"t"]) != payload  # one more repeat
-
-
-@pytest.mark.parametrize("place", ["producer", "key"])
-async def test_idempotent_ids_may_be_long(place: str) -> None:
-    longest = b"x" * IDEMPOTENCY_ID_BYTES_MAX
-    for size, is_right in ((0, True), (1, False)):
-        long = longest + b"x" * size
-        producer, key = (long, b"i") if place == "producer" else (b"p", long)
-        commands = runner()
-        added = b"XADD", b"s", b"IDMP", producer, key, b"*", b"a", b"b"
-        if not is_right:
-            for line in (added, [b"XIDMPRECORD", b"s", producer, key, b"1-1"]):
-                with pytest.raises(StreamError, match="at most 65536 bytes"):
-                    await commands.run(line)
-            continue
-        first = await commands.run(added)
-        assert isinstance(first, bytes)
-        assert await commands.run(added) == first
-        assert await commands.run([b"XIDMPRECORD", b"s", producer, key, first]) == "OK"
-        payload = await commands.run([b"DUMP", b"s"])
-        assert isinstance(payload, bytes)
-        assert await commands.run([b"RESTORE", b"t", b"0", payload]) == "OK"
-        assert await commands.run([b"XADD", b"t", *added[2:]]) == first
 
 
 async def test_no_more_wait_than_may() -> None:
