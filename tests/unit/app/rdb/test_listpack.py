@@ -4,6 +4,9 @@ import pytest
 
 from headgate.app.rdb import listpack
 from headgate.app.rdb.listpack import BadListpack, Listpack, as_bytes
+from headgate.app.rdb.lzf import decompress
+from headgate.app.rdb.nodes import portions
+from headgate.engine.entry import Entry, EntryId
 from tests.unit.app.rdb.images import INTEGERS, ODD
 
 STRINGS = [b"x" * size for size in (1, 62, 63, 64, 125, 126, 127, 4095, 4096, 16_380, 16_381)]
@@ -62,3 +65,28 @@ def test_no_more_is_decoded_than_may_be_counted() -> None:
     with pytest.raises(OverflowError):
         elements.take(70_000)
     assert left > -1_100
+
+
+def test_runs_and_copies() -> None:
+    assert decompress(b"\x02abc\x20\x02", 6) == b"abcabc"
+    assert decompress(b"\x00a\xe0\xff\x00", 265) == b"a" * 265
+    assert decompress(b"\x01ab\x60\x01\x00c", 8) == b"ababababc"[:7] + b"c"
+    assert decompress(b"", 0) == b""
+
+
+@pytest.mark.parametrize(
+    ("packed", "size"),
+    [
+        *((b"\x02ab", 3), (b"\x02abc", 4), (b"\x02abc", 2), (b"\x00a\x20\x01", 4)),
+        *((b"\x00a\xe0", 99), (b"\x00a\x20", 4), (b"\x00a\xe0\xff\x00" * 50, 265)),
+    ],
+)
+def test_what_is_no_lzf_is_refused(packed: bytes, size: int) -> None:
+    with pytest.raises(ValueError, match="compressed bytes"):
+        decompress(packed, size)
+
+
+def test_many_empty_names_and_values_fill_a_node_as_short_ones_do() -> None:
+    wide = [Entry(EntryId(number, 0), (b"", b"") * 5_000) for number in (1, 2, 3)]
+    narrow = [Entry(EntryId(number, 0), (b"", b"")) for number in (4, 5, 6)]
+    assert [*portions(wide + narrow)] == [*([entry] for entry in wide), narrow]

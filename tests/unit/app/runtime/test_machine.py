@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.app.runtime.machine import memory_bytes
+from headgate.app.runtime.machine import core_count, memory_bytes
 
 MIB = 2**20
 
@@ -45,3 +45,19 @@ def test_the_smallest_limit_counts(
     write(tmp_path / folder / file, root)
 
     assert memory_bytes(tmp_path / "of_us", tmp_path / "groups") == expected
+
+
+@pytest.mark.parametrize(
+    ("limit", "count"),
+    [("100000 100000", 1), ("150000 100000", 1), ("50000 100000", 1), ("max 100000", None)],
+)
+def test_a_control_group_of_version_2_bounds_the_cores(
+    tmp_path: Path, limit: str, count: int | None
+) -> None:
+    group = tmp_path / "groups" / "outer" / "inner"
+    group.mkdir(parents=True)
+    (tmp_path / "of_us").write_text("0::/outer/inner\n")
+    (group.parent / "cpu.max").write_text(f"{limit}\n")
+
+    expected = core_count(tmp_path / "none", tmp_path) if count is None else count
+    assert core_count(tmp_path / "of_us", tmp_path / "groups") == expected

@@ -1,9 +1,15 @@
 """Shared bounds of all connections: refusals, and ends that make room."""
 
 import asyncio
+import socket
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from headgate.app.transport import listening
+from headgate.app.transport.request_ids import id_of, new_id, sane_or_new
 from headgate.app.transport.sockets import Peer, Sockets
 from headgate.app.wire.problems import GatewayError
 
@@ -83,3 +89,53 @@ def test_a_connection_that_has_ended_does_not_hinder_the_stop() -> None:
         guest.transport = transport = Closable(is_closed=is_closed)
         guest.shutdown()
         assert transport.written == farewell
+
+
+@contextmanager
+def bound(host: str, port: int) -> Iterator[list[socket.socket]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(each) for each in listening.bind(host, port)]
+
+
+def test_all_addresses_of_a_host_have_the_same_port() -> None:
+    with bound("localhost", 0) as sockets:
+        assert len({each.getsockname()[1] for each in sockets}) == 1
+        assert any(each.getsockname()[0] == "127.0.0.1" for each in sockets)
+
+
+def test_a_connection_is_refused_until_they_listen() -> None:
+    with bound("127.0.0.1", 0) as [only]:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(only.getsockname()).close()
+        only.listen()
+        socket.create_connection(only.getsockname()).close()
+
+
+def test_a_port_that_another_listens_to_is_taken() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as other,
+        pytest.raises(OSError, match="in use"),
+        bound(*other.getsockname()),
+    ):
+        pass
+
+
+def test_a_host_without_an_address_is_told() -> None:
+    with pytest.raises(socket.gaierror):
+        listening.bind("nowhere.invalid", 0)
+
+
+def test_new_ids_are_uuids_that_ascend() -> None:
+    ids = [new_id() for _ in range(1000)]
+
+    assert sorted(set(ids)) == ids
+    assert {(each.version, each.variant) for each in map(uuid.UUID, ids)} == {(7, uuid.RFC_4122)}
+
+
+def test_a_client_may_choose_an_id() -> None:
+    assert id_of([(b"accept", b"*/*"), (b"x-request-id", b"checkout/42")]) == "checkout/42"
+
+
+@pytest.mark.parametrize("chosen", [b"", b"a b", b"a\x1b[31m", b"\xe9", b"x" * 129])
+def test_what_is_no_sane_id_is_replaced(chosen: bytes) -> None:
+    assert uuid.UUID(sane_or_new(chosen)).version == 7
