@@ -7,9 +7,7 @@ from headgate.app.settings import Settings, settings_of, with_secrets
 SECRET = "0123456789" * 4
 
 
-def test_settings_arrive_with_their_secrets_whatever_the_environment_says(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_settings_arrive_with_their_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(
         backend="redis://:password@localhost",
         anonymous=[{"streams": ["news*"], "do": ["read"]}],

@@ -125,9 +125,7 @@ async def test_the_last_good_file_stays(
 
 @each_failure
 @pytest.mark.parametrize("where", ["read", "take"])
-async def test_a_file_that_could_not_be_taken_is_taken_later(
-    tmp_path: Path, failure: Exception, where: str
-) -> None:
+async def test_a_file_is_taken_later(tmp_path: Path, failure: Exception, where: str) -> None:
     """Although it looks the same by then: a key that was revoked must not stay."""
     path, causes, taken = tmp_path / "file", set[str](), list[str]()
 

@@ -67,7 +67,7 @@ async def consumers_of(backend: EmbeddedBackend, stream: bytes) -> list[bytes]:
     return [each.name for each in await backend.perform(groups.ListConsumers(stream, b"g"))]
 
 
-async def test_consumers_of_an_earlier_life_go_whatever_else_goes_meanwhile(
+async def test_consumers_of_an_earlier_life_go(
     backend: EmbeddedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     perform = backend.perform

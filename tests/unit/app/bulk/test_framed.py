@@ -55,7 +55,7 @@ def test_framed_fields_have_the_digest_of_objects(many: list[Fields]) -> None:
 
 
 @given(many, many, st.integers(0, 9), st.integers(0, 9))
-def test_joined_drafts_are_taken_by_place(
+def test_joined_drafts_have_places(
     before: list[Fields], after: list[Fields], low: int, high: int
 ) -> None:
     encoded = EncodedDrafts.joined([columns_of(before).encoded(), columns_of(after).encoded()])

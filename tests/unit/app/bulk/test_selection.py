@@ -50,7 +50,7 @@ def selected(drawn: list[list[tuple[bytes, ...]]], selection: Selection) -> list
 
 
 @given(runs, filters, st.none() | st.lists(st.sampled_from([*NAMES, "absent"]), max_size=3))
-def test_what_is_sent_is_what_is_asked_for(
+def test_what_is_asked_for_is_sent(
     drawn: list[list[tuple[bytes, ...]]], condition: Any, columns: list[str] | None
 ) -> None:
     text = None if columns is None else json.dumps(columns)

@@ -24,9 +24,7 @@ def check_config(*words: str, **variables: str) -> Result:
         ("", []),
     ],
 )
-def test_a_list_is_parted_by_commas(
-    given: str, hosts: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commas_part_a_list(given: str, hosts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADGATE_ALLOWED_HOSTS", given)
 
     assert Settings().allowed_hosts == hosts

@@ -79,9 +79,7 @@ def test_a_key_expires_when_it_should(operator: Operator) -> None:
         operator.principal(key, created_at_ms + days)
 
 
-def test_a_file_elsewhere_is_changed_where_the_setting_names_it(
-    operator: Operator, tmp_path: Path
-) -> None:
+def test_a_file_elsewhere_is_changed_there(operator: Operator, tmp_path: Path) -> None:
     elsewhere, config = tmp_path / "elsewhere.json", tmp_path / "headgate.toml"
     config.write_text(f'keys_file = "{tmp_path / "configured.json"}"')
 
@@ -149,9 +147,7 @@ def test_a_list_shows_no_hash_and_no_secret(operator: Operator, words: list[str]
         (["bob", "--grant", READ, "--limit", "waiters_max=0"], "greater than or equal to 1"),
     ],
 )
-def test_a_mistake_is_one_line_and_changes_nothing(
-    operator: Operator, words: list[str], text: str
-) -> None:
+def test_a_mistake_changes_nothing(operator: Operator, words: list[str], text: str) -> None:
     assert text in operator.fault("add", *words)
     assert not operator.path.exists()
 

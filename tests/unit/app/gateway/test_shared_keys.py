@@ -32,9 +32,7 @@ def test_the_next_machine_has_the_keys(tmp_path: Path, bucket: LocalBucket) -> N
     assert there.stat().st_mode & 0o077 == 0
 
 
-def test_a_file_that_has_not_changed_asks_nothing_of_the_store(
-    tmp_path: Path, bucket: LocalBucket
-) -> None:
+def test_an_unchanged_file_asks_nothing_of_the_store(tmp_path: Path, bucket: LocalBucket) -> None:
     path, keys = keys_of(tmp_path, "a", bucket)
     path.write_text("one")
     keys.put()
@@ -57,9 +55,7 @@ def test_a_change_while_no_gateway_ran_stays(tmp_path: Path, bucket: LocalBucket
     assert there.read_text() == "one and two"
 
 
-def test_a_standby_that_leads_does_not_put_back_what_was_revoked(
-    tmp_path: Path, bucket: LocalBucket
-) -> None:
+def test_a_standby_does_not_put_back_what_was_revoked(tmp_path: Path, bucket: LocalBucket) -> None:
     path, keys = keys_of(tmp_path, "a", bucket)
     path.write_text("one and two")
     keys.put()

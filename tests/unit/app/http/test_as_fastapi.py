@@ -360,7 +360,7 @@ ONE_BODY = "anything but `async def` with one body"
         (of_nothing, {}, "neither a model nor a Response"),
     ],
 )
-def test_a_route_is_refused_with_its_name(
+def test_a_route_is_refused(
     function: Callable[..., Any], options: dict[str, Any], what: str
 ) -> None:
     router = APIRouter(route_class=OpenOperation)

@@ -184,9 +184,7 @@ def test_an_append_has_its_drafts(length: int, rid: str | None, more: dict[str, 
     ],
 )
 @pytest.mark.parametrize("padding", [" ", " " * 5000], ids=["short", "long"])
-def test_a_wrong_append_is_told_what_is_wrong(
-    padding: str, wrong: dict[str, Any], pointer: str
-) -> None:
+def test_a_wrong_append_is_told_why(padding: str, wrong: dict[str, Any], pointer: str) -> None:
     problem = problem_of(new_session(), json.dumps(APPEND | wrong) + padding)
 
     assert problem[1] == "invalid_request"

@@ -222,9 +222,7 @@ async def test_a_consumer_gets_its_own_then_what_is_new(engine: Driver) -> None:
         assert await subscription.position() == entry_id(4)
 
 
-async def test_what_is_given_back_in_the_end_is_so_though_the_reader_is_cancelled(
-    engine: Driver,
-) -> None:
+async def test_what_is_given_back_in_the_end_is_so_though_cancelled(engine: Driver) -> None:
     async def follow() -> None:
         async with reading(await group(engine, None)) as reader:
             await reader.next()
@@ -242,7 +240,7 @@ async def test_what_is_given_back_in_the_end_is_so_though_the_reader_is_cancelle
     assert await engine.perform(ListConsumers(S, G)) == []
 
 
-async def test_what_was_sent_before_the_engine_was_away_is_not_sent_again(
+async def test_what_was_sent_is_not_sent_again(
     engine: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headgate.app.live.group_subscription.RETRY_S", 0)
@@ -259,7 +257,7 @@ async def test_what_was_sent_before_the_engine_was_away_is_not_sent_again(
         assert not backend.is_cut_off
 
 
-async def test_an_entry_that_came_back_while_it_was_looked_for_is_not_lost(
+async def test_an_entry_that_came_back_is_not_lost(
     engine: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headgate.app.live.group_subscription.RETRY_S", 0)
@@ -335,9 +333,7 @@ async def test_what_is_settled_gives_its_credit_back_if_that_was_asked_for(engin
         assert await reader.entries() == [3]
 
 
-async def test_what_is_settled_gives_no_credit_back_unless_that_was_asked_for(
-    engine: Driver,
-) -> None:
+async def test_what_is_settled_gives_no_credit_back_unasked(engine: Driver) -> None:
     subscription = await group(engine, credit=1)
     async with reading(subscription) as reader:
         assert await reader.next() == ([1], 0)

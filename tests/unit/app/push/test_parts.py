@@ -116,9 +116,7 @@ async def test_a_new_key_comes_in_front_of_those_of_before(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("content", [b"", b"short\n", b"\xff" * 44, b"a" * 100_000, None])
-async def test_without_a_key_nothing_is_kept_and_nothing_is_read(
-    tmp_path: Path, content: bytes | None
-) -> None:
+async def test_without_a_key_nothing_is_kept(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "push.key"
     if content is not None:
         path.write_bytes(content)

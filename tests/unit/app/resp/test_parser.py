@@ -47,9 +47,7 @@ def test_a_long_command_keeps_no_more_words_than_can_be_run() -> None:
         b"*1\r\n$4\r\nPING\r\n" * 1_000 + b"\r\n" * 4_000,
     ],
 )
-def test_what_is_split_for_nothing_is_not_split_again_and_again(
-    part: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_split_is_not_split_again(part: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     split, split_bytes = parser_module._whole_commands, 0
 
     def counted(data: bytes, count_max: int) -> tuple[list[Words], int]:

@@ -51,9 +51,7 @@ def test_the_smallest_limit_counts(
     ("limit", "count"),
     [("100000 100000", 1), ("150000 100000", 1), ("50000 100000", 1), ("max 100000", None)],
 )
-def test_a_control_group_of_version_2_bounds_the_cores(
-    tmp_path: Path, limit: str, count: int | None
-) -> None:
+def test_a_control_group_bounds_cores(tmp_path: Path, limit: str, count: int | None) -> None:
     group = tmp_path / "groups" / "outer" / "inner"
     group.mkdir(parents=True)
     (tmp_path / "of_us").write_text("0::/outer/inner\n")

@@ -73,7 +73,7 @@ async def find_host(path: Path) -> None:
 
 
 @pytest.mark.parametrize("guard", [revoke_keys, renew_certificate, answer_metrics, find_host])
-async def test_clients_do_not_keep_guards_busy(
+async def test_guards_are_not_kept_busy(
     guard: Callable[[Path], Awaitable[None]], tmp_path: Path
 ) -> None:
     async with busy():

@@ -70,7 +70,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
     await gateway.stop()
 
 
-async def test_a_file_that_appears_and_changes_is_followed(
+async def test_a_file_that_appears_is_followed(
     gateway: Gateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     gateway.start()
@@ -129,7 +129,7 @@ async def test_the_time_of_use_is_there_after_a_restart(gateway: Gateway) -> Non
     assert again.ring.used_at_ms == {text.id: NOW_MS + 5}
 
 
-async def test_a_time_of_use_that_cannot_be_kept_stops_nothing(
+async def test_an_unsaved_time_stops_nothing(
     gateway: Gateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     text = gateway.add()

@@ -74,7 +74,7 @@ def test_a_request_that_is_refused_takes_nothing(now: Now) -> None:
     st.integers(1, 50),
     st.lists(st.tuples(st.floats(0, 3), st.integers(1, 200)), min_size=1, max_size=60),
 )
-def test_over_any_time_no_more_passes_than_a_burst_the_rate_and_one_debt(
+def test_no_more_passes_than_a_burst_and_the_rate(
     rate_per_s: int, requests: list[tuple[float, int]]
 ) -> None:
     now = Now()

@@ -91,7 +91,7 @@ async def test_an_unknown_key_is_looked_for_at_most_once_in_ten_seconds() -> Non
 
 
 @in_virtual_time
-async def test_a_failure_keeps_the_keys_and_is_tried_again_later_and_later(
+async def test_a_failure_keeps_the_keys_and_is_tried_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -203,7 +203,7 @@ async def test_a_redirect_to_elsewhere_is_refused(location: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_a_name_that_leads_inward_gets_nothing(
+async def test_a_name_leading_inward_gets_none(
     scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetching, "_METADATA", {ip_address("127.0.0.1")})

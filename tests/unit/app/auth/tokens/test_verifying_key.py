@@ -213,7 +213,7 @@ A, B, R = jwk_of("ES256", "a"), jwk_of("ES256", "b"), jwk_of("RS256", "r")
     ],
     ids=range(8),
 )
-def test_what_went_or_changed_is_withdrawn(
+def test_what_went_is_withdrawn(
     before: list[dict[str, Any]], after: list[dict[str, Any]], withdrawn: set[str]
 ) -> None:
     keys = parse_key_set(key_set_of(*before))

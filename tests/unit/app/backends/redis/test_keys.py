@@ -40,9 +40,7 @@ from tests.unit.app.backends.redis.conftest import Keys, running
 ENTRY = [Draft(None, (b"n", b"1"))]
 
 
-async def test_a_gateway_that_stops_behind_a_commit_leaves_it_known(
-    server: Server, prefix: bytes
-) -> None:
+async def test_a_gateway_that_stops_leaves_a_commit_known(server: Server, prefix: bytes) -> None:
     request = CommitBatch(b"loader", 5, {b"orders": ENTRY})
     async with running(server.url, prefix) as stopped:  # in the middle of `commit_batch`
         await writes._at_writer(
@@ -113,9 +111,7 @@ async def test_a_stream_that_is_deleted_leaves_nothing(backend: RedisBackend, ke
     assert of_streams(keys) == set()
 
 
-async def test_a_stream_that_another_client_deleted_begins_anew(
-    backend: RedisBackend, keys: Keys
-) -> None:
+async def test_a_stream_that_others_deleted_begins_anew(backend: RedisBackend, keys: Keys) -> None:
     await filled(backend)
     before = await backend.perform(DescribeStream(S))
     keys.run("DEL", b"$" + S)
@@ -144,9 +140,7 @@ async def test_side_keys_expire_with_their_stream(backend: RedisBackend, keys: K
     assert await backend.perform(TimeToLive(S)) is None
 
 
-async def test_a_side_key_that_comes_later_expires_with_its_stream(
-    backend: RedisBackend, keys: Keys
-) -> None:
+async def test_a_later_side_key_expires_with_its_stream(backend: RedisBackend, keys: Keys) -> None:
     keys.run("XADD", b"$" + S, "5-0", "n", "1")
     await backend.perform(ExpireStream(S, 1_000_000))
     await backend.perform(Trim(S, TrimTo(max_length=0)))
@@ -177,9 +171,7 @@ REQUESTS: list[Request[Any]] = [
 ]
 
 
-async def test_a_key_of_another_type_is_neither_read_nor_changed(
-    backend: RedisBackend, keys: Keys
-) -> None:
+async def test_a_key_of_another_type_is_left_alone(backend: RedisBackend, keys: Keys) -> None:
     keys.run("SET", b"$" + TEXT, "value")
     for request in REQUESTS:
         await backend.perform(Add(b"orders", ENTRY))

@@ -68,7 +68,7 @@ async def test_what_a_dead_gateway_held_is_read_by_who_waits_at_another_one(
         assert (mine is None) == is_temporary
 
 
-async def test_a_gateway_that_dies_before_its_first_renewal_leaves_no_consumer_behind(
+async def test_a_gateway_that_never_renews_leaves_no_consumer(
     server: Server, tmp_path: Path
 ) -> None:
     async with other(server, tmp_path) as lives, asyncio.timeout(20):
@@ -87,7 +87,7 @@ async def until_known(server: Server, place: Path, count: int) -> None:
     await until(lambda: server.client.scard(f"hg:{place}:gateways") == count, 20)
 
 
-async def test_a_consumer_that_reads_elsewhere_by_now_keeps_what_it_holds(
+async def test_a_consumer_that_reads_elsewhere_keeps_its_own(
     server: Server, tmp_path: Path
 ) -> None:
     async with other(server, tmp_path) as lives:
@@ -102,9 +102,7 @@ async def test_a_consumer_that_reads_elsewhere_by_now_keeps_what_it_holds(
         assert await held(lives) == {1: ANA}
 
 
-async def test_a_gateway_keeps_what_it_holds_while_the_server_has_no_memory_left(
-    server: Server, tmp_path: Path
-) -> None:
+async def test_a_gateway_keeps_its_own_while_memory_is_full(server: Server, tmp_path: Path) -> None:
     async with other(server, tmp_path) as first, other(server, tmp_path) as second:
         await filled(first, 1)
         await leases_of(first).register(HELD)
@@ -118,9 +116,7 @@ async def test_a_gateway_keeps_what_it_holds_while_the_server_has_no_memory_left
         assert await held(second) == {1: ANA}
 
 
-async def test_what_could_not_be_released_at_the_end_is_released_later(
-    server: Server, tmp_path: Path
-) -> None:
+async def test_what_was_not_released_is_released_later(server: Server, tmp_path: Path) -> None:
     async with other(server, tmp_path) as backend, asyncio.timeout(20):
         await filled(backend, 1)
         await leases_of(backend).register(HELD)

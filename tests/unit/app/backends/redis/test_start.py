@@ -46,18 +46,14 @@ async def running(server: Server, level: str) -> AsyncIterator[Backend]:
         ("replica", "refused: no replica is connected"),
     ],
 )
-async def test_a_promise_that_the_server_cannot_keep_is_not_made(
-    redis_7: Server, level: str, reason: str
-) -> None:
+async def test_an_impossible_promise_is_not_made(redis_7: Server, level: str, reason: str) -> None:
     async with running(redis_7, level) as backend:
         with pytest.raises(Unavailable):
             await backend.perform(ADD)
         assert reason in (backend.refusal or "")
 
 
-async def test_a_promise_that_the_server_can_keep_is_made(
-    redis_7: Server, valkey_9: Server
-) -> None:
+async def test_a_promise_that_a_server_keeps_is_made(redis_7: Server, valkey_9: Server) -> None:
     for server, level in ((redis_7, "none"), (valkey_9, "none"), (valkey_9, "fsync")):
         async with running(server, level) as backend:
             assert (await backend.perform(ADD)).ids
@@ -74,9 +70,7 @@ def loads(server: Server) -> int:
     return int(calls.get("calls", 0))
 
 
-async def test_requests_that_miss_them_together_load_them_once(
-    backend: RedisBackend, server: Server
-) -> None:
+async def test_missing_functions_are_loaded_once(backend: RedisBackend, server: Server) -> None:
     append = Add(b"orders", [Draft(None, (b"n", b"1"))])
     await backend.perform(append)
     flush(server)

@@ -189,7 +189,7 @@ async def test_a_worker_of_another_version_is_turned_away() -> None:
     ],
     ids=range(8),
 )
-async def test_damaged_frames_end_the_connection(
+async def test_damaged_frames_end_a_connection(
     data: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     with listening() as sock:
@@ -211,9 +211,7 @@ async def worker_of_engine() -> AsyncIterator[tuple[RemoteBackend, EmbeddedBacke
             yield backend, engine
 
 
-async def test_what_cannot_cross_is_refused_and_ends_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_what_cannot_cross_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async with worker_of_engine() as (backend, engine):
         monkeypatch.setattr("headgate.app.backends.remote.frames.MESSAGE_BYTES_MAX", 10_000)
         [waiting] = await blocked(backend, read_after(backend, MIN_ID, None))
@@ -240,7 +238,7 @@ async def test_readers_alike_ask_the_engine_once() -> None:
         assert (backend.waiter_count, engine.waiter_count) == (0, 0)
 
 
-async def test_a_temporary_consumer_that_nobody_registers_again_is_removed(
+async def test_a_stranded_temporary_consumer_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headgate.app.backends.remote.server._STRANDED_S", 0.3)

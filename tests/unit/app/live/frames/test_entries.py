@@ -91,9 +91,7 @@ def test_entries_of_a_group(
 
 
 @given(st.none() | st.just('"results":[') | subs, subs, settled)
-def test_what_became_of_ids(
-    rid: str | None, sub: str, drawn: list[tuple[EntryId, Outcome]]
-) -> None:
+def test_outcomes_of_ids(rid: str | None, sub: str, drawn: list[tuple[EntryId, Outcome]]) -> None:
     ids, outcomes = [entry_id for entry_id, _ in drawn], [outcome for _, outcome in drawn]
     acked: frames.Acked = {"type": "acked", "sub": sub, "results": []}
     ok: frames.Ok = {"type": "ok", "sub": sub, "results": []}

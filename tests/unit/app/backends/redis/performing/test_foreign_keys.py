@@ -247,9 +247,7 @@ async def test_a_key_of_another_type_is_named(quiet: RedisBackend, keys: Keys, k
 
 
 @pytest.mark.parametrize("kind", CONTENTS)
-async def test_a_key_with_other_contents_is_named(
-    quiet: RedisBackend, keys: Keys, kind: str
-) -> None:
+async def test_a_key_of_other_contents_is_named(quiet: RedisBackend, keys: Keys, kind: str) -> None:
     await furnished(quiet)
     key, good = keys.side(kind), keys.all()
     for request, garbage in zip(REQUESTS * 2, cycle(CONTENTS[kind]), strict=False):

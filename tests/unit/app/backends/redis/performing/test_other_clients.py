@@ -78,9 +78,7 @@ async def test_a_foreign_field_beside_a_policy_is_ignored(redis: RedisBackend, f
     assert await got(redis, take(ANA)) == [1]
 
 
-async def test_the_former_name_of_on_disconnect_is_read_and_goes_with_a_change(
-    redis: RedisBackend,
-) -> None:
+async def test_the_former_name_of_on_disconnect_goes_with_a_change(redis: RedisBackend) -> None:
     await filled(redis, 1)
     await redis.perform(groups.UpdateGroup(S, G, policy=Patch.of(GroupPolicy, max_pending=1)))
     await side(redis, b"group", "HSET", "keeps", "1")

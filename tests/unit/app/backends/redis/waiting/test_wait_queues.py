@@ -39,9 +39,7 @@ async def queues() -> AsyncIterator[WaitQueues]:
 
 
 @pytest.mark.parametrize("brought", [None, [1, 2]])
-async def test_what_a_read_brings_as_its_time_ends_is_its_reply(
-    queues: WaitQueues, brought: list[int] | None
-) -> None:
+async def test_a_late_reply_is_the_reply(queues: WaitQueues, brought: list[int] | None) -> None:
     returned: list[list[int] | None] = []
     has_begun, is_over = asyncio.Event(), asyncio.Event()
 
