@@ -6,6 +6,7 @@ import pytest
 
 from headgate.app.transport.proxies import Proxies, base_url, client_address
 
+FORWARDED = {"Host": "gw", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "gw.example"}
 NAMED = ("10.0.0.0/8", "2001:db8::/32", "192.0.2.1")
 
 
@@ -69,20 +70,11 @@ def test_the_client_is_the_first_stranger_from_the_right(
     assert forwarded(peer, *values) == client
 
 
-@pytest.mark.parametrize("peer", ["127.0.0.1", "::1", "10.0.0.1"])
-def test_nobody_is_trusted_unless_named(peer: str) -> None:
-    assert forwarded(peer, "203.0.113.7", named=()) == peer
-
-
-def test_other_headers_say_nothing() -> None:
-    headers = [
-        ("Forwarded", "for=1.1.1.1"),
-        ("X-Real-IP", "1.1.1.1"),
-        ("Client-IP", "1.1.1.1"),
-        ("True-Client-IP", "1.1.1.1"),
-    ]
-
-    assert client_address(scope("10.0.0.1", *headers)) == "10.0.0.1"
+def test_nobody_is_trusted_unless_named_and_no_other_header_is() -> None:
+    for peer in ("127.0.0.1", "::1", "10.0.0.1"):
+        assert forwarded(peer, "203.0.113.7", named=()) == peer
+    others = [("Forwarded", "for=1.1.1.1"), ("X-Real-IP", "1.1.1.1"), ("Client-IP", "1.1.1.1")]
+    assert client_address(scope("10.0.0.1", *others, ("True-Client-IP", "1.1.1.1"))) == "10.0.0.1"
 
 
 @pytest.mark.parametrize(
@@ -92,16 +84,8 @@ def test_other_headers_say_nothing() -> None:
         ("203.0.113.9", {"Host": "[::1]:8080"}, "http://[::1]:8080"),
         ("203.0.113.9", {}, "http://127.0.0.1:8080"),
         ("203.0.113.9", {"Host": "a b'$(x)"}, "http://127.0.0.1:8080"),
-        (
-            "203.0.113.9",
-            {"Host": "gw", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "evil"},
-            "http://gw",
-        ),
-        (
-            "10.0.0.1",
-            {"Host": "gw", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "gw.example"},
-            "https://gw.example",
-        ),
+        ("203.0.113.9", FORWARDED, "http://gw"),
+        ("10.0.0.1", FORWARDED, "https://gw.example"),
         ("10.0.0.1", {"Host": "gw", "X-Forwarded-Proto": "HTTPS"}, "https://gw"),
         ("10.0.0.1", {"Host": "gw", "X-Forwarded-Proto": "http, https"}, "https://gw"),
         ("10.0.0.1", {"Host": "gw", "X-Forwarded-Proto": "javascript"}, "http://gw"),
