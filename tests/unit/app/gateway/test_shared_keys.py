@@ -21,7 +21,9 @@ def keys_of(tmp_path: Path, name: str, bucket: LocalBucket) -> tuple[Path, Share
     return path, SharedKeys(bucket, path)
 
 
-def test_the_next_machine_has_the_keys(tmp_path: Path, bucket: LocalBucket) -> None:
+def test_the_next_machine_has_the_keys_and_their_changes(
+    tmp_path: Path, bucket: LocalBucket
+) -> None:
     path, keys = keys_of(tmp_path, "a", bucket)
     keys.put()  # there is no file yet
     path.write_text("one")
@@ -30,27 +32,15 @@ def test_the_next_machine_has_the_keys(tmp_path: Path, bucket: LocalBucket) -> N
     others.fetch()
     assert there.read_text() == "one"
     assert there.stat().st_mode & 0o077 == 0
-
-
-def test_an_unchanged_file_asks_nothing_of_the_store(tmp_path: Path, bucket: LocalBucket) -> None:
-    path, keys = keys_of(tmp_path, "a", bucket)
-    path.write_text("one")
-    keys.put()
     before = bucket.counts.list_count, bucket.counts.put_count
-    keys.put()
+    keys.put()  # it has not changed, and asks nothing of the store
     assert (bucket.counts.list_count, bucket.counts.put_count) == before
-
-
-def test_a_change_while_no_gateway_ran_stays(tmp_path: Path, bucket: LocalBucket) -> None:
-    path, keys = keys_of(tmp_path, "a", bucket)
-    path.write_text("one")
-    keys.put()
-    path.write_text("one and two")
+    path.write_text("one and two")  # while no gateway runs
     _, again = keys_of(tmp_path, "a", bucket)
     again.fetch()
     assert path.read_text() == "one and two"
     again.put()
-    there, others = keys_of(tmp_path, "b", bucket)
+    there, others = keys_of(tmp_path, "c", bucket)
     others.fetch()
     assert there.read_text() == "one and two"
 

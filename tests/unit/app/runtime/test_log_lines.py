@@ -23,22 +23,15 @@ def line_of(event: Any, *args: Any, process: str | None = None, **facts: Any) ->
     return line
 
 
-def test_a_line_says_when_and_how_bad_and_what() -> None:
-    line = line_of("room is short", free_bytes=7)
+def test_a_line_is_an_object_of_plain_characters() -> None:
+    text = "\x1b[31mred\x1b[0m \x9b2J\r\n\u2028\U0001f600\ud800"
+    line = line_of("short: %s", text, free_bytes=7, path=text)
 
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("time"))
-    assert line == {
-        "level": "WARNING",
-        "logger": "headgate",
-        "event": "room is short",
-        "free_bytes": 7,
-    }
-
-
-def test_what_would_move_a_cursor_is_escaped() -> None:
-    text = "\x1b[31mred\x1b[0m \x9b2J\r\n\u2028\U0001f600\ud800"
-
-    assert line_of("refused: %s", text, path=text)["path"] == text
+    head = {"level": "WARNING", "logger": "headgate", "event": f"short: {text}"}
+    assert line == head | {"free_bytes": 7, "path": text}
+    line = line_of("odd", nan=float("nan"), data=b"\xff", keys={(1, 2): 3})  # JSON lacks them
+    assert (line["nan"], line["data"]) == ("nan", "b'\\xff'")
 
 
 async def test_lines_about_requests_are_those_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,9 +59,3 @@ async def test_lines_about_requests_are_those_of_records(monkeypatch: pytest.Mon
         assert list(line) == list(expected)
         assert line | {"time": 0} == expected | {"time": 0}
         assert len(line["time"]) == len(expected["time"])
-
-
-def test_values_that_json_lacks_are_shown_as_text() -> None:
-    line = line_of("odd", nan=float("nan"), data=b"\xff", keys={(1, 2): 3})
-
-    assert (line["nan"], line["data"]) == ("nan", "b'\\xff'")

@@ -18,16 +18,16 @@ from tests.virtual_time import in_virtual_time
 WITHIN_S = 10.0
 
 
+def member_at(there: socket.socket, number: int = 1) -> Member:
+    orders = Orders(b"", number, 2, [], [], None, b"", is_first=True, staged_dir=None, stack=-1)
+    return Member(orders, there)
+
+
 async def member_of(hub: Hub, number: int, *, is_engine: bool = False) -> Member:
     """Let a process take part."""
     here, there = socket.socketpair()
-    orders = Orders(b"", number, 2, [], [], None, b"", is_first=True, staged_dir=None, stack=-1)
-    member = Member(orders, there)
-
-    def leave() -> None:
-        hub.leave(number)
-
-    channel = await Channel.open(here, lambda frame: hub.take(number, frame), leave)
+    member, gone = member_at(there, number), partial(hub.leave, number)
+    channel = await Channel.open(here, lambda frame: hub.take(number, frame), gone)
     await member.open(lambda _: None)
     hub.enter(number, channel, is_engine=is_engine)
     return member
@@ -48,42 +48,27 @@ def leave(member: Member) -> None:
         member._channel.close()
 
 
-Heard = list[tuple[int, int, bytes]]
-
-
-def note(heard: Heard, number: int, sender: int, body: bytes) -> None:
-    heard.append((number, sender, body))
-
-
 def answer(number: int, body: bytes) -> bytes:
     return body + b"%d" % number
 
 
 async def test_an_announcement_reaches_all_others_in_order() -> None:
     async with hub_with(1, 2, 3) as (_, members):
-        heard: Heard = []
-        for member in members:
-            member.on_announcement("topic", partial(note, heard, member.number))
+        heard: list[list[tuple[int, bytes]]] = [[], [], []]
+        for member, own in zip(members, heard, strict=True):
+            member.on_announcement("topic", lambda *what, own=own: own.append(what))
         for body in (b"a", b"b"):
             await members[0].announce("topic", body)
-        await until(lambda: len(heard) == 4, WITHIN_S)
-
-    assert [each for each in heard if each[0] == 2] == [(2, 1, b"a"), (2, 1, b"b")]
-    assert [each for each in heard if each[0] == 3] == [(3, 1, b"a"), (3, 1, b"b")]
-
-
-async def test_a_question_gathers_the_answers_of_the_others() -> None:
-    async with hub_with(1, 2, 3) as (_, members):
-        for member in members:
-            member.on_question("who", partial(answer, member.number))
-        answers = await members[0].gather("who", b"x", within_s=WITHIN_S)
-
-    assert sorted(answers) == [b"x2", b"x3"]
+        await until(lambda: sum(map(len, heard)) == 4, WITHIN_S)
+    assert heard == [[], [(1, b"a"), (1, b"b")], [(1, b"a"), (1, b"b")]]
 
 
 @in_virtual_time
-async def test_who_does_not_answer_in_time_or_has_gone_is_left_out() -> None:
+async def test_a_question_gathers_the_answers_of_those_who_answer_in_time() -> None:
     async with hub_with(1, 2, 3) as (_, members):
+        for member in members:
+            member.on_question("all", partial(answer, member.number))
+        assert sorted(await members[0].gather("all", b"x", within_s=WITHIN_S)) == [b"x2", b"x3"]
         members[1].on_question("who", lambda _: b"2")
         assert await members[0].gather("who", b"", within_s=0.2) == [b"2"]  # 3 says nothing
         gathering = asyncio.create_task(members[0].gather("who", b"", within_s=WITHIN_S))
@@ -121,10 +106,7 @@ async def test_arrivals_and_departures_are_noted() -> None:
 
 async def test_a_member_is_asked_to_end_when_its_supervisor_has_ended() -> None:
     here, there = socket.socketpair()
-    member = Member(
-        Orders(b"", 1, 2, [], [], None, b"", is_first=True, staged_dir=None, stack=-1), there
-    )
-    stops: list[bool] = []
+    member, stops = member_at(there), list[bool]()
     await member.open(stops.append)
     here.close()
     await until(lambda: stops == [False], WITHIN_S)
@@ -138,9 +120,7 @@ async def test_nobody_waits_for_a_supervisor_that_is_stopped(
     monkeypatch.setattr("headgate.app.workers.member._ROUND_S", 0.01)
     monkeypatch.setattr("headgate.app.workers.channel.TURN_S_MAX", 0.01)
     here, there = socket.socketpair()  # nobody reads what comes here
-    member = Member(
-        Orders(b"", 1, 2, [], [], None, b"", is_first=True, staged_dir=None, stack=-1), there
-    )
+    member = member_at(there)
     await member.open(lambda _: None)
     async with asyncio.timeout(1):
         assert await member.gather("who", b"", within_s=0.01) == []
