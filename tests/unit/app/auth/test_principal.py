@@ -68,8 +68,7 @@ def grant(pattern: str) -> Grant:
         ("{{acme}}*", Pattern(b"{acme}", is_prefix=True)),
         ("{{{sub}}}*", Pattern(b"{ann}", is_prefix=True)),
         ("{{chat}}.{sub}.*", Pattern(b"{chat}.ann.", is_prefix=True)),
-        ("{{*", Pattern(b"{", is_prefix=True)),
-        ("{{sub}}", Pattern(b"{sub}")),
+        *(("{{*", Pattern(b"{", is_prefix=True)), ("{{sub}}", Pattern(b"{sub}"))),
     ],
 )
 def test_a_pattern_may_have_the_hash_tag_of_streams(text: str, pattern: Pattern) -> None:
@@ -112,8 +111,7 @@ CONSUME = (Verb.CONSUME,)
             WORK,
             Need(CONSUME, b"jobs", b"workers", b"ann"),
             [
-                Need(CONSUME, b"jobs", b"workers", b"bob"),
-                Need(CONSUME, b"jobs", b"workers"),
+                *(Need(CONSUME, b"jobs", b"workers", b"bob"), Need(CONSUME, b"jobs", b"workers")),
                 Need(CONSUME, b"jobs", b"others", b"ann"),
             ],
         ),

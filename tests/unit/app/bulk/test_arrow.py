@@ -76,9 +76,7 @@ def test_the_schema_says_what_is_never_null_and_whose_entries_they_are() -> None
     schema = pa.ipc.open_stream(encoded()).schema
 
     assert [(column.name, column.type, column.nullable) for column in schema] == [
-        ("id", pa.string(), False),
-        ("ms", pa.int64(), False),
-        ("seq", pa.int64(), True),
+        *(("id", pa.string(), False), ("ms", pa.int64(), False), ("seq", pa.int64(), True)),
         ("fields", pa.map_(pa.binary(), pa.binary()), False),
     ]
     assert schema.metadata == {b"headgate.stream": b"orders", b"headgate.epoch": b"7"}
@@ -90,12 +88,9 @@ PAIRS = pa.struct([("name", pa.string()), ("value", pa.binary())])
 @pytest.mark.parametrize(
     "kind",
     [
-        pa.map_(pa.string(), pa.string()),
-        pa.map_(pa.binary(), pa.large_binary()),
+        *(pa.map_(pa.string(), pa.string()), pa.map_(pa.binary(), pa.large_binary())),
         pa.map_(pa.large_string(), pa.large_string()),
-        pa.map_(pa.string_view(), pa.binary_view()),
-        pa.list_(PAIRS),
-        pa.large_list(PAIRS),
+        *(pa.map_(pa.string_view(), pa.binary_view()), pa.list_(PAIRS), pa.large_list(PAIRS)),
         pa.list_(pa.struct([("name", pa.large_binary()), ("value", pa.string_view())])),
     ],
     ids=str,

@@ -93,8 +93,7 @@ def test_columns_have_what_entries_have(packed: list[PackedEntries]) -> None:
 
 some = st.lists(fields, max_size=9)
 LONG_FIELDS: list[Fields] = [
-    (b"n", b"v" * 2**16, b"m" * (2**16 - 1), b""),
-    (b"", b"") * CHUNK_PARTS_MIN,
+    *((b"n", b"v" * 2**16, b"m" * (2**16 - 1), b""), (b"", b"") * CHUNK_PARTS_MIN),
     (b"a", b"b") * 40_000,
 ]
 

@@ -64,9 +64,7 @@ def test_an_entry_that_is_no_event_is_one_of_the_gateway() -> None:
 @pytest.mark.parametrize(
     "flat",
     [
-        (b"a", b"\xff"),
-        (b"a", b"1", b"a", b"2"),
-        (b"\xff", b"1"),
+        *((b"a", b"\xff"), (b"a", b"1", b"a", b"2"), (b"\xff", b"1")),
         (*Event(ATTRIBUTES, None, None).to_fields(), b"ce-\xff", b"1"),
     ],
 )

@@ -64,12 +64,7 @@ def test_an_extension_is_its_canonical_text(value: Any, text: str) -> None:
 PACKED = base64.b64encode(b"\x00\xff").decode()
 LONG_NAMES = ["A", "a-b", "a_b", "ä", "", "a" * 65, "a/b~"]
 NO_TIMES = [
-    "",
-    "now",
-    "2018-04-05",
-    "2018-04-05T17:31:00",
-    "2023-02-29T00:00:00Z",
-    "20180405T173100Z",
+    *("", "now", "2018-04-05", "2018-04-05T17:31:00", "2023-02-29T00:00:00Z", "20180405T173100Z"),
 ]
 CONTROLS = ["\x00", "\n", "\x7f", "\x9f", "\ufdd0", "\uffff", "\U0010ffff"]
 FAULTS: list[tuple[dict[str, Any], str]] = [
@@ -124,13 +119,7 @@ def test_null_is_a_value_of_json_and_of_nothing_else() -> None:
 
 def test_what_is_no_json_object_is_refused() -> None:
     for content in (
-        "",
-        "{",
-        "NaN",
-        '{"id":NaN}',
-        '{"id":"\\ud800"}',
-        '{"a":' * 9999,
-        b'{"id":"\xff"}',
+        *("", "{", "NaN", '{"id":NaN}', '{"id":"\\ud800"}', '{"a":' * 9999, b'{"id":"\xff"}'),
     ):
         assert fault_of(content) == ("malformed", "/body")
     for content in ("1", "[]", '"text"', "null"):

@@ -51,8 +51,7 @@ def test_a_directory_has_all_there_is_to_have(tmp_path: Path) -> None:
     findings = examine_bucket(bucket, "1", seconds)
     assert {finding.severity for finding in findings} == {Severity.OK}
     assert [finding.text for finding in findings if finding.about.startswith("time")] == [
-        "0.0 ms",
-        "0.0 ms",
+        *("0.0 ms", "0.0 ms"),
     ]
     assert [stored.name for stored in bucket.objects("")] == ["log/1"]
     bucket.close()
@@ -65,10 +64,7 @@ def test_a_directory_has_all_there_is_to_have(tmp_path: Path) -> None:
         ("put_new", look_then_put, "create-only put", "fault", "missing when several put at once"),
         ("read_range", read_whole, "ranged read", "fault", "not what was asked for"),
         (
-            "objects",
-            list_late,
-            "list after a write",
-            "fault",
+            *("objects", list_late, "list after a write", "fault"),
             "an object is missing that was just written",
         ),
         ("objects", list_all, "list after a name", "fault", "not what was asked for"),

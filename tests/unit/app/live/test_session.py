@@ -176,8 +176,7 @@ def test_an_append_has_its_drafts(length: int, rid: str | None, more: dict[str, 
         *(({"more": 1}, "/body/more"), ({"sub": "s"}, "/body/sub")),
         ({"entries": [{"fields": {"a": "1"}}] * 3}, "/body/entries"),
         ({"entries": [{"fields": {}}] * 3}, "/body/entries"),  # too many, before what is in them
-        ({"entries": []}, "/body/entries"),
-        ({"entries": [{}]}, "/body/entries/0"),
+        *(({"entries": []}, "/body/entries"), ({"entries": [{}]}, "/body/entries/0")),
         ({"entries": [{"fields": {}}]}, "/body/entries/0"),
         ({"entries": [{"fields": {"k": 1}}]}, "/body/entries/0/fields/k"),
         ({"entries": [{"fields": dict.fromkeys(map(str, range(1025)), "")}]}, "/body/entries/0"),
@@ -226,19 +225,16 @@ def test_where_nothing_is_pending_there_is_nothing_to_settle(kind: str, sub: str
         *(({"type": "ping", "rid": rid}, "rid") for rid in (1, "r" * 65)),
         ({"type": "credit", "sub": "g"}, "entries"),
         *(({**CREDIT, "entries": wrong}, "entries") for wrong in (0, -1, "1", 1.0, True)),
-        ({**CREDIT, "rid": "r"}, "rid"),
-        (ACK, "ids"),
+        *(({**CREDIT, "rid": "r"}, "rid"), (ACK, "ids")),
         *(({**ACK, "ids": wrong}, "ids") for wrong in ([], "1-0", ["1-0"] * 10_001)),
-        ({**ACK, "ids": ["1-0"], "up_to": "1-0"}, "ids"),
-        ({**ACK, "ids": ["1-0", 2]}, "ids/1"),
+        *(({**ACK, "ids": ["1-0"], "up_to": "1-0"}, "ids"), ({**ACK, "ids": ["1-0", 2]}, "ids/1")),
         ({**NACK, "mode": "loud"}, "mode"),
         *(({**NACK, "delay_ms": wrong}, "delay_ms") for wrong in (-1, "5")),
         ({"type": "extend", "sub": "g", "up_to": "1-0"}, "ids"),
         ({"type": "subscribe", "stream": "orders"}, "sub"),
         ({"type": "subscribe", "sub": "x"}, "stream"),
         *(({**SUBSCRIBE, "sub": wrong}, "sub") for wrong in ("", "x" * 65, "s")),
-        ({**SUBSCRIBE, "stream": ""}, "stream"),
-        ({**SUBSCRIBE, "group": "x" * 257}, "group"),
+        *(({**SUBSCRIBE, "stream": ""}, "stream"), ({**SUBSCRIBE, "group": "x" * 257}, "group")),
         ({**SUBSCRIBE, "group": "g", "consumer": ""}, "consumer"),
         *(({**SUBSCRIBE, "credit": wrong}, "credit") for wrong in (0, 101, "5")),
         ({**SUBSCRIBE, "auto_credit": "yes"}, "auto_credit"),
@@ -249,8 +245,7 @@ def test_where_nothing_is_pending_there_is_nothing_to_settle(kind: str, sub: str
         ({**SUBSCRIBE, "group": "g", "after": "0"}, "after"),
         ({**SUBSCRIBE, "group": "g", "claim_idle_ms": -1}, "claim_idle_ms"),
         ({**SUBSCRIBE, "group": "g", "on_disconnect": "x"}, "on_disconnect"),
-        ({**SUBSCRIBE, "group": "g", "ack": "later"}, "ack"),
-        ({"type": "unsubscribe"}, "sub"),
+        *(({**SUBSCRIBE, "group": "g", "ack": "later"}, "ack"), ({"type": "unsubscribe"}, "sub")),
     ],
 )
 def test_a_wrong_frame_is_answered_with_a_problem_that_points_at_it(frame: Any, place: str) -> None:
@@ -388,8 +383,7 @@ def test_what_is_wrong_with_an_entry_of_an_append_is_placed_in_its_frame() -> No
         (ACK | {"ids": ["1-0"]}, ACKED, None),
         (ACK | {"ids": ["1-0"], "rid": "r"}, ACKED, "acked"),
         (ACK | {"ids": ["1-0"]}, CLAIMED, "acked"),  # bad news is told even if nobody asked
-        (ACK | {"ids": ["1-0"]}, NOT_PENDING, "acked"),
-        (NACK, Outcome.RELEASED, "ok"),
+        *((ACK | {"ids": ["1-0"]}, NOT_PENDING, "acked"), (NACK, Outcome.RELEASED, "ok")),
         (NACK | {"type": "extend"}, Outcome.EXTENDED, "ok"),
     ],
 )
@@ -422,10 +416,7 @@ def test_answers_come_in_the_order_of_the_frames_whatever_is_done_first() -> Non
 
     assert [frame["type"] for frame in before] == ["state"]
     assert [(frame["type"], frame["rid"]) for frame in sent(session)] == [
-        ("appended", "1"),
-        ("appended", "2"),
-        ("pong", "3"),
-        ("problem", "4"),
+        *(("appended", "1"), ("appended", "2"), ("pong", "3"), ("problem", "4")),
     ]
 
 

@@ -185,8 +185,7 @@ async def test_a_subscription_ends_when_it_has_to(engine: Driver) -> None:
 @pytest.mark.parametrize(
     ("after", "position", "numbers"),
     [
-        (entry_id(2), entry_id(2), [3]),
-        (From.NOW, entry_id(3), [4]),
+        *((entry_id(2), entry_id(2), [3]), (From.NOW, entry_id(3), [4])),
         (From.LAST, entry_id(3).previous(), [3]),
     ],
 )

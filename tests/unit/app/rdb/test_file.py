@@ -140,15 +140,13 @@ def test_facts_about_the_server_and_the_keys_are_passed_over() -> None:
     facts = [
         b"\xfa\x09redis-ver\x058.8.1",
         b"\xf5\x03lib\xf6\x01a\x01b\x01\x01c\x01d\xf6\x01a\x01b\x00\x01d",
-        b"\xf7" + length(1) + b"\x02\x01" + MODULE[2:],
-        b"\xfe\x00\xfb\x05\x02\xf4\x01\x02\x03",
+        *(b"\xf7" + length(1) + b"\x02\x01" + MODULE[2:], b"\xfe\x00\xfb\x05\x02\xf4\x01\x02\x03"),
         b"\xf3\x01META\x00\xf8\x05\xf9\x07\xfd" + (9).to_bytes(4, "little"),
     ]
     events = events_of(written(*facts, stream_parts(b"s"), stream_parts(b"t")))
     assert events[1] == AuxField(b"redis-ver", b"8.8.1")
     assert [event[:3] for event in events if isinstance(event, StreamBegin)] == [
-        (b"s", 0, 9000),
-        (b"t", 0, None),
+        *((b"s", 0, 9000), (b"t", 0, None)),
     ]
 
 

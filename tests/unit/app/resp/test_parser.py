@@ -38,10 +38,7 @@ def test_a_long_command_keeps_no_more_words_than_can_be_run() -> None:
 @pytest.mark.parametrize(
     "part",
     [
-        b"\r\n",
-        b"*0\r\n",
-        b"PING\r\n",
-        b"*1\r\n$4\r\nPING\r\n",
+        *(b"\r\n", b"*0\r\n", b"PING\r\n", b"*1\r\n$4\r\nPING\r\n"),
         b"*2\r\n$4\r\nECHO\r\n$600\r\n%b\r\n" % (b"\r\n" * 300),
         b"*2\r\n$4\r\nECHO\r\n$1100\r\n%b\r\n" % (b"\r\n" * 550),
         b"*1\r\n$4\r\nPING\r\n" * 1_000 + b"\r\n" * 4_000,

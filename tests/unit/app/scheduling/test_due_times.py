@@ -118,8 +118,7 @@ NOON_MS = ms("2026-05-01 12:00+00")
     ("late_ms", "missed", "due_h", "next_h", "count"),
     [
         *((0, missed, 0, 1, 0) for missed in Missed),
-        (MISSED_MS - 1, Missed.SKIP, 0, 1, 0),
-        (MISSED_MS, Missed.SKIP, None, 1, 1),
+        *((MISSED_MS - 1, Missed.SKIP, 0, 1, 0), (MISSED_MS, Missed.SKIP, None, 1, 1)),
         (MISSED_MS, Missed.RUN_ONCE, 0, 1, 0),
         (3 * HOUR_MS, Missed.SKIP, None, 3, 3),  # that of now is run as if nothing had been
         (3 * HOUR_MS, Missed.RUN_ONCE, 2, 3, 2),
@@ -147,8 +146,7 @@ def test_a_long_outage_is_not_counted_to_its_end() -> None:
         (["ann"] * 10, "ann", "too many pushes of one principal: the limit is 10"),
         (["ann"] * 10, "bob", None),
         (["ann"] * 9 + ["bob"] * 9, "cid", "too many pushes: the limit is 20"),
-        (["ann"] * 9 + ["bob"] * 9, None, None),
-        ([""] * 19, None, None),
+        *((["ann"] * 9 + ["bob"] * 9, None, None), ([""] * 19, None, None)),
         ([""] * 20, None, "too many pushes: the limit is 20"),
     ],
 )

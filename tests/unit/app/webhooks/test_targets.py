@@ -11,9 +11,7 @@ from headgate.app.webhooks.targets import TargetRefused, Targets
 PUBLIC = ["https://93.184.215.14/hook", "https://[2606:2800:21f:cb07::1]:8443/h?x=1"]
 
 NAMES = [
-    "https://example.com/",
-    "https://a_b.x-y.example.:8443/h",
-    "https://xn--mnchen-3ya.de/",
+    *("https://example.com/", "https://a_b.x-y.example.:8443/h", "https://xn--mnchen-3ya.de/"),
     f"https://{'a' * 63}.example/",
 ]
 
@@ -44,10 +42,7 @@ REFUSED = [
         "https://93.184.215.14 x:1/",
     ),
     *(
-        "https://93.184.215.14 :1/",
-        "https://a..b/",
-        "https://.a/",
-        "https://a%b/",
+        *("https://93.184.215.14 :1/", "https://a..b/", "https://.a/", "https://a%b/"),
         "file:///etc/passwd",
     ),
     *(

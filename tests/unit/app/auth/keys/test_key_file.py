@@ -53,8 +53,7 @@ def stored_key(key_id: str) -> ApiKey:
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("[]", 1, "expected '{'"),
-        ('\n\n{"version": 1, "keys": []}\nx', 4, "expected the end"),
+        *(("[]", 1, "expected '{'"), ('\n\n{"version": 1, "keys": []}\nx', 4, "expected the end")),
         ('{"version": 1}', 1, "'version' and 'keys'"),
         ('{"version": 1,\n"keys": [],\n"more": 1}', 3, "'more' is no member"),
         ('{\n"version": true, "keys": []}', 2, "'version' should be 1"),

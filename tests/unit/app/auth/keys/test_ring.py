@@ -67,12 +67,7 @@ def test_what_only_resembles_a_key_is_refused() -> None:
     ring, key = ring_of(stored(text)), str(text)
     start, _, secret = key.rpartition("_")
     others = [
-        key.upper(),
-        f"{key}\n",
-        f" {key}",
-        f"{key}=",
-        key.replace("_", "-"),
-        secret,
+        *(key.upper(), f"{key}\n", f" {key}", f"{key}=", key.replace("_", "-"), secret),
         f"{start}_",
     ]
     others += [key.removeprefix("hg_"), key + key, f"{key}_x", f"{key[:-1]}\0", f"{key[:-1]}\u0131"]
@@ -122,10 +117,8 @@ class TestReplaced:
     @pytest.mark.parametrize(
         ("change", "ending"),
         [
-            (None, "was revoked."),
-            ({"revoked_at_ms": NOW_MS}, "was revoked."),
-            ({"name": "new"}, "was changed."),
-            ({"grants": []}, "was changed."),
+            *((None, "was revoked."), ({"revoked_at_ms": NOW_MS}, "was revoked.")),
+            *(({"name": "new"}, "was changed."), ({"grants": []}, "was changed.")),
             ({"limits": {"waiters_max": 1}}, "was changed."),
             ({"sha256": "0" * 64}, "was replaced by a new one."),
         ],

@@ -199,10 +199,8 @@ def test_who_has_no_limit_has_nothing_to_count(now: Now) -> None:
 @pytest.mark.parametrize(
     ("address", "network"),
     [
-        ("10.1.2.3", "10.1.2.3"),
-        ("::ffff:10.1.2.3", "10.1.2.3"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
-        ("::1", "::"),
+        *(("10.1.2.3", "10.1.2.3"), ("::ffff:10.1.2.3", "10.1.2.3")),
+        *(("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"), ("::1", "::")),
         ("/run/headgate.sock", "/run/headgate.sock"),
     ],
 )

@@ -351,8 +351,7 @@ def forged_hmac(algorithm: str, secret: bytes, header: str | None = None, **more
     "signed",
     [
         {"algorithm": "ES256", "header": {"kid": "new"}},
-        {"algorithm": "RS256", "header": {"kid": "new"}},
-        {"algorithm": "ES256", "number": 1},
+        *({"algorithm": "RS256", "header": {"kid": "new"}}, {"algorithm": "ES256", "number": 1}),
     ],
 )
 def test_a_token_that_may_be_of_a_new_key_asks(signed: dict[str, Any]) -> None:

@@ -47,13 +47,11 @@ def of_file(tmp_path: Path, text: bytes, *names: str) -> verifying_key.Verifying
     ("secret", "names", "wanted"),
     [
         *((b"x" * size, [], {"HS256"}) for size in (32, 47)),
-        (b"x" * 48, [], {"HS256", "HS384"}),
-        (b"x" * 64, [], set(SYMMETRIC)),
+        *((b"x" * 48, [], {"HS256", "HS384"}), (b"x" * 64, [], set(SYMMETRIC))),
         (SECRET, ["HS384", "RS256"], {"HS384"}),
         *((b"x" * 31, names, "bytes or more") for names in ([], ["HS256"])),
         (b"x" * 47, ["HS384"], "bytes or more"),
-        (b"x" * 63, ["HS256", "HS512"], "bytes or more"),
-        (SECRET, ["RS256"], "none of the key"),
+        *((b"x" * 63, ["HS256", "HS512"], "bytes or more"), (SECRET, ["RS256"], "none of the key")),
     ],
 )
 def test_a_secret_is_for_the_algorithms_that_it_is_long_enough_for(
@@ -177,8 +175,7 @@ def test_keys_that_cannot_be_used_are_skipped_and_named(caplog: pytest.LogCaptur
     assert record.__dict__["reasons"] == [
         "keys[1]: it is a secret, which has no place in a set of public keys",
         "keys[2]: its use is not to verify signatures",
-        "keys[3]: a key before it has the same kid",
-        "keys[4]: it is no public key that we know",
+        *("keys[3]: a key before it has the same kid", "keys[4]: it is no public key that we know"),
     ]
 
 
@@ -202,12 +199,9 @@ A, B, R = jwk_of("ES256", "a"), jwk_of("ES256", "b"), jwk_of("RS256", "r")
 @pytest.mark.parametrize(
     ("before", "after", "withdrawn"),
     [
-        ([A], [], {"a"}),
-        ([A, B], [B, A], set()),
-        ([A, B], [A, B, R], set()),
+        *(([A], [], {"a"}), ([A, B], [B, A], set()), ([A, B], [A, B, R], set())),
         ([A, B], [A, jwk_of("ES256", "b", use="sig", x5t="x")], set()),
-        ([A, B], [A], {"b"}),
-        ([A, B], [A, jwk_of("ES256", "b", 1)], {"b"}),
+        *(([A, B], [A], {"b"}), ([A, B], [A, jwk_of("ES256", "b", 1)], {"b"})),
         ([A, B], [jwk_of("RS256", "a"), jwk_of("ES256", "c")], {"a", "b"}),
         ([R], [jwk_of("RS256", "r", alg="RS256")], {"r"}),  # for fewer algorithms
     ],

@@ -152,22 +152,12 @@ TEXT = b"text"
 
 
 REQUESTS: list[Request[Any]] = [
-    Add(TEXT, ENTRY),
-    Add(TEXT, ENTRY * 2),
-    Add(TEXT, ENTRY, Idempotent(b"shop", b"1")),
-    CommitBatch(b"loader", 1, {TEXT: ENTRY}),
-    Range(TEXT),
-    Read([StreamCursor(TEXT, MIN_ID)]),
-    Trim(TEXT, TrimTo(max_length=0)),
-    Delete(TEXT, [MIN_ID]),
-    SplitRange(TEXT, MIN_ID, MAX_ID, 2),
-    CreateStream(TEXT),
-    DescribeStream(TEXT),
-    UpdateStream(TEXT, Patch.of(StreamConfig, max_length=1)),
-    ExpireStream(TEXT, 1),
-    RenameStream(TEXT, b"other"),
-    DeleteStream(TEXT),
-    RenameStream(b"orders", TEXT),
+    *(Add(TEXT, ENTRY), Add(TEXT, ENTRY * 2), Add(TEXT, ENTRY, Idempotent(b"shop", b"1"))),
+    *(CommitBatch(b"loader", 1, {TEXT: ENTRY}), Range(TEXT), Read([StreamCursor(TEXT, MIN_ID)])),
+    *(Trim(TEXT, TrimTo(max_length=0)), Delete(TEXT, [MIN_ID])),
+    *(SplitRange(TEXT, MIN_ID, MAX_ID, 2), CreateStream(TEXT), DescribeStream(TEXT)),
+    *(UpdateStream(TEXT, Patch.of(StreamConfig, max_length=1)), ExpireStream(TEXT, 1)),
+    *(RenameStream(TEXT, b"other"), DeleteStream(TEXT), RenameStream(b"orders", TEXT)),
 ]
 
 

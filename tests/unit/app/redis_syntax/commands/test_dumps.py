@@ -56,14 +56,8 @@ async def test_a_pipeline_dumps_and_restores_in_order() -> None:
         [b"XADD", b"t", b"2-1", b"a", b"b"],
         [b"XLEN", b"t"],
     ) == [
-        0,
-        "OK",
-        1,
-        "BUSYKEY Target key name already exists.",
-        "OK",
-        "ERR DUMP payload version or checksum are wrong",
-        b"2-1",
-        2,
+        *(0, "OK", 1, "BUSYKEY Target key name already exists.", "OK"),
+        *("ERR DUMP payload version or checksum are wrong", b"2-1", 2),
     ]
 
 
