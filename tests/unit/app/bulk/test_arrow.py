@@ -1,4 +1,4 @@
-"""Entries as Arrow, and Arrow as entries to append."""
+"""Entries as Arrow, and Arrow as entries to append; filters and names leave what was asked for."""
 
 import itertools
 import json

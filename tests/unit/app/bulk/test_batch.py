@@ -1,4 +1,4 @@
-"""A large batch is read in pieces, and comes out as if it had been read at once."""
+"""A large batch, of entries or of events, is read in pieces, and is what it is at once."""
 
 from __future__ import annotations
 

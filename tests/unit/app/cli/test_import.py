@@ -1,4 +1,4 @@
-"""The streams of a Redis server that no gateway uses come along, with all that it knows of them."""
+"""Streams of a Redis server that no gateway uses come along, and go to one or into a file."""
 
 from __future__ import annotations
 

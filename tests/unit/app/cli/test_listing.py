@@ -42,9 +42,7 @@ def test_people_get_times_and_durations(
         ["backoff", "500ms,10s"],
     ]
     show_items([{"id": "1-0", "idle_ms": 61_500}], ("id", "idle_ms"), as_json=False)
-    assert shown_words(capsys) == [
-        *(["id", "idle"], ["1-0", "1", "m"]),
-    ]
+    assert shown_words(capsys) == [["id", "idle"], ["1-0", "1", "m"]]
 
 
 def shown_words(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:

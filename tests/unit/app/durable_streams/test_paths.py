@@ -1,4 +1,4 @@
-"""A path is a name, and back; no two paths are one name."""
+"""Paths, patterns and events of durable streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recorder adds the samples of a gateway's processes, and keeps observations."""
+"""Measuring: samples of processes, histories, quantiles, and the streams that are observed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A push sends more while it goes well, and next to nothing while all fails."""
+"""Parts of a push: its window, its signatures, and the keys that its secrets are sealed with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listpacks: all encodings, at all their limits; and what is none."""
+"""Listpacks, LZF and nodes: all encodings, at all their limits; and what is none."""
 
 import pytest
 

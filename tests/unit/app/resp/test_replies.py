@@ -1,4 +1,4 @@
-"""Replies on their way to a client."""
+"""Replies on their way to a client, and the list of clients."""
 
 from collections.abc import Callable
 from types import SimpleNamespace

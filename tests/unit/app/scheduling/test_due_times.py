@@ -1,4 +1,4 @@
-"""Due times: clocks that are set forward and back, outages, and expressions that make no sense."""
+"""Due times: clocks that are set, outages, wrong expressions; and how many one may have."""
 
 from __future__ import annotations
 

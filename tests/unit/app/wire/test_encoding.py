@@ -1,4 +1,4 @@
-"""Encoding: entries, deliveries and events have the form that the API declares."""
+"""Encoding: entries, deliveries and events have the form that the API declares, and come back."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A keys file is read whole or refused with the line of its fault, and is never lost."""
+"""A keys file is read whole or refused with the line of its fault; the first key is made once."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Usage: nobody uses more than it may for long, and who keeps to its limits never waits."""
+"""Usage: nobody uses more than it may for long. Bad credentials are counted by network."""
 
 from __future__ import annotations
 

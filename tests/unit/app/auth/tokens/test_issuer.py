@@ -1,4 +1,4 @@
-"""The settings of an issuer fit together, or stop the start."""
+"""The settings of an issuer fit together, or stop the start; the page signs a token as it says."""
 
 import re
 import subprocess

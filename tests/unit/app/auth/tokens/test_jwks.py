@@ -1,4 +1,4 @@
-"""Keys of an issuer are fetched beside the requests, seldom enough, and are never lost."""
+"""Keys of an issuer: fetched over a protected way, seldom enough, within bounds, and never lost."""
 
 import asyncio
 import gzip

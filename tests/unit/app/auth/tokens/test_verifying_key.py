@@ -1,4 +1,4 @@
-"""A key is for the algorithms of its kind, and a weak or misplaced one stops the start."""
+"""A key is for the algorithms of its kind; a set has the usable ones, and knows those withdrawn."""
 
 import json
 from datetime import UTC, datetime

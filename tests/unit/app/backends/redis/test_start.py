@@ -1,4 +1,4 @@
-"""A gateway uses servers only if they can keep what it promises."""
+"""A gateway uses servers only if they keep what it promises, and loads functions that they lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A backend over each kind of server, with keys of its own."""
+"""A backend over each kind of server, and commands of others, which know nothing of it."""
 
 from __future__ import annotations
 

@@ -1,16 +1,24 @@
-"""Entries of connections that ended while changes were refused go back later."""
+"""The engine here: late releases, consumers of an earlier life, and a store that answers badly."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headgate.app.backends.embedded import EmbeddedBackend, EmbeddedOptions, open_embedded
+from headgate.app.backends import embedded
+from headgate.app.backends.embedded import (
+    BucketOptions,
+    EmbeddedBackend,
+    EmbeddedOptions,
+    open_embedded,
+)
 from headgate.app.backends.port import Holding
 from headgate.app.backends.releasing import LateReleases, remove_stranded, temporary_name
+from headgate.engine.bucket.replication import ReplicationOptions
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import GroupNotFound, Unavailable
 from headgate.engine.requests import Request, groups
@@ -89,3 +97,18 @@ async def test_consumers_of_an_earlier_life_go(
     await backend.leases.unregister(held)
     await remove_stranded(backend)
     assert await consumers_of(backend, b"s03") == [b"ana"]
+
+
+def test_a_store_that_does_not_answer_is_asked_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(embedded, "_PATIENCE_MS", 30)
+    monkeypatch.setattr(embedded, "_PAUSE_S", 0.01)
+    (tmp_path / "bucket").write_text("no directory")
+    bucket = BucketOptions((tmp_path / "bucket").as_uri(), ReplicationOptions())
+    options = EmbeddedOptions(tmp_path / "data", bucket=bucket)
+    with pytest.raises(Unavailable, match=r"the bucket file:.*: Not a directory"):
+        open_embedded(options)
+    assert "bucket does not answer" in caplog.text
+    (tmp_path / "bucket").unlink()
+    open_embedded(options)
