@@ -1,15 +1,25 @@
-"""The hub and members over real sockets, in one event loop."""
+"""The hub and members over real sockets, the socket of an engine, and processes that hang."""
 
 import asyncio
+import logging
+import os
+import signal
 import socket
+import stat
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from headgate.app.workers.channel import Channel
-from headgate.app.workers.frames import Orders
+from headgate.app.workers.child import Child
+from headgate.app.workers.engine_socket import EngineSocket, InUse
+from headgate.app.workers.frames import Beat, Orders
+from headgate.app.workers.heartbeat import SILENT_LOOKS_MAX, Heartbeats
 from headgate.app.workers.hub import Hub
 from headgate.app.workers.member import Member
 from tests.conditions import until
@@ -160,3 +170,108 @@ async def test_a_question_that_the_hub_cannot_answer_is_over() -> None:
         hub.on_question("metrics", fail)
         async with asyncio.timeout(WITHIN_S):
             assert await member.gather("metrics", b"", within_s=WITHIN_S) == []
+
+
+HANGS = """
+import sys, time
+from headgate.app.workers.heartbeat import answer_with_stack
+
+def held_by_this():
+    print(flush=True)
+    time.sleep(1e6)
+
+answer_with_stack(int(sys.argv[1]))
+held_by_this()
+"""
+
+
+@pytest.fixture
+async def child() -> AsyncIterator[Child]:
+    stack, there = os.pipe()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", HANGS, str(there)), stdout=subprocess.PIPE, pass_fds=(there,)
+    )
+    os.close(there)
+    assert process.stdout is not None
+    await process.stdout.readline()
+    child = Child(process, 1, "worker 1")
+    child.watch_stack(stack)
+    yield child
+    child.kill()
+    await child.until_end()
+    os.close(stack)
+
+
+def killed(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [record for record in caplog.records if record.levelno == logging.CRITICAL]
+
+
+async def test_a_process_that_hangs_is_killed_and_its_stack_is_logged(
+    child: Child, caplog: pytest.LogCaptureFixture
+) -> None:
+    heartbeats = Heartbeats(lambda: [child])
+    for _ in range(SILENT_LOOKS_MAX):
+        await heartbeats.look()
+    assert child.is_running
+    assert not killed(caplog)
+    await heartbeats.look()
+
+    assert await child.until_end() == -signal.SIGKILL
+    [record] = killed(caplog)
+    assert "held_by_this" in str(record.__dict__["stack"])
+
+
+async def test_a_process_that_is_stopped_is_killed_without_a_stack(
+    child: Child, caplog: pytest.LogCaptureFixture
+) -> None:
+    child.signal(signal.SIGSTOP)
+    child.silent_looks = SILENT_LOOKS_MAX
+    await Heartbeats(lambda: [child]).look()
+
+    assert await child.until_end() == -signal.SIGKILL
+    assert [record.__dict__["stack"] for record in killed(caplog)] == [[]]
+
+
+async def test_a_process_that_is_heard_of_now_and_then_goes_on(child: Child) -> None:
+    heartbeats = Heartbeats(lambda: [child])
+    for _ in range(3):
+        for _ in range(SILENT_LOOKS_MAX):
+            await heartbeats.look()
+        child._receive(Beat())
+    assert child.is_running
+
+
+def connect(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as worker:
+        worker.connect(str(path))
+
+
+def test_only_the_owner_may_connect_and_the_file_of_a_gateway_that_lives_stays(
+    tmp_path: Path,
+) -> None:
+    first = EngineSocket(tmp_path / "data")
+
+    assert first.path == tmp_path / "data" / "engine.sock"
+    assert stat.S_IMODE(first.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(first.path.parent.stat().st_mode) == 0o700
+    with pytest.raises(InUse, match="in use by another gateway"):
+        EngineSocket(tmp_path / "data")
+    connect(first.path)
+    first.close()
+    assert not first.path.exists()
+
+
+def test_the_file_of_a_killed_gateway_is_replaced(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as before:
+        before.bind(str(tmp_path / "engine.sock"))
+    listening = EngineSocket(tmp_path)
+    connect(listening.path)
+    listening.close()
+
+
+def test_a_socket_may_have_a_folder_of_its_own(tmp_path: Path) -> None:
+    for directory in (tmp_path / ("x" * 120), None):  # its path is too long, or there is none
+        listening = EngineSocket(directory)
+        assert stat.S_IMODE(listening.path.parent.stat().st_mode) == 0o700
+        listening.close()
+        assert not listening.path.parent.exists()
