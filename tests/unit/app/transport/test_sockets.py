@@ -17,12 +17,20 @@ from headgate.app.wire.problems import GatewayError
 
 
 class Transport(asyncio.Transport):
-    """A client that has not taken so much."""
+    """As that of uvloop, to which nothing may be written once it has ended."""
 
-    def __init__(self, unsent_bytes: int) -> None:
+    def __init__(self, unsent_bytes: int = 0, *, is_closed: bool = False) -> None:
         super().__init__()
-        self._unsent_bytes = unsent_bytes
-        self.is_cut_off = False
+        self._unsent_bytes, self._is_closed = unsent_bytes, is_closed
+        self.is_cut_off, self.written = False, b""
+
+    def is_closing(self) -> bool:
+        return self._is_closed
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._is_closed:
+            raise RuntimeError("the handler is closed")
+        self.written += data
 
     def get_write_buffer_size(self) -> int:
         return self._unsent_bytes
@@ -68,27 +76,10 @@ class Guest(Peer, Farewell):
     transport: asyncio.Transport
 
 
-class Closable(Transport):
-    """A transport as that of uvloop, to which nothing may be written once it has ended."""
-
-    def __init__(self, *, is_closed: bool) -> None:
-        super().__init__(0)
-        self.written = b""
-        self._is_closed = is_closed
-
-    def is_closing(self) -> bool:
-        return self._is_closed
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._is_closed:
-            raise RuntimeError("the handler is closed")
-        self.written += data
-
-
 def test_a_connection_that_has_ended_does_not_hinder_the_stop() -> None:
     for is_closed, farewell in ((False, b"farewell"), (True, b"")):
         guest = Guest()
-        guest.transport = transport = Closable(is_closed=is_closed)
+        guest.transport = transport = Transport(is_closed=is_closed)
         guest.shutdown()
         assert transport.written == farewell
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 
 import pytest
 
@@ -18,16 +17,16 @@ from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.groups import DescribeConsumer
 from tests.conditions import eventually, until
 from tests.contract.calls import ANA, BEN, G, S, filled, held, take, taken
-from tests.unit.app.backends.redis.performing.conftest import made, running
+from tests.unit.app.backends.redis.conftest import made, running
 
 LEASE_MS = 300
 TEMPORARY = b"temporary-0123456789abcdef"
 
 
 @asynccontextmanager
-async def dying(server: Server, place: Path, *holdings: Holding) -> AsyncIterator[RedisBackend]:
+async def dying(server: Server, place: bytes, *holdings: Holding) -> AsyncIterator[RedisBackend]:
     """Run a backend with holdings that ends as a killed process does: it releases nothing."""
-    backend = made(server, place, lease_ms=LEASE_MS)
+    backend = made(server.url, place, lease_ms=LEASE_MS)
     task = asyncio.create_task(backend.run())
     for holding in holdings:
         await leases_of(backend).register(holding)
@@ -41,8 +40,8 @@ def leases_of(backend: RedisBackend) -> Leases:
     return backend.leases
 
 
-def other(server: Server, place: Path) -> AbstractAsyncContextManager[RedisBackend]:
-    return running(server, place, lease_ms=LEASE_MS)
+def other(server: Server, place: bytes) -> AbstractAsyncContextManager[RedisBackend]:
+    return running(server.url, place, lease_ms=LEASE_MS)
 
 
 HELD = Holding(S, G, ANA, is_temporary=False)
@@ -51,11 +50,11 @@ CLAIM = take(BEN, claim_idle_ms=3_600_000)
 
 @pytest.mark.parametrize("consumer", [ANA, TEMPORARY])
 async def test_what_a_dead_gateway_held_is_read_by_who_waits_at_another_one(
-    server: Server, tmp_path: Path, consumer: bytes
+    server: Server, prefix: bytes, consumer: bytes
 ) -> None:
     is_temporary = consumer == TEMPORARY
-    async with other(server, tmp_path) as lives, asyncio.timeout(20):
-        async with dying(server, tmp_path, Holding(S, G, consumer, is_temporary)) as dies:
+    async with other(server, prefix) as lives, asyncio.timeout(20):
+        async with dying(server, prefix, Holding(S, G, consumer, is_temporary)) as dies:
             await filled(dies, 1, 2)
             await taken(dies, take(consumer))
             first = asyncio.create_task(taken(lives, CLAIM, None))
@@ -69,9 +68,9 @@ async def test_what_a_dead_gateway_held_is_read_by_who_waits_at_another_one(
 
 
 async def test_a_gateway_that_never_renews_leaves_no_consumer(
-    server: Server, tmp_path: Path
+    server: Server, prefix: bytes
 ) -> None:
-    async with other(server, tmp_path) as lives, asyncio.timeout(20):
+    async with other(server, prefix) as lives, asyncio.timeout(20):
         await filled(lives, 1)
         never_runs = GatewayLeases(lives.client, lives.perform)
         await never_runs.register(Holding(S, G, TEMPORARY, is_temporary=True))
@@ -82,28 +81,26 @@ async def test_a_gateway_that_never_renews_leaves_no_consumer(
         await eventually(lambda: lives.perform(described), lambda info: info is None)
 
 
-async def until_known(server: Server, place: Path, count: int) -> None:
+async def until_known(server: Server, place: bytes, count: int) -> None:
     """Return once so many gateways are known."""
-    await until(lambda: server.client.scard(f"hg:{place}:gateways") == count, 20)
+    await until(lambda: server.client.scard(b"hg:%bgateways" % place) == count, 20)
 
 
-async def test_a_consumer_that_reads_elsewhere_keeps_its_own(
-    server: Server, tmp_path: Path
-) -> None:
-    async with other(server, tmp_path) as lives:
-        async with dying(server, tmp_path, HELD) as dies:
+async def test_a_consumer_that_reads_elsewhere_keeps_its_own(server: Server, prefix: bytes) -> None:
+    async with other(server, prefix) as lives:
+        async with dying(server, prefix, HELD) as dies:
             await filled(dies, 1)
             await taken(dies, take(ANA))
-            await until_known(server, tmp_path, 2)
+            await until_known(server, prefix, 2)
         await leases_of(lives).register(HELD)
         [again] = await taken(lives, ReadGroup(G, ANA, [GroupCursor(S, MIN_ID)]))
         assert again.delivered_before == 1
-        await until_known(server, tmp_path, 1)
+        await until_known(server, prefix, 1)
         assert await held(lives) == {1: ANA}
 
 
-async def test_a_gateway_keeps_its_own_while_memory_is_full(server: Server, tmp_path: Path) -> None:
-    async with other(server, tmp_path) as first, other(server, tmp_path) as second:
+async def test_a_gateway_keeps_its_own_while_memory_is_full(server: Server, prefix: bytes) -> None:
+    async with other(server, prefix) as first, other(server, prefix) as second:
         await filled(first, 1)
         await leases_of(first).register(HELD)
         await taken(first, take(ANA))
@@ -116,8 +113,8 @@ async def test_a_gateway_keeps_its_own_while_memory_is_full(server: Server, tmp_
         assert await held(second) == {1: ANA}
 
 
-async def test_what_was_not_released_is_released_later(server: Server, tmp_path: Path) -> None:
-    async with other(server, tmp_path) as backend, asyncio.timeout(20):
+async def test_what_was_not_released_is_released_later(server: Server, prefix: bytes) -> None:
+    async with other(server, prefix) as backend, asyncio.timeout(20):
         await filled(backend, 1)
         await leases_of(backend).register(HELD)
         [delivery] = await taken(backend, take(ANA))
