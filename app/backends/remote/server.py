@@ -114,14 +114,15 @@ class EngineServer:
         """
         listening.setblocking(False)
         try:
-            async with asyncio.TaskGroup() as self.tasks:
-                self.tasks.create_task(periodic.repeat("state of the engine", self._tell_and_wait))
-                self.tasks.create_task(
-                    periodic.complete("stranded consumers", self._remove_stranded)
-                )
-                await periodic.repeat("workers accepted", partial(self._accept, listening))
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(periodic.repeat("state of the engine", self._tell_and_wait))
+                tasks.create_task(periodic.complete("stranded consumers", self._remove_stranded))
+                self.tasks = tasks
+                try:
+                    await periodic.repeat("workers accepted", partial(self._accept, listening))
+                finally:
+                    self.tasks = None  # the group takes no more, and a worker may go now
         finally:
-            self.tasks = None
             for session in list(self.sessions):
                 session.close()
 

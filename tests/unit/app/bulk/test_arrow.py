@@ -1,6 +1,7 @@
-"""Entries as Arrow, and Arrow as entries to append."""
+"""Entries as Arrow, and Arrow as entries to append; filters and names leave what was asked for."""
 
 import itertools
+import json
 import os
 import struct
 import subprocess
@@ -22,9 +23,11 @@ from headgate.app.wire.filters import EVERYTHING, Selection
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import Draft, Entry, EntryId, Fields
 from headgate.engine.limits import U64_MAX
-from headgate.engine.packing import pack_entries
+from headgate.engine.packing import pack_entries, pack_fields
 from headgate.engine.replies import PackedEntries
+from tests import filter_cases
 from tests.arrow_bodies import arrow_of, body_of, rows, shown_over_and_over
+from tests.filter_cases import NAMES, filters, holds, names
 
 LOADING = "import asyncio; from headgate.app.bulk.arrow import ArrowThreads; "
 LOADING += "asyncio.run(ArrowThreads().load()); "
@@ -73,9 +76,7 @@ def test_the_schema_says_what_is_never_null_and_whose_entries_they_are() -> None
     schema = pa.ipc.open_stream(encoded()).schema
 
     assert [(column.name, column.type, column.nullable) for column in schema] == [
-        ("id", pa.string(), False),
-        ("ms", pa.int64(), False),
-        ("seq", pa.int64(), True),
+        *(("id", pa.string(), False), ("ms", pa.int64(), False), ("seq", pa.int64(), True)),
         ("fields", pa.map_(pa.binary(), pa.binary()), False),
     ]
     assert schema.metadata == {b"headgate.stream": b"orders", b"headgate.epoch": b"7"}
@@ -87,12 +88,9 @@ PAIRS = pa.struct([("name", pa.string()), ("value", pa.binary())])
 @pytest.mark.parametrize(
     "kind",
     [
-        pa.map_(pa.string(), pa.string()),
-        pa.map_(pa.binary(), pa.large_binary()),
+        *(pa.map_(pa.string(), pa.string()), pa.map_(pa.binary(), pa.large_binary())),
         pa.map_(pa.large_string(), pa.large_string()),
-        pa.map_(pa.string_view(), pa.binary_view()),
-        pa.list_(PAIRS),
-        pa.large_list(PAIRS),
+        *(pa.map_(pa.string_view(), pa.binary_view()), pa.list_(PAIRS), pa.large_list(PAIRS)),
         pa.list_(pa.struct([("name", pa.large_binary()), ("value", pa.string_view())])),
     ],
     ids=str,
@@ -154,17 +152,13 @@ def test_views_may_not_be_shorter_than_nothing() -> None:
 @pytest.mark.parametrize(
     "column",
     [
-        pytest.param(rows("a").dictionary_encode, id="dictionary"),
-        pytest.param(lambda: pa.array([b"a"], pa.binary(1)), id="fixed"),
-        pytest.param(lambda: pa.array([1], pa.int64()), id="number"),
-        pytest.param(lambda: pa.nulls(1), id="null"),
-        pytest.param(lambda: pa.array([[["v"]]], pa.list_(pa.list_(pa.string()))), id="nested"),
-        pytest.param(lambda: pa.array([["v"]], pa.list_view(pa.string())), id="list view"),
-        pytest.param(
-            lambda: pa.RunEndEncodedArray.from_arrays(pa.array([1], pa.int32()), pa.array(["v"])),
-            id="run ends",
-        ),
+        *(rows("a").dictionary_encode, lambda: pa.array([b"a"], pa.binary(1))),
+        *(lambda: pa.array([1], pa.int64()), lambda: pa.nulls(1)),
+        lambda: pa.array([[["v"]]], pa.list_(pa.list_(pa.string()))),
+        lambda: pa.array([["v"]], pa.list_view(pa.string())),
+        lambda: pa.RunEndEncodedArray.from_arrays(pa.array([1], pa.int32()), pa.array(["v"])),
     ],
+    ids=range(7),
 )
 def test_types_that_nobody_sends_are_refused(column: Any) -> None:
     try:
@@ -187,17 +181,58 @@ def test_no_bytes_do_more_than_be_refused(data: st.DataObject) -> None:
         assert all(draft.fields for draft in drafts)
 
 
-def pool_of_a_gateway(**variables: str) -> str:
-    around = {name: text for name, text in os.environ.items() if not name.startswith("ARROW_")}
-    return subprocess.run(
-        [sys.executable, "-c", POOL],
-        cwd=ROOT,
-        env=around | variables,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
-
-
 def test_its_memory_comes_from_where_all_else_comes_from() -> None:
-    assert pool_of_a_gateway() == "system"
+    env = {name: text for name, text in os.environ.items() if not name.startswith("ARROW_")}
+    words = [sys.executable, "-c", POOL]
+    assert subprocess.check_output(words, cwd=ROOT, env=env, text=True).strip() == "system"
+
+
+alike = st.lists(names, min_size=1, max_size=4).flatmap(
+    lambda names: st.lists(
+        st.tuples(*(st.tuples(st.just(name.encode()), filter_cases.parts) for name in names)).map(
+            lambda pairs: tuple(itertools.chain.from_iterable(pairs))
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+"""Runs of entries with the same names at the same places."""
+runs = alike.map(lambda run: [run]) | st.lists(
+    st.lists(filter_cases.fields, min_size=1, max_size=5), min_size=1, max_size=4
+)
+
+
+def selected(drawn: list[list[tuple[bytes, ...]]], selection: Selection) -> list[Any]:
+    """Return the rows that are sent of runs: some with ids of their own, others without."""
+    packed = []
+    for index, run in enumerate(drawn):
+        first = EntryId(index + 1, 0)
+        if index % 2:
+            packed.append(PackedEntries(len(run), pack_fields(run), first))
+        else:
+            own = [Entry(EntryId(first.ms, seq), each) for seq, each in enumerate(run)]
+            packed.append(PackedEntries(len(run), pack_entries(own), None))
+    encoder = Encoder("s", 1, None, selection)
+    part = encoder.encode(packed)
+    table = pa.ipc.open_stream(b"".join([*part.pieces, *encoder.finish()])).read_all()
+    table.validate(full=True)
+    rows: list[Any] = [(row["id"], row["fields"]) for row in table.to_pylist()]
+    assert part.entry_count == len(rows)
+    return rows
+
+
+@given(runs, filters, st.none() | st.lists(st.sampled_from([*NAMES, "absent"]), max_size=3))
+def test_what_is_asked_for_is_sent(
+    drawn: list[list[tuple[bytes, ...]]], condition: Any, columns: list[str] | None
+) -> None:
+    text = None if columns is None else json.dumps(columns)
+    selection = Selection.parse(json.dumps(condition), text)
+
+    wanted = None if columns is None else {name.encode() for name in columns}
+    expected = [
+        (f"{index + 1}-{seq}", [(n, v) for n, v in pairs if wanted is None or n in wanted])
+        for index, run in enumerate(drawn)
+        for seq, flat in enumerate(run)
+        if holds(condition, dict(pairs := list(zip(flat[::2], flat[1::2], strict=True))))
+    ]
+    assert selected(drawn, selection) == expected

@@ -49,7 +49,7 @@ async def staging(directory: Path | None, clock: Clock | None = None) -> AsyncIt
 
 
 @given(rows, st.integers(1, 12))
-def test_rows_come_out_of_blocks_as_they_went_in(
+def test_rows_come_back_out_of_blocks(
     given_rows: list[tuple[bytes, Draft]], parts_max: int
 ) -> None:
     expected: dict[bytes, list[Draft]] = {}
@@ -115,7 +115,7 @@ def strange_things(directory: Path) -> list[Path]:
     return [path for path in directory.rglob("*") if path.is_file() or path.is_symlink()]
 
 
-async def test_what_nobody_has_staged_is_told_once_and_left_alone(
+async def test_what_nobody_staged_is_left_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     directory = tmp_path / "staged"
@@ -139,9 +139,7 @@ async def test_what_nobody_has_staged_is_told_once_and_left_alone(
     assert not (directory / BATCH.folder / "new").exists()
 
 
-async def test_batches_go_by_the_time_that_has_passed_whoever_sets_the_clock(
-    tmp_path: Path,
-) -> None:
+async def test_batches_go_by_the_time_that_has_passed(tmp_path: Path) -> None:
     clock = ManualClock(1_700_000_000_000)
     async with staging(tmp_path, clock) as opened:
         await opened.put(BATCH, CHUNK, ROWS)

@@ -15,22 +15,14 @@ def check_config(*words: str, **variables: str) -> Result:
     return CliRunner().invoke(main, ["check-config", *words], env=variables)
 
 
-@pytest.mark.parametrize(
-    ("given", "hosts"),
-    [
-        ("gw.example", ["gw.example"]),
+def test_commas_part_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    for given, hosts in (
+        *(("gw.example", ["gw.example"]), ("*", ["*"]), ("", [])),
         ("gw.example, 10.0.0.1,::1", ["gw.example", "10.0.0.1", "::1"]),
-        ("*", ["*"]),
-        ("", []),
-    ],
-)
-def test_a_list_is_parted_by_commas(
-    given: str, hosts: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HEADGATE_ALLOWED_HOSTS", given)
-
-    assert Settings().allowed_hosts == hosts
-    assert Settings.model_validate({"allowed_hosts": given}).allowed_hosts == hosts
+    ):
+        monkeypatch.setenv("HEADGATE_ALLOWED_HOSTS", given)
+        assert Settings().allowed_hosts == hosts
+        assert Settings.model_validate({"allowed_hosts": given}).allowed_hosts == hosts
 
 
 _ANY_TEXT = frozenset(
@@ -78,11 +70,22 @@ def test_each_bad_value_is_a_line(tmp_path: Path) -> None:
     ]
 
 
-def test_a_bad_flag_is_named() -> None:
-    ended = CliRunner().invoke(main, ["serve", "--port", "70000"])
-
-    expected = "--port = 70000: should be less than or equal to 65535"
-    assert failure_of(ended.stderr) == expected
+def test_what_stops_a_start_is_named(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    bad_port = "--port = 70000: should be less than or equal to 65535"
+    for words, expected in (
+        (["--port", "70000"], bad_port),
+        (
+            ["--tls-cert", str(certificate), "--tls-key", str(key), "--port", "0"],
+            f"{certificate}: No such file or directory",
+        ),
+    ):
+        ended = CliRunner().invoke(main, ["serve", *words])
+        assert (ended.exit_code, failure_of(ended.stderr)) == (1, expected)
+    for name, missing in (("tls_cert", "tls_key"), ("tls_key", "tls_cert")):
+        ended = check_config(**{f"HEADGATE_{name.upper()}": "file.pem"})
+        line = f"Error: {name} is set, and {missing} is not: TLS needs both\n"
+        assert (ended.exit_code, ended.stderr) == (1, line)
 
 
 @pytest.mark.parametrize("text", [b"port = ", b"\xff", b"port 9000"])
@@ -95,16 +98,6 @@ def test_a_file_that_is_no_toml_is_named(tmp_path: Path, text: bytes) -> None:
     assert (ended.exit_code, ended.stdout) == (1, "")
     [line] = ended.stderr.splitlines()
     assert line.startswith(f"Error: {file}: ")
-
-
-def test_a_file_of_tls_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
-    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    words = ["serve", "--tls-cert", str(certificate), "--tls-key", str(key), "--port", "0"]
-
-    ended = CliRunner().invoke(main, words)
-
-    expected = f"{certificate}: No such file or directory"
-    assert (ended.exit_code, failure_of(ended.stderr)) == (1, expected)
 
 
 def test_settings_are_shown_as_json_without_secrets() -> None:
@@ -125,16 +118,3 @@ def test_a_variable_that_is_no_setting_is_named() -> None:
         "Warning: HEADGATE_PROT is no setting of the gateway; did you mean HEADGATE_PORT?",
         "Warning: HEADGATE_SERVICE_HOST is no setting of the gateway",
     ]
-
-
-@pytest.mark.parametrize(
-    ("given", "line"),
-    [
-        ("HEADGATE_TLS_CERT", "tls_cert is set, and tls_key is not: TLS needs both"),
-        ("HEADGATE_TLS_KEY", "tls_key is set, and tls_cert is not: TLS needs both"),
-    ],
-)
-def test_half_of_tls_is_a_line(given: str, line: str) -> None:
-    ended = check_config(**{given: "file.pem"})
-
-    assert (ended.exit_code, ended.stderr) == (1, f"Error: {line}\n")

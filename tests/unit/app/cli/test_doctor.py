@@ -105,15 +105,9 @@ def test_a_cluster_is_described_as_a_whole(valkey_cluster: FailingCluster) -> No
     about = findings(valkey_cluster.url, "--redis-durability", "replica")
     assert about["servers"]["text"].startswith("cluster: ")
     assert about["slots"]["text"] == "16,384 of 16,384 are served"
-    assert about["mode"] == {
-        "about": "mode",
-        "severity": "ok",
-        "text": "cluster",
-        "follows": "",
-        "servers": [],
-    }
-    assert about["replicas"]["severity"] == "ok"
-    assert about["--redis-durability replica"]["severity"] == "ok"
-    assert about["rights"]["severity"] == "ok"
+    ok = {"about": "mode", "severity": "ok", "text": "cluster", "follows": "", "servers": []}
+    assert about["mode"] == ok
+    for name in ("replicas", "--redis-durability replica", "rights"):
+        assert about[name]["severity"] == "ok"
     single = valkey_cluster.url.replace("redis+cluster", "redis").partition(",")[0]
     assert findings(single)["mode"]["follows"] == "the URL has to begin with redis+cluster"

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -42,7 +43,7 @@ class Operator:
     def principal(self, key: str, now_ms: int = NOW_MS) -> Principal:
         return KeyRing(read_keys(self.path)).verify(key, now_ms)
 
-    def listed(self) -> list[dict[str, object]]:
+    def listed(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.run("list", "--json").stdout.splitlines()]
 
 
@@ -71,17 +72,13 @@ def test_a_key_expires_when_it_should(operator: Operator) -> None:
 
     [listed] = operator.listed()
 
-    days = 90 * 24 * 60 * 60 * 1000
     created_at_ms, expires_at_ms = listed["created_at_ms"], listed["expires_at_ms"]
-    assert isinstance(created_at_ms, int)
-    assert expires_at_ms == created_at_ms + days
+    assert expires_at_ms == created_at_ms + 90 * 24 * 60 * 60 * 1000
     with pytest.raises(Unauthenticated, match="expired"):
-        operator.principal(key, created_at_ms + days)
+        operator.principal(key, expires_at_ms)
 
 
-def test_a_file_elsewhere_is_changed_where_the_setting_names_it(
-    operator: Operator, tmp_path: Path
-) -> None:
+def test_a_file_elsewhere_is_changed_there(operator: Operator, tmp_path: Path) -> None:
     elsewhere, config = tmp_path / "elsewhere.json", tmp_path / "headgate.toml"
     config.write_text(f'keys_file = "{tmp_path / "configured.json"}"')
 
@@ -107,28 +104,23 @@ def test_a_revoked_key_opens_nothing_and_stays_in_the_list(operator: Operator) -
     assert "has ended" in operator.fault("rotate", id_of(key))
 
 
-def test_a_rotated_key_opens_with_its_new_secret_only(operator: Operator) -> None:
-    key = operator.add()
+def test_a_rotated_key_opens_with_its_new_secret_only_and_no_list_shows_any(
+    operator: Operator,
+) -> None:
+    key, other = operator.add(), operator.add()
 
     [rotated] = operator.run("rotate", id_of(key)).stdout.splitlines()
+    [both] = operator.run("rotate", id_of(other), "--overlap", "1h").stdout.splitlines()
 
     assert id_of(rotated) == id_of(key)
     assert operator.principal(rotated).key == id_of(key)
     with pytest.raises(Unauthenticated):
         operator.principal(key)
-
-
-@pytest.mark.parametrize("words", [[], ["--json"]])
-def test_a_list_shows_no_hash_and_no_secret(operator: Operator, words: list[str]) -> None:
-    key = operator.add()
-    [rotated] = operator.run("rotate", id_of(key), "--overlap", "1h").stdout.splitlines()
-    [stored] = read_keys(operator.path).values()
+    stored = read_keys(operator.path)[id_of(other)]
     assert stored.previous is not None
-
-    shown = operator.run("list", *words).output
-
-    assert id_of(key) in shown
-    for secret in key, rotated, key.split("_")[2], stored.sha256, stored.previous.sha256:
+    shown = operator.run("list").output + operator.run("list", "--json").output
+    assert id_of(other) in shown
+    for secret in key, rotated, both, key.split("_")[2], stored.sha256, stored.previous.sha256:
         assert secret not in shown
 
 
@@ -149,19 +141,16 @@ def test_a_list_shows_no_hash_and_no_secret(operator: Operator, words: list[str]
         (["bob", "--grant", READ, "--limit", "waiters_max=0"], "greater than or equal to 1"),
     ],
 )
-def test_a_mistake_is_one_line_and_changes_nothing(
-    operator: Operator, words: list[str], text: str
-) -> None:
+def test_a_mistake_changes_nothing(operator: Operator, words: list[str], text: str) -> None:
     assert text in operator.fault("add", *words)
     assert not operator.path.exists()
 
 
-@pytest.mark.parametrize("duration", ["", "90", "5min", "-1d", "0d", "1.5h", "9999999d"])
-def test_a_duration_has_a_unit(operator: Operator, duration: str) -> None:
-    ended = operator.run("add", "bob", "--grant", READ, "--expires", duration)
-
-    assert ended.exit_code == 2
-    assert "such as 500ms, 45s, 1m, 12h or 7d" in ended.stderr
+def test_a_duration_has_a_unit(operator: Operator) -> None:
+    for duration in ("", "90", "5min", "-1d", "0d", "1.5h", "9999999d"):
+        ended = operator.run("add", "bob", "--grant", READ, "--expires", duration)
+        assert ended.exit_code == 2
+        assert "such as 500ms, 45s, 1m, 12h or 7d" in ended.stderr
 
 
 def test_an_id_that_is_unknown_is_named_and_a_secret_is_not(operator: Operator) -> None:

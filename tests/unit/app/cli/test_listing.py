@@ -23,15 +23,9 @@ ITEM = {
 def test_scripts_get_json_and_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     show_item(ITEM, as_json=False)
     assert capsys.readouterr().out.splitlines() == [
-        "paused\tfalse",
-        """filters\t[{"exact": {"kind": "it's"}}]""",
-        "next_due_ms\t1795914000000",
-        "claim_idle_ms\t60000",
-        "idle_ms\t61500",
-        "backoff_ms\t500,10000",
-        'names\t"a b",c',
-        "limit\t-",
-        "of.rate\t1.5",
+        *("paused\tfalse", """filters\t[{"exact": {"kind": "it's"}}]"""),
+        *("next_due_ms\t1795914000000", "claim_idle_ms\t60000", "idle_ms\t61500"),
+        *("backoff_ms\t500,10000", 'names\t"a b",c', "limit\t-", "of.rate\t1.5"),
     ]
 
 
@@ -44,16 +38,11 @@ def test_people_get_times_and_durations(
     assert shown_words(capsys) == [
         ["paused", "false"],
         ["filters", """[{"exact":""", """{"kind":""", """"it's"}}]"""],
-        ["next_due", "2026-11-29T01:00:00Z"],
-        ["claim_idle", "1m"],
-        ["idle", "1", "m"],
+        *(["next_due", "2026-11-29T01:00:00Z"], ["claim_idle", "1m"], ["idle", "1", "m"]),
         ["backoff", "500ms,10s"],
     ]
     show_items([{"id": "1-0", "idle_ms": 61_500}], ("id", "idle_ms"), as_json=False)
-    assert shown_words(capsys) == [
-        ["id", "idle"],
-        ["1-0", "1", "m"],
-    ]
+    assert shown_words(capsys) == [["id", "idle"], ["1-0", "1", "m"]]
 
 
 def shown_words(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:

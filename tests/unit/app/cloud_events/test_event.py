@@ -64,9 +64,7 @@ def test_an_entry_that_is_no_event_is_one_of_the_gateway() -> None:
 @pytest.mark.parametrize(
     "flat",
     [
-        (b"a", b"\xff"),
-        (b"a", b"1", b"a", b"2"),
-        (b"\xff", b"1"),
+        *((b"a", b"\xff"), (b"a", b"1", b"a", b"2"), (b"\xff", b"1")),
         (*Event(ATTRIBUTES, None, None).to_fields(), b"ce-\xff", b"1"),
     ],
 )
@@ -91,41 +89,25 @@ def test_fields_that_are_no_event_alone_are_an_entry(more: Fields) -> None:
     assert members["type"].startswith("headgate.entry")
 
 
-@pytest.mark.parametrize(
-    ("data", "content_type", "value"),
-    [
-        (b'{"a":1}', "application/json", {"a": 1}),
-        (b'{"a":1}', None, {"a": 1}),
-        (b"1", "text/json; charset=utf-8", 1),
-        (b"null", "application/vnd.x+json", None),
-        (b"{}", "text/plain", "{}"),
-        ("ä".encode(), "text/plain;charset=UTF-8", "ä"),
-        (b"<a/>", "application/xml", "<a/>"),
-        (b"<a/>", "image/svg+xml", "<a/>"),
-    ],
-)
-def test_data_are_a_value_or_a_text(data: bytes, content_type: str | None, value: Any) -> None:
-    assert data_of(data, content_type) == ("data", value)
+VALUES: list[tuple[bytes, str | None, Any]] = [
+    *((b'{"a":1}', kind, {"a": 1}) for kind in ("application/json", None)),
+    *((b"1", "text/json; charset=utf-8", 1), (b"null", "application/vnd.x+json", None)),
+    *((b"{}", "text/plain", "{}"), ("ä".encode(), "text/plain;charset=UTF-8", "ä")),
+    *((b"<a/>", kind, "<a/>") for kind in ("application/xml", "image/svg+xml")),
+]
+NO_VALUES: list[tuple[bytes, str | None]] = [
+    *((b"abc", kind) for kind in ("application/octet-stream", "text/plain; charset=latin-1")),
+    *((data, "application/json") for data in (b"{", b'"\xff"', b'"\\ud800"')),
+    *((b"[" * 9999 + b"]" * 9999, "application/json"), (b"\xff", "text/plain")),
+    *((b"NaN", None), (b"1" * (PLAIN_BYTES_MAX + 1), None)),
+]
 
 
-@pytest.mark.parametrize(
-    ("data", "content_type"),
-    [
-        (b"abc", "application/octet-stream"),
-        (b"{", "application/json"),
-        (b'"\xff"', "application/json"),
-        (b'"\\ud800"', "application/json"),
-        (b"[" * 9999 + b"]" * 9999, "application/json"),
-        (b"NaN", None),
-        (b"\xff", "text/plain"),
-        (b"abc", "text/plain; charset=latin-1"),
-        (b"1" * (PLAIN_BYTES_MAX + 1), None),
-    ],
-)
-def test_data_that_are_not_what_they_should_be_are_base64(
-    data: bytes, content_type: str | None
-) -> None:
-    assert data_of(data, content_type) == ("data_base64", base64.b64encode(data).decode())
+def test_data_are_a_value_or_a_text_or_else_base64() -> None:
+    for data, kind, value in VALUES:
+        assert data_of(data, kind) == ("data", value)
+    for data, kind in NO_VALUES:
+        assert data_of(data, kind) == ("data_base64", base64.b64encode(data).decode())
 
 
 parts = st.one_of(

@@ -1,4 +1,4 @@
-"""JSON format: events in the structured mode, and whatever else comes as one."""
+"""CloudEvents in the JSON format and in the binary mode, and whatever else comes as one."""
 
 import base64
 import json
@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.app.cloud_events.attributes import ATTRIBUTES_MAX, VALUE_LENGTH_MAX
+from headgate.app.cloud_events.attributes import ATTRIBUTES_MAX, VALUE_LENGTH_MAX, fault_in
+from headgate.app.cloud_events.binary_mode import parse_message
 from headgate.app.cloud_events.event import Event
 from headgate.app.cloud_events.json_format import EVENT_BYTES_MAX, parse_event
 from headgate.app.wire.problems import GatewayError, pointer_to, problem_of
@@ -61,30 +62,33 @@ def test_an_extension_is_its_canonical_text(value: Any, text: str) -> None:
     assert event_of(comment=value).attributes["comment"] == text
 
 
-@pytest.mark.parametrize("value", [1.5, 1.0, 2**31, -(2**31) - 1, 10**400, [], {}, [1]])
-def test_an_attribute_is_text_an_integer_of_32_bits_or_a_boolean(value: Any) -> None:
-    assert place_of(comment=value) == "/body/comment"
+PACKED = base64.b64encode(b"\x00\xff").decode()
+LONG_NAMES = ["A", "a-b", "a_b", "ä", "", "a" * 65, "a/b~"]
+NO_TIMES = [
+    *("", "now", "2018-04-05", "2018-04-05T17:31:00", "2023-02-29T00:00:00Z", "20180405T173100Z"),
+]
+CONTROLS = ["\x00", "\n", "\x7f", "\x9f", "\ufdd0", "\uffff", "\U0010ffff"]
+FAULTS: list[tuple[dict[str, Any], str]] = [
+    *(({"comment": no_text}, "/comment") for no_text in (1.5, 1.0, 2**31, -(2**31) - 1, 10**400)),
+    *(({"comment": []}, "/comment"), ({"comment": {}}, "/comment"), ({"comment": [1]}, "/comment")),
+    *(({name: empty}, f"/{name}") for name in REQUIRED for empty in (None, "")),
+    *(({name: ""}, f"/{name}") for name in ("subject", "dataschema")),
+    *(({"specversion": version}, "/specversion") for version in ("0.3", "1.1", "1", 1)),
+    *(({name: "v"}, pointer_to(name[:64])) for name in LONG_NAMES),
+    *(({"subject": f"a{control}"}, "/subject") for control in CONTROLS),
+    *(({"time": time}, "/time") for time in NO_TIMES),
+    *(
+        ({"datacontenttype": a}, "/datacontenttype")
+        for a in ("", "json", "a/b\r\nX: y", "a/", "/b")
+    ),
+    *(({"data_base64": no_base64}, "/data_base64") for no_base64 in ("?", [1])),
+    ({"data_base64": PACKED, "data": None}, "/data_base64"),
+]
 
 
-@pytest.mark.parametrize("name", REQUIRED)
-@pytest.mark.parametrize("value", [None, ""])
-def test_a_required_attribute_is_there_and_not_empty(name: str, value: str | None) -> None:
-    assert place_of(**{name: value}) == f"/body/{name}"
-
-
-@pytest.mark.parametrize("version", ["0.3", "1.1", "1", 1])
-def test_only_version_1_0_is_known(version: str | int) -> None:
-    assert place_of(specversion=version) == "/body/specversion"
-
-
-@pytest.mark.parametrize("name", ["A", "a-b", "a_b", "ä", "", "a" * 65, "a/b~"])
-def test_a_name_has_small_letters_and_digits(name: str) -> None:
-    assert place_of(**{name: "v"}) == "/body" + pointer_to(name[:64])
-
-
-@pytest.mark.parametrize("value", ["\x00", "\n", "\x7f", "\x9f", "\ufdd0", "\uffff", "\U0010ffff"])
-def test_a_value_has_no_controls_and_no_noncharacters(value: str) -> None:
-    assert place_of(subject=f"a{value}") == "/body/subject"
+@pytest.mark.parametrize(("members", "place"), FAULTS, ids=range(len(FAULTS)))
+def test_what_is_wrong_with_a_member_is_placed(members: dict[str, Any], place: str) -> None:
+    assert place_of(**members) == f"/body{place}"
 
 
 def test_attributes_are_bounded() -> None:
@@ -97,39 +101,15 @@ def test_attributes_are_bounded() -> None:
     assert fault_of(json.dumps({**REQUIRED, "a": "v" * 2**18})) == ("too_large", "/body")
 
 
-@pytest.mark.parametrize(
-    "time", ["2018-04-05T17:31:00Z", "2018-04-05t17:31:00.123456789z", "2024-02-29T23:59:59-12:30"]
-)
-def test_a_time_keeps_its_form(time: str) -> None:
-    assert event_of(time=time).attributes["time"] == time
-
-
-@pytest.mark.parametrize(
-    "time",
-    ["", "now", "2018-04-05", "2018-04-05T17:31:00", "2023-02-29T00:00:00Z", "20180405T173100Z"],
-)
-def test_a_time_is_one_of_rfc_3339(time: str) -> None:
-    assert place_of(time=time) == "/body/time"
-
-
-@pytest.mark.parametrize("media_type", ["", "json", "a/b\r\nX: y", "a/", "/b", "ä/b"])
-def test_a_content_type_is_a_media_type(media_type: str) -> None:
-    assert place_of(datacontenttype=media_type) == "/body/datacontenttype"
-
-
-@pytest.mark.parametrize("name", ["subject", "dataschema"])
-def test_some_optional_attributes_are_not_empty(name: str) -> None:
-    assert place_of(**{name: ""}) == f"/body/{name}"
-
-
-def test_base64_data_are_bytes() -> None:
-    packed = base64.b64encode(b"\x00\xff").decode()
-
-    assert event_of(data_base64=packed).data == b"\x00\xff"
-    assert place_of(data_base64="?") == "/body/data_base64"
-    assert place_of(data_base64=[1]) == "/body/data_base64"
-    assert place_of(data_base64=packed, data=None) == "/body/data_base64"
+def test_base64_data_are_bytes_and_a_time_keeps_its_form() -> None:
+    assert event_of(data_base64=PACKED).data == b"\x00\xff"
     assert event_of(data_base64=None, data=1).data == b"1"
+    for time in (
+        "2018-04-05T17:31:00Z",
+        "2018-04-05t17:31:00.123456789z",
+        "2024-02-29T23:59:59-12:30",
+    ):
+        assert event_of(time=time).attributes["time"] == time
 
 
 def test_null_is_a_value_of_json_and_of_nothing_else() -> None:
@@ -138,20 +118,13 @@ def test_null_is_a_value_of_json_and_of_nothing_else() -> None:
     assert event_of(data={}, datacontenttype="text/plain").data == b"{}"
 
 
-@pytest.mark.parametrize(
-    "content", ["", "{", "NaN", '{"id":NaN}', '{"id":"\\ud800"}', '{"a":' * 9999]
-)
-def test_what_is_no_json_is_malformed(content: str) -> None:
-    assert fault_of(content) == ("malformed", "/body")
-
-
-def test_text_that_is_not_utf_8_is_malformed() -> None:
-    assert fault_of(b'{"id":"\xff"}') == ("malformed", "/body")
-
-
-@pytest.mark.parametrize("content", ["1", "[]", '"text"', "null"])
-def test_an_event_is_an_object(content: str) -> None:
-    assert fault_of(content) == ("invalid_request", "/body")
+def test_what_is_no_json_object_is_refused() -> None:
+    for content in (
+        *("", "{", "NaN", '{"id":NaN}', '{"id":"\\ud800"}', '{"a":' * 9999, b'{"id":"\xff"}'),
+    ):
+        assert fault_of(content) == ("malformed", "/body")
+    for content in ("1", "[]", '"text"', "null"):
+        assert fault_of(content) == ("invalid_request", "/body")
 
 
 def test_deep_data_are_kept_or_refused_at_once() -> None:
@@ -185,3 +158,55 @@ def test_an_event_has_an_end() -> None:
     assert len(longest) == EVENT_BYTES_MAX
     assert len(parse_event(longest.encode()).data or b"") > EVENT_BYTES_MAX - 200
     assert fault_of(longest + " ") == ("too_large", "/body")
+
+
+HEADERS = [
+    *((b"host", b"localhost"), (b"ce-specversion", b"1.0"), (b"ce-id", b"1")),
+    *((b"ce-source", b"/shop"), (b"ce-type", b"sold")),
+]
+
+
+def test_a_message_is_its_headers_and_its_body() -> None:
+    event = parse_message([*HEADERS, (b"content-type", b"image/png")], b"\x00")
+
+    attributes = {"specversion": "1.0", "id": "1", "source": "/shop", "type": "sold"}
+    assert event == Event(attributes, "image/png", b"\x00")
+    assert parse_message(HEADERS, b"") == Event(attributes, None, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        *((b"Euro%20%E2%82%AC%20%F0%9F%98%80", "Euro € 😀"), (b"%e2%82%ac", "€")),
+        *(("€".encode(), "€"), (b"%2525", "%25"), (b"100%", "100%"), (b"%zz", "%zz")),
+        *((b'"a \\"b\\" %41"', 'a "b" A'), (b'"', '"'), (b"", "")),
+    ],
+)
+def test_a_value_is_unquoted_and_percent_decoded_once(value: bytes, text: str) -> None:
+    event = parse_message([*HEADERS, (b"ce-comment", value)], b"")
+    assert event.attributes["comment"] == text
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        *(("ce-comment", no_text) for no_text in (b"%C0%A0", b"%ff", b"\xff", b"%ED%A0%80")),
+        *((name, b"v") for name in ("ce-data", "ce-a-b", "ce-", "ce-a_b", "ce-datacontenttype")),
+        *(("ce-id", b"2"), ("Content-Type", b"json")),
+    ],
+)
+def test_a_header_that_is_wrong_is_named(header: str, value: bytes) -> None:
+    with pytest.raises(GatewayError) as caught:
+        parse_message([*HEADERS, (header.lower().encode(), value)], b"")
+    assert (caught.value.code, caught.value.pointer) == ("invalid_request", f"/header/{header}")
+
+
+@given(st.text())
+def test_any_value_goes_through_headers_unchanged(value: str) -> None:
+    attributes = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "comment": value}
+    if fault_in(attributes, None) is None:
+        headers = Event(attributes, None, None).headers()
+
+        assert all(text.isascii() and text.isprintable() for text in headers.values())
+        encoded = [(name.encode(), text.encode()) for name, text in headers.items()]
+        assert parse_message(encoded, b"").attributes == attributes

@@ -1,16 +1,28 @@
-"""The recorder adds the samples of a gateway's processes, and keeps observations."""
+"""Measuring: samples of processes, histories, quantiles, and the streams that are observed."""
 
 from __future__ import annotations
 
+import asyncio
 from math import isnan
 
-from headgate.app.measuring.history import Step
+import pytest
+
+from headgate.app.backends.embedded import EmbeddedBackend
+from headgate.app.measuring.history import SECONDS_KEPT, History, Step
+from headgate.app.measuring.observer import Observer, ObserverOptions
+from headgate.app.measuring.quantiles import quantile
 from headgate.app.measuring.recorder import HistoryQuestion, Recorder
 from headgate.app.measuring.sample import ObservedStreams, Sample
 from headgate.app.measuring.series import LOOP_DELAY, REQUEST
 from headgate.engine.buckets import SECONDS
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.replies import ObservedGroup, ObservedStream
-from tests.virtual_time import ManualClock
+from headgate.engine.requests.entries import Add
+from headgate.engine.requests.groups import CreateGroup, GroupStart
+from headgate.engine.requests.streams import DeleteStream
+from tests.virtual_time import ManualClock, VirtualClock, in_virtual_time
 
 GATEWAY = HistoryQuestion(Step.SECOND, 0)
 
@@ -119,3 +131,82 @@ async def test_a_count_that_begins_anew_has_no_rate() -> None:
     await processes.a_second_later(p1=observed(began_ms, 10, 500))
     await processes.a_second_later(p1=observed(began_ms + 1000, 10, 3))
     assert isnan(processes.latest("delivered", GROUP))
+
+
+MINUTE_MS = 60_000
+
+
+def test_seconds_and_minutes_are_kept_and_the_oldest_go() -> None:
+    history = History(["lag"])
+    for second in range(1, 2 * SECONDS_KEPT + 1):
+        history.add(second * 1000, {"lag": second})
+
+    times, series = history.after(0, Step.SECOND)
+    assert len(times) == SECONDS_KEPT
+    assert times[0] == (SECONDS_KEPT + 1) * 1000
+    assert series["lag"] == [time / 1000 for time in times]
+    times, series = history.after(0, Step.MINUTE)
+    assert times == [minute * MINUTE_MS for minute in range(1, 30)]  # the last one goes on
+    assert series["lag"][0] == 30.5
+
+
+def test_a_minute_shows_the_mean_or_what_was_worst() -> None:
+    history = History(["appended", "delay"], frozenset({"delay"}))
+    for second in range(1, 62):
+        history.add(second * 1000, {"appended": second % 2, "delay": second, "unknown": 1})
+    _, series = history.after(0, Step.MINUTE)
+    assert series == {"appended": [0.5], "delay": [60]}
+
+
+def test_times_ascend_though_the_clock_is_set_back() -> None:
+    history = History(["lag"])
+    history.add(10_250, {"lag": 1})
+    history.add(2_000, {"lag": 2})
+    assert history.after(0, Step.SECOND).times_ms == [10_000, 11_000]
+
+
+BOUNDS = (1.0, 2.0, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "share", "value"),
+    [
+        *(([0, 0, 0, 0], 0.5, None), ([10, 0, 0, 0], 0.5, 0.5), ([5, 5, 0, 0], 0.99, 1.98)),
+        ([0, 0, 4, 0], 0.5, 3.0),
+        ([0, 0, 0, 4], 0.5, 4.0),  # nobody knows how much more
+        ([98, 0, 0, 2], 0.99, 4.0),
+    ],
+)
+def test_a_quantile_lies_in_its_bucket(
+    counts: list[int], share: float, value: float | None
+) -> None:
+    assert quantile(BOUNDS, counts, share) == (value if value is None else pytest.approx(value))
+
+
+@in_virtual_time
+async def test_streams_that_are_measured_stay_so_whatever_is_created_before_them_by_name() -> None:
+    clock = VirtualClock()
+    backend = EmbeddedBackend(Engine(MemoryStorage(), clock=clock))
+    observer = Observer(backend, ObserverOptions(limit=4), clock)
+    observer.want(is_wanted=True)
+    running = asyncio.create_task(observer.run())
+
+    async def add(*names: bytes) -> None:
+        for name in names:
+            await backend.perform(Add(name, [Draft(None, (b"f", b"v"))]))
+
+    async def observed() -> tuple[list[bytes], int]:
+        await asyncio.sleep(1.5)
+        news = observer.take()
+        assert news is not None
+        return sorted(stream.name for stream in news.streams), news.streams_left_out
+
+    await add(b"orders", b"users")
+    await backend.perform(CreateGroup(b"orders", b"g", GroupStart(MIN_ID)))
+    assert await observed() == ([b"orders", b"users"], 0)
+    await add(b"!0", b"!1", b"!2", b"__push:0")
+    assert await observed() == ([b"!0", b"orders", b"users"], 2)
+    assert await observed() == ([b"!0", b"orders", b"users"], 2)
+    await backend.perform(DeleteStream(b"orders"))
+    assert await observed() == ([b"!0", b"!1", b"!2", b"users"], 0)
+    running.cancel()

@@ -2,10 +2,14 @@
 
 from collections.abc import Iterator
 from io import BytesIO
+from pathlib import Path
 from random import Random
 
 import pytest
 
+from headgate.app.backends.copying.filling import unmark
+from headgate.app.backends.plain.command_file import CommandFile
+from headgate.app.backends.plain.rdb_file import RdbFile
 from headgate.app.rdb.errors import RdbError
 from headgate.app.rdb.events import (
     AuxField,
@@ -25,6 +29,7 @@ from headgate.app.rdb.types import stream_type
 from headgate.app.rdb.writer import write_stream
 from headgate.engine.images import GroupImage, KeysImage
 from tests.unit.app.rdb.images import entries_of, image, with_keys
+from tests.virtual_time import ManualClock
 
 STREAM = with_keys(image(Random(3)))
 
@@ -135,15 +140,13 @@ def test_facts_about_the_server_and_the_keys_are_passed_over() -> None:
     facts = [
         b"\xfa\x09redis-ver\x058.8.1",
         b"\xf5\x03lib\xf6\x01a\x01b\x01\x01c\x01d\xf6\x01a\x01b\x00\x01d",
-        b"\xf7" + length(1) + b"\x02\x01" + MODULE[2:],
-        b"\xfe\x00\xfb\x05\x02\xf4\x01\x02\x03",
+        *(b"\xf7" + length(1) + b"\x02\x01" + MODULE[2:], b"\xfe\x00\xfb\x05\x02\xf4\x01\x02\x03"),
         b"\xf3\x01META\x00\xf8\x05\xf9\x07\xfd" + (9).to_bytes(4, "little"),
     ]
     events = events_of(written(*facts, stream_parts(b"s"), stream_parts(b"t")))
     assert events[1] == AuxField(b"redis-ver", b"8.8.1")
     assert [event[:3] for event in events if isinstance(event, StreamBegin)] == [
-        (b"s", 0, 9000),
-        (b"t", 0, None),
+        *((b"s", 0, 9000), (b"t", 0, None)),
     ]
 
 
@@ -154,3 +157,16 @@ def test_long_strings_are_not_kept() -> None:
     assert [next(events), next(events)][1] == OtherKey(b"k", 0, "string")
     with pytest.raises(RdbError, match="early"):
         next(events)
+
+
+async def test_an_expiry_is_that_of_the_file_however_long_the_copy_took(tmp_path: Path) -> None:
+    at_ms, clock = 2_000_000_000_000, ManualClock(1_000_000_000_000)
+    path = tmp_path / "dump.rdb"
+    path.write_bytes(written(b"\xfe\x00\xfc", at_ms.to_bytes(8, "little"), stream_parts(b"s")))
+    source, parts = RdbFile(path, 0, clock), list[bytes]()
+
+    clock.now_ms += 20_000
+    await unmark(source, CommandFile(parts.append), b"s")
+    source.close()
+
+    assert b"".join(parts).split(b"\r\n")[2:7:2] == [b"PEXPIREAT", b"s", b"%d" % at_ms]

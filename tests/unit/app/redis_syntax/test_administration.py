@@ -83,7 +83,7 @@ async def test_slow_commands_are_kept(commands: CommandRunner) -> None:
     assert await say(commands, "SLOWLOG LEN") == 0
 
 
-async def test_waitaof_waits_until_the_journal_is_synced(
+async def test_waitaof_waits_for_the_journal(
     backend: EmbeddedBackend, commands: CommandRunner
 ) -> None:
     assert backend.journal is not None
@@ -105,9 +105,7 @@ async def test_waitaof_needs_a_journal() -> None:
         assert await say(commands, "BGSAVE") == "ERR there is no journal here to rewrite"
 
 
-async def test_saving_rewrites_the_journal(
-    backend: EmbeddedBackend, commands: CommandRunner
-) -> None:
+async def test_saving_rewrites_journals(backend: EmbeddedBackend, commands: CommandRunner) -> None:
     assert backend.journal is not None
     began_s = await say(commands, "LASTSAVE")
     await say(commands, "XADD s * f v")

@@ -66,7 +66,7 @@ async def test_errors_are_told_in_the_words_of_redis() -> None:
 
 
 @pytest.mark.parametrize("reply", [[b"key"] * 5000, [[b"1-0", [b"a", b"1"]]] * 5000])
-async def test_others_come_between_while_much_is_written(
+async def test_others_come_between_in_writing(
     reply: Reply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turn, "TURN_MS_MAX", 0)

@@ -18,7 +18,6 @@ from headgate.engine.requests.groups import CreateConsumer
 from tests.unit.driver import Driver, S, entry_id
 
 SMALL = Bounds(entries_max=10, size_bytes_max=1000)
-LONG = b"x" * (limits.COMMAND_NAME_BYTES_MAX + 1)
 
 
 class Spoken:
@@ -93,11 +92,9 @@ async def test_a_description_in_full_is_bounded() -> None:
     await spoken.start(limits.DESCRIBED_MAX - 1)
     assert await spoken.lists("XINFO STREAM s FULL COUNT 0")
     await spoken.engine.put(limits.DESCRIBED_MAX)
-    text = (
-        f"ERR the reply would tell of more than {limits.DESCRIBED_MAX} things: use a smaller COUNT"
-    )
-    assert await spoken.refusal(*["XINFO", "STREAM", "s", "FULL", "COUNT", "0"]) == text
-    assert await spoken.refusal(*["XINFO", "STREAM", "s", "FULL", "COUNT", "9999999"]) == text
+    text = f"would tell of more than {limits.DESCRIBED_MAX} things: use a smaller COUNT"
+    for count in ("0", "9999999"):
+        assert text in await spoken.refusal(*["XINFO", "STREAM", "s", "FULL", "COUNT", count])
     assert await spoken.lists("XINFO STREAM s FULL")
 
 
@@ -108,36 +105,34 @@ async def test_descriptions_of_consumers_and_groups_are_bounded() -> None:
         await spoken.engine.perform(CreateConsumer(S, b"g", b"%d" % number))
     assert len(await spoken.lists("XINFO CONSUMERS s g")) == limits.DESCRIBED_MAX
     await spoken.engine.perform(CreateConsumer(S, b"g", b"c"))
-    assert f"more than {limits.DESCRIBED_MAX} things" in await spoken.refusal(
-        *["XINFO", "CONSUMERS", "s", "g"]
-    )
-    assert f"more than {limits.DESCRIBED_MAX} things" in await spoken.refusal(
-        *["XINFO", "STREAM", "s", "FULL"]
-    )
+    for line in ("XINFO CONSUMERS s g", "XINFO STREAM s FULL"):
+        assert f"more than {limits.DESCRIBED_MAX} things" in await spoken.refusal(*line.split())
 
 
 @pytest.mark.parametrize(
-    "words",
+    "line",
     [
-        pytest.param(["XADD", LONG, "*", "a", "1"], id="XADD"),
-        pytest.param(["RENAME", "s", LONG], id="RENAME"),
-        pytest.param(["XGROUP", "CREATE", LONG, "h", "0", "MKSTREAM"], id="CREATE stream"),
-        pytest.param(["XGROUP", "CREATE", "s", LONG, "0"], id="CREATE group"),
-        pytest.param(["XGROUP", "CREATECONSUMER", "s", "g", LONG], id="CREATECONSUMER"),
-        pytest.param(["XREAD", "BLOCK", 0, "STREAMS", LONG, "0"], id="XREAD"),
-        pytest.param(["XREADGROUP", "GROUP", "g", LONG, "STREAMS", "s", ">"], id="XREADGROUP"),
-        pytest.param(["XCLAIM", "s", "g", LONG, 0, "1-0"], id="XCLAIM"),
-        pytest.param(["XAUTOCLAIM", "s", "g", LONG, 0, "0"], id="XAUTOCLAIM"),
+        *("XADD LONG * a 1", "RENAME s LONG", "XGROUP CREATE LONG h 0 MKSTREAM"),
+        *(
+            "XGROUP CREATE s LONG 0",
+            "XGROUP CREATECONSUMER s g LONG",
+            "XREAD BLOCK 0 STREAMS LONG 0",
+        ),
+        *(
+            "XREADGROUP GROUP g LONG STREAMS s >",
+            "XCLAIM s g LONG 0 1-0",
+            "XAUTOCLAIM s g LONG 0 0",
+        ),
     ],
 )
-async def test_what_is_held_on_to_has_a_short_name(words: list[object]) -> None:
+async def test_what_is_held_on_to_has_a_short_name(line: str) -> None:
     spoken = Spoken()
     await spoken.start(1)
+    longest = "x" * limits.COMMAND_NAME_BYTES_MAX
     text = f"ERR a name or key has at most {limits.COMMAND_NAME_BYTES_MAX} bytes"
-    assert await spoken.refusal(*words) == text
-    shorter = [word[1:] if word is LONG else word for word in words]
-    if words[0] != "XREAD":
-        await spoken.say(*shorter)
+    assert await spoken.refusal(*line.replace("LONG", longest + "x").split()) == text
+    if not line.startswith("XREAD "):
+        await spoken.say(*line.replace("LONG", longest).split())
 
 
 @pytest.mark.parametrize("line", ["XREAD BLOCK 0", "XREADGROUP GROUP g c BLOCK 0", "XREAD"])

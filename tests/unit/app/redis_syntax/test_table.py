@@ -1,15 +1,23 @@
-"""The table of commands: the number of words of each, and errors for others."""
+"""The table of commands: words, descriptions and errors; a failed command leaves nothing behind."""
 
 from __future__ import annotations
+
+import gc
 
 import pytest
 
 from headgate.app.backends.embedded import EmbeddedBackend
+from headgate.app.backends.remote import messages
 from headgate.app.redis_syntax.catalog.described import described_commands
+from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.server import CATALOG, ServerCommands
 from headgate.app.resp.commands import DESCRIBED
+from headgate.engine import errors
 from headgate.engine.engine import Engine
+from headgate.engine.errors import StreamError
 from headgate.engine.journal.storage import MemoryStorage
+from tests.unit.app.backends.remote_backend.test_messages import made
 from tests.unit.app.redis_syntax.console import Console
 
 SERVER = ServerCommands(EmbeddedBackend(Engine(MemoryStorage(0))))
@@ -53,29 +61,13 @@ def test_every_command_is_described() -> None:
     assert {each.name for command in described.values() for each in command.walk()} == set(CATALOG)
 
 
-def with_words(name: str, count: int) -> tuple[str, str]:
-    """Return a line of so many words, and the name an error gives the command."""
-    words = name.split()
-    return " ".join([*words, *["1"] * (count - len(words))]), "|".join(words).lower()
-
-
-TOO_FEW = [
-    with_words(n, abs(words_min) - 1)
-    for n, words_min in ARITIES.items()
-    if n.count(" ") + 1 < abs(words_min) and n != "WAIT"  # which the console takes for itself
-]
-TOO_MANY = [
-    with_words(name, exact + 1) for name, exact in ARITIES.items() if exact > 0 and name != "WAIT"
-]
-
-
 @pytest.mark.parametrize(
-    ("line", "name"), [(line, name) for line, name in TOO_FEW + TOO_MANY if name != "wait"]
+    "line", ["xlen", "XLEN s t", "xadd s * a", "Xgroup Create s g", "XINFO help x"]
 )
-async def test_another_number_of_words_is_refused(line: str, name: str) -> None:
-    text = f"ERR wrong number of arguments for '{name}' command"
-    assert await Console().say(line) == text
-    assert await Console().say(line.lower()) == text
+async def test_another_number_of_words_is_refused(line: str) -> None:
+    words = line.lower().split()
+    name = "|".join(words[: 2 if words[0] in ("xgroup", "xinfo") else 1])
+    assert await Console().say(line) == f"ERR wrong number of arguments for '{name}' command"
 
 
 @pytest.mark.parametrize("name", sorted(name.decode() for name in SUBCOMMANDS))
@@ -85,3 +77,60 @@ async def test_help_names_every_subcommand(name: str) -> None:
     assert title.startswith(name)
     named = {line.split()[0].encode() for line in lines[0::2]} - {b"(no"}
     assert named >= set(SUBCOMMANDS[name.encode()])
+
+
+CODES = {
+    *("ERR", "BUSYGROUP", "NOGROUP", "OOM", "MISCONF", "CLUSTERDOWN", "CROSSSLOT", "WRONGTYPE"),
+    "READONLY",
+}
+GROUPS = {errors.StreamError, errors.NotFound, errors.Conflict}
+
+
+@pytest.mark.parametrize("kind", messages.ERRORS.values(), ids=list(messages.ERRORS))
+def test_only_what_redis_says_begins_with_a_code(kind: type[errors.StreamError]) -> None:
+    if kind in GROUPS or issubclass(kind, errors.Corrupt):
+        return
+    error = made(kind)
+    code, _, text = error_text(error).partition(" ")
+    assert code in CODES
+    assert text
+    assert str(error).split()[0] not in CODES
+
+
+async def test_errors_are_counted_by_the_code_that_is_sent() -> None:
+    console = Console()
+    console.engine.drain()
+    refused = await console.say("XREAD BLOCK 0 STREAMS s 0")
+    assert refused == "ERR the gateway is about to stop"
+    assert "errorstat_ERR:count=1" in await console.say("INFO errorstats")
+
+
+def error_count() -> int:
+    """Return how many errors of the engine are alive."""
+    return sum(isinstance(each, StreamError) for each in gc.get_objects())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("XADD s 0-0 a 1", "XSETID missing 1-1", "XGROUP CREATE missing g 0"),
+        *("XCFGSET missing NONSENSE 1", "XREADGROUP GROUP g c STREAMS missing >"),
+        "XDEL s nonsense",
+    ],
+)
+async def test_an_error_is_freed_when_it_is_answered(line: str) -> None:
+    runner = CommandRunner(EmbeddedBackend(Engine(MemoryStorage())))
+    await runner.run([b"XADD", b"s", b"1-1", b"a", b"1"])
+    words = [word.encode() for word in line.split()]
+    gc.collect()
+    count_before = error_count()
+    gc.disable()
+    try:
+        with pytest.raises(StreamError):
+            await runner.run(words)
+        await runner.run_all([words])
+        count = error_count()
+    finally:
+        gc.enable()
+
+    assert count == count_before

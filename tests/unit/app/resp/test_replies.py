@@ -1,9 +1,15 @@
-"""Replies on their way to a client."""
+"""Replies on their way to a client, and the list of clients."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from headgate.app.redis_syntax.replies import Pairs, Status
+from headgate.app.redis_syntax.replies import Status
 from headgate.app.redis_syntax.words import CommandError
+from headgate.app.resp.client_filter import ClientFacts, ClientFilter
+from headgate.app.resp.clients import Clients
 from headgate.app.resp.replies import Replies
 
 
@@ -59,17 +65,6 @@ async def test_a_client_may_want_no_replies(mode: bytes, sent: bytes) -> None:
     assert b"".join(client.writes) == sent
 
 
-async def test_a_map_is_written_as_the_protocol_has_it() -> None:
-    client = Client()
-    for protocol in (2, 3):
-        client.replies.protocol = protocol
-        await client.replies.add(Pairs([b"a", 1]))
-    client.replies.reset()
-    await client.replies.add(None)
-    client.replies.flush()
-    assert client.writes == [b"*2\r\n$1\r\na\r\n:1\r\n%1\r\n$1\r\na\r\n:1\r\n$-1\r\n"]
-
-
 async def test_a_large_value_is_sent_without_a_copy() -> None:
     client, value = Client(), b"v" * 2**20
     await client.replies.add([[b"1-1", [b"f", value]], value])
@@ -78,3 +73,24 @@ async def test_a_large_value_is_sent_without_a_copy() -> None:
     assert sum(each is value for each in client.writes) == 3
     entry = b"*2\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nf\r\n"
     assert b"".join(client.writes) == entry + b"$1048576\r\n%b\r\n" % value * 3
+
+
+async def test_who_goes_while_clients_are_listed_is_left_out() -> None:
+    clients, going = Clients(), list[Any]()
+
+    def add(on_line: Callable[[], object] = lambda: None) -> Any:
+        client = SimpleNamespace(id=clients.next_id())
+        facts = ClientFacts(client.id, "127.0.0.1:1", "127.0.0.1:2", "default", 0)
+        client.facts = lambda: facts
+        client.line = lambda: on_line() or f"id={client.id}"
+        clients.add(client)
+        return client
+
+    def go() -> None:  # like a connection it has no number any more once it has gone
+        clients.remove(going[0])
+        del going[0].id
+
+    add(go)
+    going.append(add())
+    add()
+    assert await clients.lines(ClientFilter()) == ["id=1", "id=3"]

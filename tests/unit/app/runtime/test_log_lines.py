@@ -1,4 +1,4 @@
-"""Each line of the log is a JSON object, whatever a record has in it."""
+"""Each line of the log is a JSON object, and the metrics of processes are added."""
 
 import json
 import logging
@@ -7,8 +7,10 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from headgate.app.runtime.logs.lines import JsonLines, Lines, RequestFacts
+from headgate.app.runtime.metric_sums import Families, Sums, decode, encode, families_of, text_of
 from tests.conditions import until
 
 
@@ -23,22 +25,15 @@ def line_of(event: Any, *args: Any, process: str | None = None, **facts: Any) ->
     return line
 
 
-def test_a_line_says_when_and_how_bad_and_what() -> None:
-    line = line_of("room is short", free_bytes=7)
+def test_a_line_is_an_object_of_plain_characters() -> None:
+    text = "\x1b[31mred\x1b[0m \x9b2J\r\n\u2028\U0001f600\ud800"
+    line = line_of("short: %s", text, free_bytes=7, path=text)
 
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("time"))
-    assert line == {
-        "level": "WARNING",
-        "logger": "headgate",
-        "event": "room is short",
-        "free_bytes": 7,
-    }
-
-
-def test_what_would_move_a_cursor_is_escaped() -> None:
-    text = "\x1b[31mred\x1b[0m \x9b2J\r\n\u2028\U0001f600\ud800"
-
-    assert line_of("refused: %s", text, path=text)["path"] == text
+    head = {"level": "WARNING", "logger": "headgate", "event": f"short: {text}"}
+    assert line == head | {"free_bytes": 7, "path": text}
+    line = line_of("odd", nan=float("nan"), data=b"\xff", keys={(1, 2): 3})  # JSON lacks them
+    assert (line["nan"], line["data"]) == ("nan", "b'\\xff'")
 
 
 async def test_lines_about_requests_are_those_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +63,36 @@ async def test_lines_about_requests_are_those_of_records(monkeypatch: pytest.Mon
         assert len(line["time"]) == len(expected["time"])
 
 
-def test_values_that_json_lacks_are_shown_as_text() -> None:
-    line = line_of("odd", nan=float("nan"), data=b"\xff", keys={(1, 2): 3})
+def counted(appends: int, seconds: float, connections: int, longest_s: float) -> Families:
+    """Return the counts of a process, as they arrive at another one."""
+    registry = CollectorRegistry()
+    requests = Counter("requests", "Requests.", ["operation"], registry=registry)
+    requests.labels("append").inc(appends)
+    Histogram("seconds", "Time.", buckets=(1, 2), registry=registry).observe(seconds)
+    Gauge("connections", "Open.", registry=registry).set(connections)
+    gauge = Gauge("headgate_loop_delay_longest_seconds", "Longest.", registry=registry)
+    gauge.set_function(lambda: longest_s)
+    return decode(encode(families_of(registry)))
 
-    assert (line["nan"], line["data"]) == ("nan", "b'\\xff'")
+
+def lines(families: Families) -> set[str]:
+    text = text_of(families).decode()
+    return {line for line in text.splitlines() if line[0] != "#" and "_created" not in line}
+
+
+def test_counts_of_processes_are_added_and_stay_while_gauges_go_with_them() -> None:
+    sums = Sums()
+    sums.note(1, counted(2, 0.5, 10, 0.25))
+    sums.note(2, counted(3, 1.5, 20, 0.5))
+
+    assert lines(sums.total([])) == {
+        *('requests_total{operation="append"} 5.0', 'seconds_bucket{le="1.0"} 1.0'),
+        *('seconds_bucket{le="2.0"} 2.0', 'seconds_bucket{le="+Inf"} 2.0', "seconds_count 2.0"),
+        *("seconds_sum 2.0", "connections 30.0", "headgate_loop_delay_longest_seconds 0.5"),
+    }
+    sums.end(2)
+    sums.note(3, counted(1, 0.5, 1, 0.0))
+    assert lines(sums.total([])) >= {
+        *('requests_total{operation="append"} 6.0', "seconds_count 3.0", "connections 11.0"),
+        "headgate_loop_delay_longest_seconds 0.25",
+    }

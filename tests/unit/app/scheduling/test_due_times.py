@@ -1,13 +1,16 @@
-"""Due times: clocks that are set forward and back, outages, and expressions that make no sense."""
+"""Due times: clocks that are set, outages, wrong expressions; and how many one may have."""
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 
 import pytest
 
 from headgate.app.scheduling.due_times import COUNTED_MAX, MISSED_MS, DuePlan, DueTimes, plan
-from headgate.engine.errors import Invalid
+from headgate.app.scheduling.shares import check_share
+from headgate.engine.errors import Invalid, LimitReached
 from headgate.engine.schedules.definition import Definition, Missed
 from headgate.engine.schedules.progress import Progress, ScheduleInfo
 
@@ -49,6 +52,11 @@ CASES = """\
 """
 
 
+def test_a_time_that_never_comes_is_not_searched_for_ever() -> None:
+    for cron in ("0 0 */31 * MON#5", "0 0 */31 2 0#5"):
+        assert DueTimes(cron, "UTC").after(ms("2026-01-01 00:00+00")) is None
+
+
 @pytest.mark.parametrize("case", CASES.splitlines())
 def test_the_due_times_are_those_of_debian(case: str) -> None:
     cron, zone, after, *due = case.split("|")
@@ -69,11 +77,6 @@ def test_an_expression_that_makes_no_sense_is_refused(cron: str) -> None:
     assert refused.value.location == ("cron",)
 
 
-@pytest.mark.parametrize("cron", ["0 0 */31 * MON#5", "0 0 */31 2 0#5"])
-def test_a_time_that_never_comes_is_not_searched_for_ever(cron: str) -> None:
-    assert DueTimes(cron, "UTC").after(ms("2026-01-01 00:00+00")) is None
-
-
 @pytest.mark.parametrize(
     "zone", ["", "Mars/Olympus", "../../etc/passwd", "/etc/localtime", "Europe", "x" * 300, "a\0b"]
 )
@@ -81,6 +84,8 @@ def test_a_time_zone_that_is_not_known_is_refused(zone: str) -> None:
     with pytest.raises(Invalid) as refused:
         DueTimes("* * * * *", zone)
     assert refused.value.location == ("time_zone",)
+    with pytest.raises(Invalid):  # it may have gone since
+        plan(waiting(NOON_MS, zone=zone), NOON_MS)
 
 
 @pytest.mark.parametrize("cron", ["30 2 * * *", "*/7 * * * *", "0,30 2,3 * * *", "30 * * * *"])
@@ -99,8 +104,10 @@ def each_after(times: DueTimes, at_ms: int) -> Iterator[int]:
         at_ms = due_ms
 
 
-def waiting(due_ms: int, cron: str = "0 * * * *", missed: Missed = Missed.RUN_ONCE) -> ScheduleInfo:
-    definition = Definition(b"s", (b"a", b"1"), cron, "UTC", missed)
+def waiting(
+    due_ms: int, cron: str = "0 * * * *", missed: Missed = Missed.RUN_ONCE, zone: str = "UTC"
+) -> ScheduleInfo:
+    definition = Definition(b"s", (b"a", b"1"), cron, zone, missed)
     return ScheduleInfo(b"hourly", 1, 1, definition, Progress(due_ms))
 
 
@@ -111,8 +118,7 @@ NOON_MS = ms("2026-05-01 12:00+00")
     ("late_ms", "missed", "due_h", "next_h", "count"),
     [
         *((0, missed, 0, 1, 0) for missed in Missed),
-        (MISSED_MS - 1, Missed.SKIP, 0, 1, 0),
-        (MISSED_MS, Missed.SKIP, None, 1, 1),
+        *((MISSED_MS - 1, Missed.SKIP, 0, 1, 0), (MISSED_MS, Missed.SKIP, None, 1, 1)),
         (MISSED_MS, Missed.RUN_ONCE, 0, 1, 0),
         (3 * HOUR_MS, Missed.SKIP, None, 3, 3),  # that of now is run as if nothing had been
         (3 * HOUR_MS, Missed.RUN_ONCE, 2, 3, 2),
@@ -133,8 +139,26 @@ def test_a_long_outage_is_not_counted_to_its_end() -> None:
     assert planned == DuePlan(None, NOON_MS + 365 * DAY_MS, COUNTED_MAX)
 
 
-def test_a_schedule_whose_zone_has_gone_cannot_be_planned() -> None:
-    info = waiting(NOON_MS)
-    definition = Definition(b"s", (b"a", b"1"), "0 * * * *", "Gone/Zone")
-    with pytest.raises(Invalid):
-        plan(info._replace(definition=definition), NOON_MS)
+@pytest.mark.parametrize(
+    ("there", "maker", "refusal"),
+    [
+        (["ann"] * 9, "ann", None),
+        (["ann"] * 10, "ann", "too many pushes of one principal: the limit is 10"),
+        (["ann"] * 10, "bob", None),
+        (["ann"] * 9 + ["bob"] * 9, "cid", "too many pushes: the limit is 20"),
+        *((["ann"] * 9 + ["bob"] * 9, None, None), ([""] * 19, None, None)),
+        ([""] * 20, None, "too many pushes: the limit is 20"),
+    ],
+)
+async def test_another_one_is_made_as_long_as_there_is_a_share(
+    there: Sequence[str], maker: str | None, refusal: str | None
+) -> None:
+    async def makers() -> AsyncIterator[str]:
+        for each in there:
+            yield each
+
+    if refusal is None:
+        await check_share("pushes", 20, len(there), maker, makers)
+    else:
+        with pytest.raises(LimitReached, match=refusal):
+            await check_share("pushes", 20, len(there), maker, makers)

@@ -57,8 +57,7 @@ def test_what_is_no_host(text: str) -> None:
     [
         ("http://localhost", "http://LOCALHOST:80"),
         ("https://localhost", "HTTPS://localhost:443"),
-        ("http://[::1]:8080", "http://[0::1]:8080"),
-        ("app://localhost", "app://localhost"),
+        *(("http://[::1]:8080", "http://[0::1]:8080"), ("app://localhost", "app://localhost")),
     ],
 )
 def test_one_origin_has_several_spellings(first: str, other: str) -> None:
@@ -68,12 +67,9 @@ def test_one_origin_has_several_spellings(first: str, other: str) -> None:
 @pytest.mark.parametrize(
     ("first", "other"),
     [
-        ("http://localhost", "https://localhost"),
-        ("http://localhost:443", "https://localhost"),
-        ("https://localhost:80", "http://localhost"),
-        ("http://localhost", "ws://localhost"),
-        ("http://localhost", "app://localhost"),
-        ("http://localhost", "http://localhost:8080"),
+        *(("http://localhost", "https://localhost"), ("http://localhost:443", "https://localhost")),
+        *(("https://localhost:80", "http://localhost"), ("http://localhost", "ws://localhost")),
+        *(("http://localhost", "app://localhost"), ("http://localhost", "http://localhost:8080")),
         ("http://localhost", "http://localhost.example"),
     ],
 )

@@ -1,8 +1,9 @@
-"""Encoding: entries, deliveries and events have the form that the API declares."""
+"""Encoding: entries, deliveries and events have the form that the API declares, and come back."""
 
 import asyncio
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,9 +13,10 @@ from pydantic import TypeAdapter
 from headgate.app.http import json_arrays
 from headgate.app.wire import encoding
 from headgate.app.wire.events import delivery_events, entry_events
-from headgate.app.wire.fields import wire_fields
+from headgate.app.wire.fields import FieldsRead, wire_fields
 from headgate.app.wire.schemas.deliveries import Delivery as WireDelivery
 from headgate.app.wire.schemas.entries import Entry as WireEntry
+from headgate.app.wire.schemas.entries import EntryInput
 from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.limits import COUNT_MAX, U64_MAX
 from headgate.engine.replies import Delivery, StreamRead
@@ -115,3 +117,15 @@ async def test_others_come_between_large_items(monkeypatch: pytest.MonkeyPatch) 
         others += 1
     assert others >= 50
     assert json.loads(bytes(encoding_it.result())) == list(map(str, range(50)))
+
+
+def as_sent(wire: FieldsRead) -> dict[str, Any]:
+    """Return an entry that was read as one to append: `pairs` takes the place of `fields`."""
+    return {name: part for name, part in wire.items() if name != "fields" or "pairs" not in wire}
+
+
+@given(fields)
+def test_any_bytes_come_back_as_they_went(flat: tuple[bytes, ...]) -> None:
+    text = json.dumps(as_sent(wire_fields(flat)))
+
+    assert EntryInput.model_validate_json(text).to_draft().fields == flat

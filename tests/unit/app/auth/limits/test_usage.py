@@ -1,8 +1,7 @@
-"""Usage: nobody uses more than it may for long, and who keeps to its limits never waits."""
+"""Usage: nobody uses more than it may for long. Bad credentials are counted by network."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -10,6 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.app.auth.grants import UsageLimits
+from headgate.app.auth.limits.bad_credentials import (
+    BURST_S,
+    LOOKS_PER_S,
+    NETWORKS_MAX,
+    BadCredentials,
+)
 from headgate.app.auth.limits.usage import (
     SLOWED_S_MAX,
     UNLIMITED,
@@ -26,8 +31,7 @@ from headgate.app.wire.problems import GatewayError, problem_of
 class Now:
     """Monotonic time, moved by hand."""
 
-    def __init__(self) -> None:
-        self.s = 1_000.0
+    s = 1_000.0
 
     def __call__(self) -> float:
         return self.s
@@ -38,21 +42,16 @@ def now() -> Now:
     return Now()
 
 
-def refusal(usage: Usage, size_bytes: int) -> RateLimited | None:
-    try:
-        usage.charge(size_bytes=size_bytes)
-    except RateLimited as error:
-        return error
-    return None
-
-
-def test_a_large_batch_passes_once_and_the_next_waits(now: Now) -> None:
+def test_a_large_batch_passes_once_and_the_next_is_told_when_to_try_again(now: Now) -> None:
     usage = Usage(UsageLimits(entries_per_s_max=100), now)
 
     usage.charge(entries=1_000)
     with pytest.raises(RateLimited) as refused:
         usage.charge(entries=1)
-    assert refused.value.retry_after_ms == 9_010
+    problem = problem_of(refused.value, "/v1/streams/s/entries")
+    assert (problem.status, problem.code, problem.retryable) == (429, "rate_limited", True)
+    assert problem.retry_after_ms == 9_010
+    assert problem_response(problem, {"request_id": "1"}).headers["Retry-After"] == "10"
     now.s += 9
     with pytest.raises(RateLimited, match=r"at most 100 entries a second \(entries_per_s_max\)"):
         usage.charge(entries=1)
@@ -75,7 +74,7 @@ def test_a_request_that_is_refused_takes_nothing(now: Now) -> None:
     st.integers(1, 50),
     st.lists(st.tuples(st.floats(0, 3), st.integers(1, 200)), min_size=1, max_size=60),
 )
-def test_over_any_time_no_more_passes_than_a_burst_the_rate_and_one_debt(
+def test_no_more_passes_than_a_burst_and_the_rate(
     rate_per_s: int, requests: list[tuple[float, int]]
 ) -> None:
     now = Now()
@@ -99,10 +98,10 @@ def test_who_waits_as_long_as_it_is_told_passes(rate_per_s: int, amounts: list[i
     now = Now()
     usage = Usage(UsageLimits(bytes_per_s_max=rate_per_s), now)
     for amount in amounts:
-        refused = refusal(usage, amount)
-        if refused is not None:
-            assert refused.retry_after_ms is not None
-            now.s += refused.retry_after_ms / 1000
+        try:
+            usage.charge(size_bytes=amount)
+        except RateLimited as refused:
+            now.s += (refused.retry_after_ms or 0) / 1000
             usage.charge(size_bytes=amount)
 
 
@@ -115,33 +114,20 @@ def test_what_is_not_refused_is_slowed_to_its_rate(now: Now) -> None:
     assert now.s - start_s == pytest.approx(5)
 
 
-def test_counts_are_bounded_and_given_back(now: Now) -> None:
-    usage = Usage(UsageLimits(connections_max=2, waiters_max=1, subscriptions_max=1), now)
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("connections", r"at most 1 event streams and WebSockets.*principal_connections_max"),
+        *(("waiters", "1 blocked reads"), ("subscriptions", "1 subscriptions")),
+    ],
+)
+def test_counts_are_bounded_and_given_back(now: Now, name: str, text: str) -> None:
+    counted = getattr(Usage(UsageLimits.model_validate({f"{name}_max": 1}), now), name)
 
-    with usage.connections.held(), usage.connections.held(), pytest.raises(GatewayError) as error:
-        usage.connections.take()
-    assert error.value.code == "too_many_connections"
-    assert "at most 2 event streams and WebSockets" in str(error.value)
-    assert "principal_connections_max" in str(error.value)
-    usage.connections.take()
-    with usage.waiters.held(), pytest.raises(GatewayError, match="1 blocked reads"):
-        usage.waiters.take()
-    with usage.subscriptions.held(), pytest.raises(GatewayError, match="1 subscriptions"):
-        usage.subscriptions.take()
-
-
-def test_a_refusal_says_when_to_try_again(now: Now) -> None:
-    usage = Usage(UsageLimits(entries_per_s_max=2), now)
-    usage.charge(entries=7)
-    with pytest.raises(RateLimited) as refused:
-        usage.charge(entries=1)
-
-    problem = problem_of(refused.value, "/v1/streams/s/entries")
-    answer = problem_response(problem, {"request_id": "1"})
-
-    assert (problem.status, problem.code, problem.retryable) == (429, "rate_limited", True)
-    assert problem.retry_after_ms == 3_000
-    assert answer.headers["Retry-After"] == "3"
+    with counted.held(), pytest.raises(GatewayError, match=text) as error:
+        counted.take()
+    assert error.value.code == ("too_many_waiters" if name == "waiters" else "too_many_connections")
+    counted.take()
 
 
 def test_the_headers_are_those_of_the_draft(now: Now) -> None:
@@ -177,6 +163,10 @@ def test_all_credentials_of_a_principal_share_its_usage(now: Now) -> None:
     usages.of("ben", UsageLimits()).charge(requests=1)
     with pytest.raises(RateLimited, match="at most 7 requests"):
         usages.of("ana", UsageLimits(requests_per_s_max=7)).charge(requests=1)
+    usages.of_address("ana").charge(requests=5)  # an address is no principal
+    usages.of_address("10.0.0.2").charge(requests=1)
+    with pytest.raises(RateLimited):
+        usages.of_address("ana").charge(requests=1)
 
 
 def test_other_limits_do_not_make_what_was_used_forgotten(now: Now) -> None:
@@ -185,16 +175,15 @@ def test_other_limits_do_not_make_what_was_used_forgotten(now: Now) -> None:
     usage.charge(requests=5)
     usage.connections.take()
 
-    same = usages.of("ana", UsageLimits(requests_per_s_max=50, connections_max=2))
+    assert usages.of("ana", UsageLimits(requests_per_s_max=50, connections_max=2)) is usage
 
-    assert same is usage
     with pytest.raises(RateLimited):
-        same.charge(requests=1)
-    same.connections.take()
+        usage.charge(requests=1)
+    usage.connections.take()
     with pytest.raises(GatewayError):
-        same.connections.take()
+        usage.connections.take()
     now.s += 0.1
-    same.charge(requests=5)
+    usage.charge(requests=5)
 
 
 def test_who_has_no_limit_has_nothing_to_count(now: Now) -> None:
@@ -207,23 +196,11 @@ def test_who_has_no_limit_has_nothing_to_count(now: Now) -> None:
     assert usages.of("ana", UsageLimits(waiters_max=1)) is not UNLIMITED
 
 
-def test_an_address_is_no_principal(now: Now) -> None:
-    usages = Usages(UsageLimits(requests_per_s_max=1), now)
-    usages.of_address("10.0.0.1").charge(requests=1)
-
-    usages.of("10.0.0.1", UsageLimits()).charge(requests=1)
-    usages.of_address("10.0.0.2").charge(requests=1)
-    with pytest.raises(RateLimited):
-        usages.of_address("10.0.0.1").charge(requests=1)
-
-
 @pytest.mark.parametrize(
     ("address", "network"),
     [
-        ("10.1.2.3", "10.1.2.3"),
-        ("::ffff:10.1.2.3", "10.1.2.3"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
-        ("::1", "::"),
+        *(("10.1.2.3", "10.1.2.3"), ("::ffff:10.1.2.3", "10.1.2.3")),
+        *(("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"), ("::1", "::")),
         ("/run/headgate.sock", "/run/headgate.sock"),
     ],
 )
@@ -231,34 +208,58 @@ def test_a_client_is_known_by_its_network(address: str, network: str) -> None:
     assert network_of(address) == network
 
 
-def names(prefix: str, count: int) -> Iterator[str]:
-    return (f"{prefix}{number}" for number in range(count))
-
-
-def test_idle_principals_are_forgotten_first(now: Now) -> None:
-    usages = Usages(UsageLimits(requests_per_s_max=1, connections_max=1), now, count_max=10)
+def test_idle_principals_are_forgotten_first_and_who_holds_something_never(now: Now) -> None:
+    limits = UsageLimits(requests_per_s_max=1, connections_max=1)
+    usages = Usages(limits, now, count_max=10)
+    holders = [f"holds{number}" for number in range(200)]
+    for name in holders:
+        usages.of(name, UsageLimits()).connections.take()
+    for name in holders:
+        with pytest.raises(GatewayError):
+            usages.of(name, UsageLimits()).connections.take()
+    for name in holders[1:]:
+        usages.of(name, UsageLimits()).connections.give_back()
     usages.of("owes", UsageLimits()).charge(requests=100)
-    usages.of("holds", UsageLimits()).connections.take()
-    for name in names("idle", 100):
-        usages.of(name, UsageLimits())
+    for number in range(200):
+        usages.of(f"idle{number}", UsageLimits())
 
     assert len(usages) <= 10
     with pytest.raises(RateLimited):
         usages.of("owes", UsageLimits()).charge(requests=1)
     with pytest.raises(GatewayError):
-        usages.of("holds", UsageLimits()).connections.take()
+        usages.of(holders[0], UsageLimits()).connections.take()
 
 
-def test_who_holds_something_is_never_forgotten(now: Now) -> None:
-    usages = Usages(UsageLimits(connections_max=1), now, count_max=10)
-    for name in names("holds", 200):
-        usages.of(name, UsageLimits()).connections.take()
-    for name in names("holds", 200):
-        with pytest.raises(GatewayError):
-            usages.of(name, UsageLimits()).connections.take()
-    for name in names("holds", 200):
-        usages.of(name, UsageLimits()).connections.give_back()
-    for name in names("idle", 200):
-        usages.of(name, UsageLimits())
+def test_a_network_may_send_a_burst_and_then_so_many_a_second(now: Now) -> None:
+    bad = BadCredentials(now, per_s_max=10)
+    for _ in range(10 * BURST_S):
+        assert bad.wait_s("192.0.2.1") == 0
+        bad.note("192.0.2.1")
+    assert 0 < bad.wait_s("192.0.2.1") <= 0.1
+    assert bad.wait_s("192.0.2.2") == 0
+    now.s += 0.1
+    assert bad.wait_s("192.0.2.1") == 0
 
-    assert len(usages) <= 10
+
+def test_an_ipv6_network_counts_as_one_client(now: Now) -> None:
+    bad = BadCredentials(now, per_s_max=1)
+    for number in range(BURST_S):
+        bad.note(f"2001:db8::{number:x}")
+    assert bad.wait_s("2001:db8:0:0:ffff::1") > 0
+    assert bad.wait_s("2001:db8:0:1::1") == 0
+    assert bad.wait_s("::ffff:192.0.2.1") == 0
+    assert len(bad) == 1
+
+
+def test_so_many_networks_are_remembered(now: Now) -> None:
+    bad = BadCredentials(now)
+    for number in range(NETWORKS_MAX + 100):
+        bad.note(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
+    assert len(bad) == NETWORKS_MAX
+
+
+def test_networks_beyond_their_rate_share_so_many_looks(now: Now) -> None:
+    bad = BadCredentials(now)
+    assert [bad.takes_look() for _ in range(LOOKS_PER_S + 5)].count(True) == LOOKS_PER_S
+    now.s += 0.01
+    assert [bad.takes_look() for _ in range(LOOKS_PER_S)].count(True) == LOOKS_PER_S // 100

@@ -14,7 +14,6 @@ from deploy.local_cluster.server import HOST, Server
 from headgate.app.backends.redis.address import read_url
 from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.client import ClientOptions
-from headgate.engine.state.bounds import KeyspaceBounds
 from tests.running import running as running_backend
 from tests.servers.failures import FailingCluster
 
@@ -24,12 +23,17 @@ if os.environ.get("HEADGATE_TEST_SERVERS") == "all":
 """What is asked of both in the contract and in the models is asked of one here."""
 
 
+def made(url: str, prefix: bytes, *, lease_ms: int = 10_000) -> RedisBackend:
+    """Return a gateway's backend over some servers. Those of one prefix have the same keys."""
+    return RedisBackend(ClientOptions(read_url(url), prefix, lease_ms=lease_ms))
+
+
 @asynccontextmanager
-async def running(url: str, prefix: bytes, **bounds: int) -> AsyncIterator[RedisBackend]:
+async def running(
+    url: str, prefix: bytes, *, lease_ms: int = 10_000
+) -> AsyncIterator[RedisBackend]:
     """Run a gateway's backend over some servers."""
-    keyspace = KeyspaceBounds(**bounds)
-    options = ClientOptions(read_url(url), prefix=prefix, keyspace=keyspace)
-    async with running_backend(RedisBackend(options)) as backend:
+    async with running_backend(made(url, prefix, lease_ms=lease_ms)) as backend:
         yield backend
 
 

@@ -9,22 +9,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from headgate.app.backends.remote import messages
 from headgate.engine import errors
-from headgate.engine.config import GroupPolicy, Patch
-from headgate.engine.entry import MAX_ID, Draft, EntryId, PartialId, Timing
+from headgate.engine.entry import MAX_ID, EntryId, PartialId
 from headgate.engine.requests import Request
-from headgate.engine.requests.deliveries import GiveBack
-from headgate.engine.requests.entries import Add, From, Read, StreamCursor
-from headgate.engine.requests.groups import UpdateGroup
-from headgate.engine.requests.keyspace import ListNames
-from headgate.engine.requests.names import NameFilter
 
 _encode = msgspec.msgpack.encode
-_of_worker = msgspec.msgpack.Decoder(list[messages.OfWorker]).decode
 _of_engine = msgspec.msgpack.Decoder(list[messages.OfEngine]).decode
 
 FIRST = EntryId(1, 0)
@@ -95,47 +86,6 @@ def test_every_request_can_travel() -> None:
         kind for kind in Request.__subclasses__() if kind.__module__.startswith("headgate.engine")
     }
     assert of_engine == set(messages.REQUESTS)
-
-
-times = st.none() | st.integers(0, 2**63 - 1)
-timings = st.none() | st.builds(Timing, times, times, times, times)
-ids = st.builds(EntryId, st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
-wanted = st.none() | ids | st.builds(PartialId, st.integers(0, 2**64 - 1))
-fields = st.lists(st.binary(max_size=4), max_size=4).map(tuple)
-requests = st.one_of(
-    st.builds(Add, st.binary(), st.lists(st.builds(Draft, wanted, fields, timings)), st.none()),
-    st.builds(
-        GiveBack,
-        st.binary(),
-        st.binary(),
-        st.binary(),
-        st.dictionaries(ids, st.integers(0, 2**63 - 1)),
-    ),
-    st.builds(
-        UpdateGroup,
-        st.binary(),
-        st.binary(),
-        last_id=st.none() | ids | st.just(msgspec.UNSET),
-        policy=st.builds(
-            Patch.of, st.just(GroupPolicy), dead_letter_stream=st.none() | st.binary()
-        ),
-    ),
-    st.builds(
-        Read,
-        st.lists(st.builds(StreamCursor, st.binary(), ids | st.sampled_from(From))),
-        wait_ms=st.none() | st.integers(0, 9),
-    ),
-    st.builds(
-        ListNames,
-        st.none()
-        | st.builds(NameFilter, st.frozensets(st.binary()), st.lists(st.binary()).map(tuple)),
-    ),
-)
-
-
-@given(requests)
-def test_a_request_arrives_as_it_was_sent(request: Request[Any]) -> None:
-    assert _of_worker(_encode([messages.Call(1, request)])) == [messages.Call(1, request)]
 
 
 def test_processes_that_have_loaded_other_things_first_have_the_same_version() -> None:

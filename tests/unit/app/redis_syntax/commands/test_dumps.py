@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from threading import Event
-from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.errors import StreamError, Unavailable
 from headgate.engine.images import CountersImage
 from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.limits import IDEMPOTENCY_ID_BYTES_MAX, UNPACKED_BYTES_MAX
+from headgate.engine.limits import UNPACKED_BYTES_MAX
 from tests.unit.app.rdb.images import stream_of
 
 ADD = [b"XADD", b"s", b"1-1", b"a", b"b"]
@@ -56,29 +57,19 @@ async def test_a_pipeline_dumps_and_restores_in_order() -> None:
         [b"XADD", b"t", b"2-1", b"a", b"b"],
         [b"XLEN", b"t"],
     ) == [
-        0,
-        "OK",
-        1,
-        "BUSYKEY Target key name already exists.",
-        "OK",
-        "ERR DUMP payload version or checksum are wrong",
-        b"2-1",
-        2,
+        *(0, "OK", 1, "BUSYKEY Target key name already exists.", "OK"),
+        *("ERR DUMP payload version or checksum are wrong", b"2-1", 2),
     ]
 
 
 async def test_a_dump_has_a_bound() -> None:
     commands = runner(Bounds(size_bytes_max=100))
-    await commands.run([b"XADD", b"s", b"1-1", b"a", b"b" * 200])
+    await commands.run([*ADD[:4], b"b" * 200])
     with pytest.raises(StreamError, match=r"bytes in one dump.*use `headgate export`"):
         await commands.run([b"DUMP", b"s"])
 
 
 # The room that payloads share
-
-
-def held_bytes() -> int:
-    return PAYLOADS.size_bytes
 
 
 def payload_of(size_bytes: int) -> bytes:
@@ -95,10 +86,9 @@ async def test_the_payloads_of_a_transaction_share_one_bound() -> None:
     with pytest.raises(StreamError, match=r"EXECABORT.*payload is too large") as raised:
         await commands.run_all(lines)
     assert isinstance(raised.value, PayloadTooLarge)
-    assert held_bytes() == 0
     assert await commands.run([b"DBSIZE"]) == 0
     assert await commands.run_all([[*lines[0][:3], payload_of(1_000)]]) == ["OK"]
-    assert held_bytes() == 0
+    assert PAYLOADS.size_bytes == 0
 
 
 async def test_who_finds_no_room_may_try_again() -> None:
@@ -113,89 +103,12 @@ async def test_who_finds_no_room_may_try_again() -> None:
         [refusal] = await pipelined(commands, line)
         assert str(refusal).startswith("TRYAGAIN ")
     assert await commands.run(line) == "OK"
-    assert held_bytes() == 0
+    assert PAYLOADS.size_bytes == 0
 
 
-async def test_a_client_that_gives_up_frees_what_it_holds() -> None:
-    has_begun, may_end = Event(), Event()
-
-    def hold() -> None:
-        has_begun.set()
-        may_end.wait()
-
-    holding = asyncio.create_task(PAYLOADS.run(hold))  # so that the payload has to wait
-    await asyncio.to_thread(has_begun.wait)
-    payload = payload_of(100_000)
-    commands = runner()
-    restoring = asyncio.create_task(commands.run([b"RESTORE", b"t", b"0", payload]))
-    while not held_bytes():
-        await asyncio.sleep(0)
-    assert held_bytes() == len(payload)
-    restoring.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await restoring
-    assert held_bytes() == 0
-    may_end.set()
-    await holding
-    assert await commands.run([b"EXISTS", b"t"]) == 0
-
-
-# Idempotency keys
-
-
-def fields_of(reply: Any) -> dict[bytes, Any]:
-    return dict(zip(reply[::2], reply[1::2], strict=True))
-
-
-async def test_a_dump_keeps_idempotency_keys() -> None:
-    commands = runner()
-    await commands.run(ADD)
-    await commands.run([b"XCFGSET", b"s", b"IDMP-MAXSIZE", b"7"])
-    add = [b"XADD", b"s", b"IDMP", b"p", b"i", b"*", b"a", b"b"]
-    first = await commands.run(add)
-    assert await commands.run(add) == first
-    await commands.run([b"XADD", b"s", b"IDMPAUTO", b"q", b"*", b"a", b"c"])
-    payload = await commands.run([b"DUMP", b"s"])
-    assert isinstance(payload, bytes)
-    assert (payload[0], payload[-10]) == (StreamType.LISTPACKS_4, KEYS_VERSION)
-    assert await commands.run([b"RESTORE", b"t", b"0", payload]) == "OK"
-    [before, after] = [
-        fields_of(await commands.run([b"XINFO", b"STREAM", name])) for name in (b"s", b"t")
-    ]
-    names = [b"pids-tracked", b"iids-tracked", b"iids-added", b"iids-duplicates"]
-    assert [after[name] for name in names] == [before[name] for name in names] == [2, 2, 2, 1]
-    assert after[b"idmp-maxsize"] == 7
-    again = [b"XADD", b"t", *add[2:]]
-    assert await commands.run(again) == first
-    assert await commands.run([b"XLEN", b"t"]) == 3
-    assert await commands.run([b"DUMP", b"t"]) != payload  # one more repeat
-
-
-@pytest.mark.parametrize("place", ["producer", "key"])
-async def test_idempotent_ids_may_be_long(place: str) -> None:
-    longest = b"x" * IDEMPOTENCY_ID_BYTES_MAX
-    for size, is_right in ((0, True), (1, False)):
-        long = longest + b"x" * size
-        producer, key = (long, b"i") if place == "producer" else (b"p", long)
-        commands = runner()
-        added = b"XADD", b"s", b"IDMP", producer, key, b"*", b"a", b"b"
-        if not is_right:
-            for line in (added, [b"XIDMPRECORD", b"s", producer, key, b"1-1"]):
-                with pytest.raises(StreamError, match="at most 65536 bytes"):
-                    await commands.run(line)
-            continue
-        first = await commands.run(added)
-        assert isinstance(first, bytes)
-        assert await commands.run(added) == first
-        assert await commands.run([b"XIDMPRECORD", b"s", producer, key, first]) == "OK"
-        payload = await commands.run([b"DUMP", b"s"])
-        assert isinstance(payload, bytes)
-        assert await commands.run([b"RESTORE", b"t", b"0", payload]) == "OK"
-        assert await commands.run([b"XADD", b"t", *added[2:]]) == first
-
-
-async def test_no_more_wait_than_may() -> None:
-    payloads = Payloads(waiting_max=1)
+@asynccontextmanager
+async def busy(payloads: Payloads) -> AsyncIterator[None]:
+    """Keep the thread of payloads busy, so that others have to wait."""
     has_begun, may_end = Event(), Event()
 
     def hold() -> None:
@@ -204,8 +117,41 @@ async def test_no_more_wait_than_may() -> None:
 
     holding = asyncio.create_task(payloads.run(hold))
     await asyncio.to_thread(has_begun.wait)
-    with pytest.raises(PayloadsBusy):
-        await payloads.run(lambda: None)
+    yield
     may_end.set()
     await holding
+
+
+async def test_a_client_that_gives_up_frees_what_it_holds() -> None:
+    commands, payload = runner(), payload_of(100_000)
+    async with busy(PAYLOADS):
+        restoring = asyncio.create_task(commands.run([b"RESTORE", b"t", b"0", payload]))
+        while not PAYLOADS.size_bytes:
+            await asyncio.sleep(0)
+        assert PAYLOADS.size_bytes == len(payload)
+        restoring.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await restoring
+        assert PAYLOADS.size_bytes == 0
+    assert await commands.run([b"EXISTS", b"t"]) == 0
+
+
+async def test_no_more_wait_than_may() -> None:
+    payloads = Payloads(waiting_max=1)
+    async with busy(payloads):
+        with pytest.raises(PayloadsBusy):
+            await payloads.run(lambda: None)
     await payloads.run(lambda: None)
+
+
+async def test_a_dump_keeps_idempotency_keys() -> None:
+    commands = runner()
+    add = [b"XADD", b"s", b"IDMP", b"p", b"i", b"*", b"a", b"b"]
+    first = await commands.run(add)
+    payload = await commands.run([b"DUMP", b"s"])
+    assert isinstance(payload, bytes)
+    assert (payload[0], payload[-10]) == (StreamType.LISTPACKS_4, KEYS_VERSION)
+    assert await commands.run([b"RESTORE", b"t", b"0", payload]) == "OK"
+    assert await commands.run([b"XADD", b"t", *add[2:]]) == first
+    assert await commands.run([b"XLEN", b"t"]) == 1
+    assert await commands.run([b"DUMP", b"t"]) != payload  # it has a repeat

@@ -7,10 +7,7 @@ from tests.unit.app.redis_syntax.console import ALL_READ, entries
 # c holds 1 and 4, d holds 5, nobody holds 2 and 3.
 HANDED_OUT = [
     *ALL_READ,
-    "WAIT 5",
-    "XCLAIM s g d 0 5",
-    "XNACK s g FAIL IDS 2 3 2",
-    "XGROUP CREATECONSUMER s g a",
+    *("WAIT 5", "XCLAIM s g d 0 5", "XNACK s g FAIL IDS 2 3 2", "XGROUP CREATECONSUMER s g a"),
     "XGROUP CREATE s f 3",
 ]
 

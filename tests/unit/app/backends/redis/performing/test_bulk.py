@@ -45,7 +45,7 @@ async def test_a_reader_comes_to_the_end_in_plans(backend: RedisBackend) -> None
     assert planned <= added
 
 
-async def test_more_than_can_be_counted_one_by_one_is_refused(
+async def test_too_many_to_count_is_refused(
     backend: RedisBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk, "_COUNTED_MAX", 3_000)

@@ -58,20 +58,13 @@ SIDE_KEYS = {
 """The kinds of side keys, and what they should be."""
 
 REQUESTS: list[Request[Any]] = [
-    entries.Add(S, ENTRY),
-    entries.Add(S, ENTRY * 3),
-    entries.Add(S, ENTRY, KEY),
+    *(entries.Add(S, ENTRY), entries.Add(S, ENTRY * 3), entries.Add(S, ENTRY, KEY)),
     entries.Add(S, ENTRY, OTHER_KEY),
     entries.Add(S, ENTRY * 2, OTHER_KEY, trim=entries.TrimTo(max_length=2)),
-    bulk.CommitBatch(b"loader", 9, {S: ENTRY}),
-    bulk.CommitBatch(b"loader", 3, {S: ENTRY}),
-    bulk.LastCommit(b"loader"),
-    bulk.PlanRead([bulk.BulkCursor(S, MIN_ID)]),
-    bulk.SplitRange(S, MIN_ID, MAX_ID, 2),
-    CountByTime(S),
-    entries.Range(S),
-    entries.Read([entries.StreamCursor(S, MIN_ID)]),
-    entries.Delete(S, ids(6)),
+    *(bulk.CommitBatch(b"loader", 9, {S: ENTRY}), bulk.CommitBatch(b"loader", 3, {S: ENTRY})),
+    *(bulk.LastCommit(b"loader"), bulk.PlanRead([bulk.BulkCursor(S, MIN_ID)])),
+    *(bulk.SplitRange(S, MIN_ID, MAX_ID, 2), CountByTime(S), entries.Range(S)),
+    *(entries.Read([entries.StreamCursor(S, MIN_ID)]), entries.Delete(S, ids(6))),
     entries.Delete(S, ids(1), entries.References.DELETE),
     entries.Delete(S, ids(1), entries.References.ACKED),
     entries.Trim(S, entries.TrimTo(max_length=3)),
@@ -83,48 +76,31 @@ REQUESTS: list[Request[Any]] = [
         G, BEN, [deliveries.GroupCursor(S)], 1, claim_idle_ms=HOUR_MS, acked=ids(4)
     ),
     deliveries.ReadGroup(G, ANA, [deliveries.GroupCursor(S, MIN_ID)]),
-    deliveries.Ack(S, G, ids(1)),
-    deliveries.AckThrough(S, G, ANA, entry_id(2)),
+    *(deliveries.Ack(S, G, ids(1)), deliveries.AckThrough(S, G, ANA, entry_id(2))),
     deliveries.AckAndDelete(S, G, ids(1), entries.References.DELETE),
     deliveries.Nack(S, G, ids(1), deliveries.NackMode.FAIL, error=b"no"),
     deliveries.Nack(S, G, ids(1), deliveries.NackMode.FATAL),
     deliveries.Nack(S, G, ids(3), deliveries.NackMode.SILENT, force=True),
-    deliveries.GiveBack(S, G, ANA, {entry_id(1): 1}),
-    deliveries.Extend(S, G, ids(1), ANA),
+    *(deliveries.GiveBack(S, G, ANA, {entry_id(1): 1}), deliveries.Extend(S, G, ids(1), ANA)),
     deliveries.Claim(S, G, BEN, ids(1), 0),
     deliveries.Claim(S, G, BEN, ids(1, 3), 0, idle_ms=5, force=True),
-    deliveries.Autoclaim(S, G, BEN, 0),
-    deliveries.ListPending(S, G),
-    deliveries.SumPending(S, G),
-    deliveries.Redrive(S, G),
+    *(deliveries.Autoclaim(S, G, BEN, 0), deliveries.ListPending(S, G)),
+    *(deliveries.SumPending(S, G), deliveries.Redrive(S, G)),
     groups.CreateGroup(S, G, groups.GroupStart(MIN_ID)),
     groups.CreateGroup(S, b"new", groups.GroupStart(MIN_ID), policy=POLICY),
     groups.UpdateGroup(S, G, MIN_ID, policy=Patch.of(GroupPolicy, max_pending=5)),
-    groups.DescribeGroup(S, G),
-    groups.ListGroups(S),
-    groups.CreateConsumer(S, G, b"new"),
-    groups.DescribeConsumer(S, G, ANA),
-    groups.ListConsumers(S, G),
+    *(groups.DescribeGroup(S, G), groups.ListGroups(S), groups.CreateConsumer(S, G, b"new")),
+    *(groups.DescribeConsumer(S, G, ANA), groups.ListConsumers(S, G)),
     groups.DeleteConsumer(S, G, ANA, release=True),
-    groups.DeleteConsumer(S, G, ANA, release=False),
-    groups.DestroyGroup(S, G),
+    *(groups.DeleteConsumer(S, G, ANA, release=False), groups.DestroyGroup(S, G)),
     streams.CreateStream(S, CONFIG),
     streams.UpdateStream(S, Patch.of(StreamConfig, max_length=9, idempotency_max=2)),
-    streams.DescribeStream(S),
-    streams.DetailStream(S),
-    keyspace.InspectStream(S),
-    keyspace.ExpireStream(S, HOUR_MS),
-    keyspace.PersistStream(S),
-    keyspace.TimeToLive(S),
-    keyspace.GetExpiry(S),
-    keyspace.SetCounters(S, entry_id(9_000_000_000_000)),
-    DumpStream(S, 10**9),
-    MeasureStream(S),
-    CopyStream(S, b"{orders}2"),
-    keyspace.RenameStream(S, b"{orders}2"),
-    streams.CloseStream(S),
-    streams.CloseStream(S, ENTRY, KEY),
-    streams.DeleteStream(S),
+    *(streams.DescribeStream(S), streams.DetailStream(S), keyspace.InspectStream(S)),
+    *(keyspace.ExpireStream(S, HOUR_MS), keyspace.PersistStream(S), keyspace.TimeToLive(S)),
+    *(keyspace.GetExpiry(S), keyspace.SetCounters(S, entry_id(9_000_000_000_000))),
+    *(DumpStream(S, 10**9), MeasureStream(S), CopyStream(S, b"{orders}2")),
+    *(keyspace.RenameStream(S, b"{orders}2"), streams.CloseStream(S)),
+    *(streams.CloseStream(S, ENTRY, KEY), streams.DeleteStream(S)),
 ]
 
 
@@ -140,10 +116,8 @@ CONTENTS: dict[str, list[tuple[object, ...]]] = {
     "writer_times": [("ZADD", "-inf", b"\xff")],
     "producers": [("ZADD", "inf", b"\xff")],
     "keys:shop": [
-        ("HSET", "1", "garbage"),
-        ("HSET", "1", "9999999999999 garbage 1 "),
-        ("HSET", "1", "9999999999999 1-0 99999999999 "),
-        ("HSET", "2", b"\xff"),
+        *(("HSET", "1", "garbage"), ("HSET", "1", "9999999999999 garbage 1 ")),
+        *(("HSET", "1", "9999999999999 1-0 99999999999 "), ("HSET", "2", b"\xff")),
     ],
     "key_times:shop": [("ZADD", "inf", b"\xff")],
     "claims": [("XADD", "*", "garbage", "garbage")],
@@ -247,9 +221,7 @@ async def test_a_key_of_another_type_is_named(quiet: RedisBackend, keys: Keys, k
 
 
 @pytest.mark.parametrize("kind", CONTENTS)
-async def test_a_key_with_other_contents_is_named(
-    quiet: RedisBackend, keys: Keys, kind: str
-) -> None:
+async def test_a_key_of_other_contents_is_named(quiet: RedisBackend, keys: Keys, kind: str) -> None:
     await furnished(quiet)
     key, good = keys.side(kind), keys.all()
     for request, garbage in zip(REQUESTS * 2, cycle(CONTENTS[kind]), strict=False):

@@ -76,9 +76,7 @@ async def test_a_read_looks_again_at_a_bounded_number_of_turns(redis: RedisBacke
     assert await cost(redis, read) < 2_000  # 3,700 if all were looked at
 
 
-async def test_the_oldest_delivery_is_found_among_many_that_are_younger(
-    redis: RedisBackend,
-) -> None:
+async def test_the_oldest_delivery_is_found_among_younger_ones(redis: RedisBackend) -> None:
     await pending(redis, 3_000)
     items = await redis.perform(ListPending(S, G, limit=3_000))
     for place, item in enumerate(items[::300]):  # the greater the id, the older

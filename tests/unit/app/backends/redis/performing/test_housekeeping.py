@@ -20,7 +20,7 @@ from headgate.engine.requests.deliveries import SumPending
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.keyspace import RenameStream
 from tests.contract.calls import ANA, BEN, G, S, drafts, held, numbers, take
-from tests.unit.app.backends.redis.performing.native import side
+from tests.unit.app.backends.redis.performing.conftest import side
 
 DEAD = b"orders-dead"
 

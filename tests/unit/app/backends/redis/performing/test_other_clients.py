@@ -1,18 +1,27 @@
-"""Clients that know nothing of the gateway acknowledge, claim and destroy in between."""
+"""Clients that know nothing of the gateway go in between; groups and consumers have bounds."""
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+from pathlib import Path
 
+import pytest
+from msgspec import structs
+
+from deploy.local_cluster.server import Server
+from headgate.app.backends.redis.address import read_url
 from headgate.app.backends.redis.backend import RedisBackend
+from headgate.app.backends.redis.client import ClientOptions
 from headgate.engine.config import NO_POLICY, GroupPolicy, Patch
 from headgate.engine.entry import MIN_ID, EntryId
-from headgate.engine.errors import GroupNotFound
-from headgate.engine.limits import COUNT_MAX
+from headgate.engine.errors import GroupNotFound, LimitReached
+from headgate.engine.limits import COUNT_MAX, ERRORS_MAX
 from headgate.engine.replies import Outcome
 from headgate.engine.requests import deliveries, groups
+from headgate.engine.requests.deliveries import Autoclaim, Claim, ListPending, Nack, NackMode
+from headgate.engine.requests.groups import CreateConsumer, CreateGroup, GroupStart
 from tests.contract.calls import ANA, BEN, G, S, filled, got, held, ids, take, taken
-from tests.unit.app.backends.redis.performing.native import run, side
+from tests.unit.app.backends.redis.performing.conftest import run, side
 
 NOBODY = b"\0released"
 
@@ -69,16 +78,15 @@ async def test_a_group_that_another_client_made_again_has_no_policy(redis: Redis
 @pytest.mark.parametrize("field", ["epoch", "next", "trimmed", "max_length", "note"])
 async def test_a_foreign_field_beside_a_policy_is_ignored(redis: RedisBackend, field: str) -> None:
     await filled(redis, 1)
-    policy = GroupPolicy(max_pending=1)
+    given_up = GroupPolicy(max_deliveries=3, dead_letter_stream=b".dead", backoff_ms=(100, 2_000))
+    policy = structs.replace(given_up, max_pending=1)
     await redis.perform(groups.UpdateGroup(S, G, policy=Patch.to(policy)))
     await side(redis, b"group", "HSET", field, "garbage")
     assert (await redis.perform(groups.DescribeGroup(S, G))).policy == policy
     assert await got(redis, take(ANA)) == [1]
 
 
-async def test_the_former_name_of_on_disconnect_is_read_and_goes_with_a_change(
-    redis: RedisBackend,
-) -> None:
+async def test_the_former_name_of_on_disconnect_goes_with_a_change(redis: RedisBackend) -> None:
     await filled(redis, 1)
     await redis.perform(groups.UpdateGroup(S, G, policy=Patch.of(GroupPolicy, max_pending=1)))
     await side(redis, b"group", "HSET", "keeps", "1")
@@ -113,3 +121,44 @@ async def test_an_entry_that_failed_for_good_keeps_the_greatest_count(redis: Red
     await redis.perform(deliveries.Nack(S, G, ids(1), deliveries.NackMode.SILENT))
     [item] = await redis.perform(deliveries.ListPending(S, G))
     assert item.delivery_count == COUNT_MAX  # the numbers of Lua are not exact up there
+
+
+CEM = b"cem"
+
+
+async def test_what_exists_goes_on_and_nothing_more_is_made(server: Server, tmp_path: Path) -> None:
+    options = ClientOptions(read_url(server.url), prefix=f"{tmp_path}:".encode())
+    bounds = options.keyspace._replace(groups_max=2, consumers_max=2)
+    redis = RedisBackend(options._replace(keyspace=bounds))
+    running = asyncio.create_task(redis.client.run())
+    await filled(redis, 1, 2, 3)
+    await redis.perform(take(ANA, 1))
+    await redis.perform(Nack(S, G, ids(1), NackMode.FAIL))
+    assert await got(redis, take(BEN, 1)) == [2]
+    for refused in (
+        take(CEM),
+        CreateConsumer(S, G, CEM),
+        Claim(S, G, CEM, ids(1), 0),
+        Autoclaim(S, G, CEM, 0),
+    ):
+        with pytest.raises(LimitReached, match="consumers in this group"):
+            await redis.perform(refused)
+    assert await got(redis, take(ANA, 1)) == [3]
+    await redis.perform(CreateGroup(S, b"h", GroupStart(MIN_ID)))
+    assert not (await redis.perform(CreateGroup(S, G, GroupStart(MIN_ID)))).is_new
+    with pytest.raises(LimitReached, match="groups in this stream"):
+        await redis.perform(CreateGroup(S, b"i", GroupStart(MIN_ID)))
+    running.cancel()
+    await asyncio.wait({running})
+
+
+async def test_a_group_keeps_so_many_errors(redis: RedisBackend) -> None:
+    await filled(redis, 1)
+    await redis.perform(take(ANA))
+    await redis.perform(Nack(S, G, ids(1), NackMode.FAIL))
+    words = [word for number in range(ERRORS_MAX) for word in (f"0-{number + 1}", "old")]
+    await side(redis, b"errors", "HSET", *words)
+    await redis.perform(Nack(S, G, ids(1), NackMode.FAIL, error=b"timeout"))
+    assert await side(redis, b"errors", "HLEN") == ERRORS_MAX
+    [item] = await redis.perform(ListPending(S, G))
+    assert item.last_error == b"timeout"

@@ -21,7 +21,7 @@ from headgate.engine.requests.entries import Add, Delete, Range
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.requests.streams import DeleteStream
 from tests.contract.calls import ANA, G, S, drafts, held, ids, numbers, take
-from tests.unit.app.backends.redis.performing.native import side
+from tests.unit.app.backends.redis.performing.conftest import side
 
 DEAD = b"orders-dead"
 ONCE = GroupPolicy(max_deliveries=1, dead_letter_stream=DEAD)

@@ -1,7 +1,5 @@
 """Schedules over servers: runs that are broken off, two gateways, and what streams remember."""
 
-from pathlib import Path
-
 import pytest
 
 from deploy.local_cluster.server import Server
@@ -12,7 +10,7 @@ from headgate.engine.requests import schedules
 from headgate.engine.requests.entries import Range
 from headgate.engine.requests.streams import DeleteStream
 from headgate.engine.schedules.definition import Definition
-from tests.unit.app.backends.redis.performing.conftest import running
+from tests.unit.app.backends.redis.conftest import running
 
 S, NAME = b"jobs", b"nightly"
 DEFINITION = Definition(S, (b"a", b"1"), "* * * * *", "UTC")
@@ -58,8 +56,8 @@ async def test_what_a_stream_remembers_goes_with_it(redis: RedisBackend) -> None
     assert await remembered(redis) == 0
 
 
-async def test_one_gateway_runs_the_schedules(server: Server, tmp_path: Path) -> None:
-    async with running(server, tmp_path) as first, running(server, tmp_path) as other:
+async def test_one_gateway_runs_the_schedules(server: Server, prefix: bytes) -> None:
+    async with running(server.url, prefix) as first, running(server.url, prefix) as other:
         await first.perform(schedules.SetSchedule(NAME, DEFINITION, 1_000, 0))
         assert len((await first.perform(schedules.AwaitSchedules(b"first", 9))).schedules) == 1
         assert (await other.perform(schedules.AwaitSchedules(b"other", 9))).schedules == []

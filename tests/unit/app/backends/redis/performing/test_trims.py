@@ -53,7 +53,7 @@ async def check_gap(backend: RedisBackend, removed: int) -> None:
         (entries.TrimTo(min_id=EntryId(20_005, 0), references=entries.References.DELETE), 2_000),
     ],
 )
-async def test_a_trim_knows_the_last_entry_that_it_took(
+async def test_a_trim_knows_its_last_entry(
     backend: RedisBackend, to: entries.TrimTo, removed: int
 ) -> None:
     await filled(backend)

@@ -1,16 +1,20 @@
-"""Wait queues: reads that are run again while their wait time ends."""
+"""Blocked reads: they are run again while their time ends, and hear of servers that are away."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
 import pytest
 
+from headgate.app.backends.redis.address import Address, read_url
+from headgate.app.backends.redis.client import ClientOptions
 from headgate.app.backends.redis.keys import KeyNames
 from headgate.app.backends.redis.waiting.wait_queues import QueuedRead, WaitQueues
+from headgate.app.backends.redis.waiting.wake_ups import WakeUps
 from headgate.engine.loop.wait_queue import QueueKey
 
 KEY = QueueKey(b"orders", b"billing")
@@ -35,9 +39,7 @@ async def queues() -> AsyncIterator[WaitQueues]:
 
 
 @pytest.mark.parametrize("brought", [None, [1, 2]])
-async def test_what_a_read_brings_as_its_time_ends_is_its_reply(
-    queues: WaitQueues, brought: list[int] | None
-) -> None:
+async def test_a_late_reply_is_the_reply(queues: WaitQueues, brought: list[int] | None) -> None:
     returned: list[list[int] | None] = []
     has_begun, is_over = asyncio.Event(), asyncio.Event()
 
@@ -83,3 +85,19 @@ def test_what_becomes_claimable_twice_at_once_is_read() -> None:
 
     with asyncio.Runner(loop_factory=CoarseLoop) as runner:
         assert runner.run(scenario()) == [1]
+
+
+async def test_a_server_that_cannot_be_heard_is_told_of() -> None:
+    # A gateway in which all reads block sends nothing over which it could notice.
+    is_lost = asyncio.Event()
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # does not listen
+        port = silent.getsockname()[1]
+        options = ClientOptions(read_url(f"redis://127.0.0.1:{port}"))
+        wake_ups = WakeUps(options, [b"p"], print, print, on_lost=is_lost.set)
+        wake_ups.follow([Address("127.0.0.1", port)])
+        running = asyncio.create_task(wake_ups.run())
+        async with asyncio.timeout(10):
+            await is_lost.wait()
+        running.cancel()
+        await asyncio.wait({running})
