@@ -8,10 +8,9 @@ import pytest
 from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
-from headgate.engine.errors import NoArchive
 from headgate.engine.journal import recovery
 from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.replies import Deletion, Gap
+from headgate.engine.replies import Gap
 from headgate.engine.requests.deliveries import Ack, GroupCursor, ReadGroup
 from headgate.engine.requests.dumps import CopyStream
 from headgate.engine.requests.entries import (
@@ -117,20 +116,6 @@ async def test_a_gap_is_what_no_archive_has() -> None:
         assert await everything(life) == list(range(15, 21))
 
 
-async def test_a_delete_is_a_delete() -> None:
-    async with living(MemoryDisk()) as life:
-        await archive(life, 45, 12)
-        await life.freeze()
-        ids = [EntryId(number, 0) for number in (3, 33, 34, 99)]
-        outcomes = await life.perform(Delete(S, ids, archived=True))
-        assert outcomes == [*[Deletion.DELETED] * 3, Deletion.NOT_FOUND]
-        assert await life.perform(Delete(S, [EntryId(4, 0)])) == [Deletion.NOT_FOUND]
-        left = sorted({*range(1, 46)} - {3, 4, 33, 34})
-        assert await everything(life) == left
-        info = await life.perform(DescribeStream(S))
-        assert info.max_deleted_id == EntryId(34, 0)
-
-
 async def test_a_rename_keeps_the_archive_and_a_copy_has_none() -> None:
     async with living(MemoryDisk()) as life:
         await archive(life, 45, 12)
@@ -154,15 +139,6 @@ async def test_ids_that_come_again_are_in_the_archive_no_more() -> None:
         await life.perform(Add(S, [Draft(EntryId(26, 0), (b"n", b"again"))]))
         entries = await life.perform(Range(S, EntryId(26, 0), archived=True))
         assert [entry.fields for entry in entries] == [(b"n", b"again")]
-
-
-async def test_an_engine_without_a_bucket_makes_no_archives() -> None:
-    engine = Engine(MemoryStorage())
-    with pytest.raises(NoArchive, match="bucket"):
-        await engine.perform(CreateStream(S, ARCHIVING))
-    await engine.perform(CreateStream(S))
-    with pytest.raises(NoArchive):
-        await engine.perform(UpdateStream(S, Patch.of(StreamConfig, archive=True)))
 
 
 async def test_full_memory_frees_what_is_archived_first() -> None:

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 import pytest
 
 from headgate.engine import commands
-from headgate.engine.clock import StepWatch
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.engine import Engine
 from headgate.engine.entry import Draft, EntryId
@@ -267,18 +266,6 @@ async def test_a_step_that_cannot_be_recorded_is_recorded_later() -> None:
     assert numbers(await blocked) == [1]
     assert now_ms() == IDLE_MS
     assert steps(engine) == [-HOUR_MS]
-
-
-def test_a_step_is_told_until_it_is_taken_account_of() -> None:
-    clock = ManualClock(START_MS)
-    watch = StepWatch(clock)
-    assert watch.look(START_MS, 0) == 0
-    clock.step(-HOUR_MS)
-    assert watch.look(START_MS - HOUR_MS, 0) == -HOUR_MS
-    clock.now_ms += 50
-    assert watch.look(START_MS - HOUR_MS + 50, 0) == -HOUR_MS
-    assert watch.steady_ms() == START_MS + 50
-    assert watch.look(START_MS + 50, 0) == 0
 
 
 async def test_what_is_made_as_old_as_can_be_is_claimed_first() -> None:

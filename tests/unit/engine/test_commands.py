@@ -69,12 +69,6 @@ def test_entries_and_ids_come_back_as_what_they_are(command: c.EntriesAdded) -> 
     assert all(type(entry.fields) is tuple for entry in decoded.entries)
 
 
-def test_every_number_of_the_format_is_used_once() -> None:
-    classes = c.Command.__args__
-    tags = [classe.__struct_config__.tag for classe in classes]
-    assert sorted(tags) == list(range(1, len(classes) + 1))
-
-
 @pytest.mark.parametrize("record", [b"", b"\x00", b"\x91\x92\xff\xa1s", b"\x91\x91\x01"])
 def test_bytes_that_are_no_record_are_refused(record: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):

@@ -6,7 +6,6 @@ import pkgutil
 from importlib import import_module
 from typing import Any
 
-import msgspec
 import pytest
 
 from headgate.engine import requests
@@ -33,13 +32,6 @@ def performers() -> set[type[Request[Any]]]:
 
 def test_only_what_may_be_asked_is_answered() -> None:
     assert performers() | set(table.DECISIONS) == set(KINDS)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_request_is_a_value(kind: type[Request[Any]]) -> None:
-    assert kind.__struct_config__.frozen
-    assert kind.__struct_config__.eq
-    assert issubclass(kind, msgspec.Struct)
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,12 @@ from headgate.engine.commands import (
     ConsumerDeleted,
     EntriesAcked,
     EntriesAdded,
-    EntriesDelayed,
     EntriesDeleted,
     EntriesReleased,
     StreamCreated,
 )
 from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions import policies
-from headgate.engine.decisions.deliveries import nack
 from headgate.engine.decisions.group_reads import settling
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.limits import ENTRY_FIELDS_MAX
@@ -37,18 +35,6 @@ async def under(engine: Driver, policy: GroupPolicy, *added: int) -> None:
     await engine.perform(acting_by(S, G, policy))
 
 
-async def test_what_fails_rests_and_the_rest_is_released(engine: Driver) -> None:
-    await under(engine, GroupPolicy(backoff_ms=(0, 30)), 1, 2)
-    await engine.take(limit=1)
-    await engine.take(claim=0)
-    fail = Nack(S, G, [entry_id(1), entry_id(2)], NackMode.FAIL)
-    decision = nack(engine.keyspace, fail, 500)
-    assert decision.commands == [
-        EntriesReleased(S, G, [(entry_id(2), 1)]),
-        EntriesDelayed(S, G, [(entry_id(1), 2, 530)]),
-    ]
-
-
 @pytest.mark.parametrize("idle_ms", [(10, None), (None, 10), (99, 10), (10, 99)])
 async def test_what_is_idle_by_the_policy_or_by_the_read_is_dead(
     engine: Driver, idle_ms: tuple[int | None, int | None]
@@ -67,16 +53,6 @@ async def test_what_is_idle_by_the_policy_or_by_the_read_is_dead(
     origin = (b"_stream", S, b"_id", b"1-0", b"_group", G, b"_deliveries", b"1")
     reason = (b"_reason", b"max_deliveries")
     assert added.entries[0].fields == (b"n", b"1", *origin, *reason)
-
-
-@pytest.mark.parametrize("idle_ms", [None, 10**9])
-async def test_what_somebody_may_still_be_at_is_not_dead(
-    engine: Driver, idle_ms: int | None
-) -> None:
-    await under(engine, GroupPolicy(max_deliveries=1, dead_letter_stream=D), 1)
-    await engine.take()
-    decision = settling.settle(engine.keyspace, S, G, idle_ms, engine.clock.now_ms + 10**6)
-    assert (decision.reply, decision.commands) == (0, [])
 
 
 async def test_what_still_rests_is_not_dead(engine: Driver) -> None:

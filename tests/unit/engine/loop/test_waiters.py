@@ -11,14 +11,23 @@ from headgate.engine.config import StreamConfig
 from headgate.engine.eager import EagerCall
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft
-from headgate.engine.errors import Draining, LimitExceeded, StreamNotFound, Unavailable
+from headgate.engine.errors import Draining, LimitExceeded, Unavailable
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import SERVED_AT_ONCE_MAX
-from headgate.engine.requests.deliveries import Ack, Claim, Extend, Nack, NackMode
+from headgate.engine.requests import Request
+from headgate.engine.requests.deliveries import (
+    Ack,
+    Claim,
+    Extend,
+    GroupCursor,
+    Nack,
+    NackMode,
+    ReadGroup,
+)
 from headgate.engine.requests.entries import Add, Delete, From, Read, References, StreamCursor
 from headgate.engine.requests.groups import DeleteConsumer, DestroyGroup
 from headgate.engine.requests.streams import CreateStream, DeleteStream
-from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
+from tests.unit.driver import Driver, G, S, entry_id, numbers
 from tests.virtual_time import VirtualClock, now_ms, settle
 
 T = TypeVar("T")
@@ -112,29 +121,53 @@ async def test_a_reader_of_a_stream_that_may_be_missing_waits_for_it_through_its
     assert await task == [(S, [1])]
 
 
-async def test_deleting_the_stream_answers_a_plain_reader_at_once() -> None:
-    engine, _ = blocking_driver()
-    await engine.put(1)
-    (task,) = await started(engine.follow())
-    await engine.perform(DeleteStream(S))
-    with pytest.raises(StreamNotFound):
-        await task
-    assert engine.waiter_count == 0
-
-
 # Claiming while blocked
 
 
-async def test_a_claiming_reader_wakes_at_the_very_moment_an_entry_is_idle_enough() -> None:
+IDS = [entry_id(1), entry_id(2)]
+Steps = list[int | Request[Any]]
+
+
+async def done(engine: Driver, steps: Steps) -> None:
+    """Let so many milliseconds pass, or perform a request, one step after the other."""
+    for step in steps:
+        await (asyncio.sleep(step / 1000) if isinstance(step, int) else engine.perform(step))
+
+
+def taken(limit: int | None = None) -> ReadGroup:
+    return ReadGroup(G, b"b", [GroupCursor(S)], limit)
+
+
+@pytest.mark.parametrize(
+    ("given", "claim_ms", "meanwhile", "expected", "at_ms"),
+    [
+        pytest.param([taken(), 300], 900, [], [1, 2], 900, id="idle enough"),
+        pytest.param([taken(1), 50, taken(1)], 100, [Ack(S, G, IDS[:1])], [2], 150, id="acked"),
+        pytest.param([taken(), Delete(S, IDS)], 100, [], [], 1_000, id="deleted"),
+        pytest.param([taken()], 100, [80, Extend(S, G, IDS, b"b")], [1, 2], 180, id="extended"),
+        pytest.param(
+            [taken()], 100, [20, Claim(S, G, b"c", IDS[:1], 0, idle_ms=70)], [1], 50, id="aged"
+        ),
+        pytest.param([taken()], 10**12, [Nack(S, G, IDS, NackMode.FAIL)], [1, 2], 0, id="nacked"),
+        pytest.param(
+            [taken()], 500, [DeleteConsumer(S, G, b"b", release=True)], [1, 2], 0, id="released"
+        ),
+    ],
+)
+async def test_a_claiming_reader_wakes_at_the_very_moment_it_may_claim_and_no_other_does(
+    given: Steps, claim_ms: int, meanwhile: Steps, expected: list[int], at_ms: int
+) -> None:
     engine, _ = blocking_driver()
-    await engine.start(1)
-    await engine.take(b"b")
-    await asyncio.sleep(0.300)
-    (read,) = await engine.take(b"a", claim=1_000, wait_ms=None)
-    assert now_ms() == 1_000
-    assert [
-        (delivery.id.ms, delivery.idle_ms, delivery.claimed_from) for delivery in read.deliveries
-    ] == [(1, 1_000, b"b")]
+    await engine.start(1, 2)
+    await done(engine, given)
+    plain, claiming = await started(
+        engine.take(b"p", wait_ms=None),
+        engine.take(b"a", claim=claim_ms, wait_ms=1_000 - now_ms()),
+    )
+    await done(engine, meanwhile)
+    assert numbers(await claiming) == expected
+    assert (now_ms(), plain.done()) == (at_ms, False)
+    await cancelled(plain)
 
 
 async def test_two_claiming_readers_wake_each_at_its_own_time() -> None:
@@ -150,72 +183,6 @@ async def test_two_claiming_readers_wake_each_at_its_own_time() -> None:
     assert numbers(await slow) == [2]
     assert now_ms() == 500
     assert engine.waiter_count == 0
-
-
-async def test_an_acknowledged_entry_is_not_waited_for() -> None:
-    engine, _ = blocking_driver()
-    await engine.start(1, 2)
-    await engine.take(b"b", 1)
-    await asyncio.sleep(0.050)
-    await engine.take(b"b", 1)
-    (task,) = await started(engine.take(b"a", claim=100, wait_ms=None))
-    await engine.perform(Ack(S, G, [entry_id(1)]))
-    assert numbers(await task) == [2]
-    assert now_ms() == 150
-
-
-async def test_a_deleted_entry_that_is_still_pending_does_not_end_the_wait() -> None:
-    engine, _ = blocking_driver()
-    await engine.start(1)
-    await engine.take(b"b")
-    await engine.perform(Delete(S, [entry_id(1)]))
-    assert numbers(await engine.take(b"a", claim=100, wait_ms=1_000)) == []
-    assert now_ms() == 1_000
-
-
-async def test_extending_a_delivery_moves_the_moment_at_which_it_can_be_claimed() -> None:
-    engine, _ = blocking_driver()
-    await engine.start(1)
-    await engine.take(b"b")
-    (task,) = await started(engine.take(b"a", claim=100, wait_ms=None))
-    await asyncio.sleep(0.080)
-    await engine.perform(Extend(S, G, [entry_id(1)], consumer=b"b"))
-    assert numbers(await task) == [1]
-    assert now_ms() == 180
-
-
-async def test_a_claim_that_makes_an_entry_look_older_brings_the_moment_forward() -> None:
-    engine, _ = blocking_driver()
-    await engine.start(1)
-    await engine.take(b"b")
-    (task,) = await started(engine.take(b"a", claim=100, wait_ms=None))
-    await asyncio.sleep(0.020)
-    await engine.perform(Claim(S, G, b"c", [entry_id(1)], 0, idle_ms=70))
-    assert numbers(await task) == [1]
-    assert now_ms() == 50
-
-
-async def test_a_nack_wakes_a_claiming_reader_at_once_and_no_other() -> None:
-    engine, _ = blocking_driver()
-    await engine.start(1)
-    await engine.take(b"b")
-    plain, claiming = await started(
-        engine.take(b"p", wait_ms=None), engine.take(b"a", claim=10**12, wait_ms=None)
-    )
-    await engine.perform(Nack(S, G, [entry_id(1)], mode=NackMode.FAIL))
-    assert [(d.id.ms, d.idle_ms) for d in deliveries(await claiming)] == [(1, 0)]
-    assert (now_ms(), plain.done()) == (0, False)
-    await cancelled(plain)
-
-
-async def test_a_consumer_that_goes_hands_its_entries_to_claiming_readers_at_once() -> None:
-    engine, _ = blocking_driver()
-    await engine.start(1, 2)
-    await engine.take(b"b")
-    (task,) = await started(engine.take(b"a", claim=10_000, wait_ms=None))
-    await engine.perform(DeleteConsumer(S, G, b"b", release=True))
-    assert numbers(await task) == [1, 2]
-    assert now_ms() == 0
 
 
 async def test_a_paced_reader_woken_by_time_takes_as_much_as_it_asked_for_once() -> None:
@@ -285,19 +252,6 @@ async def test_a_cancelled_reader_leaves_nothing_behind() -> None:
     assert not engine._executor.waiters._noted
     await engine.put(2)
     assert await engine.held() == []
-
-
-async def test_a_reader_cancelled_in_the_tick_in_which_it_was_served_hands_back() -> None:
-    engine, _ = blocking_driver()
-    await engine.start()
-    gone, behind = await started(
-        engine.take(b"a", wait_ms=None), engine.take(b"b", claim=10**9, wait_ms=None)
-    )
-    await engine.put(1)
-    await cancelled(gone)
-    assert [(d.id.ms, d.delivered_before) for d in deliveries(await behind)] == [(1, 0)]
-    assert await engine.held_numbers(b"a") == []
-    assert engine.waiter_count == 0
 
 
 async def test_a_claimed_entry_handed_back_has_the_count_it_had_before() -> None:

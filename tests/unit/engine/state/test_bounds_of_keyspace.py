@@ -165,16 +165,6 @@ async def test_a_read_of_several_streams_is_refused_as_a_whole() -> None:
         await engine.take(b"b", streams=(S, b"full"))
 
 
-async def test_a_read_that_is_refused_acknowledges_nothing() -> None:
-    engine = Driver(bounds=KeyspaceBounds(consumers_max=1))
-    await engine.start(1)
-    await engine.take()
-    await engine.perform(Nack(S, G, [entry_id(1)], mode=NackMode.FAIL))
-    with refused(engine, "consumers in this group", 1):
-        await engine.take(b"b", acked=(entry_id(1),))
-    assert await engine.held_numbers() == [1]
-
-
 async def test_who_waits_and_is_deleted_comes_again_if_there_is_room() -> None:
     engine = Driver(bounds=KeyspaceBounds(consumers_max=1))
     await engine.start()

@@ -24,7 +24,6 @@ from headgate.engine.entry import (
 from headgate.engine.errors import EntryTooLarge, IdNotGreater, Invalid
 from headgate.engine.journal.blocks import Block
 from headgate.engine.journal.snapshot import load, pieces
-from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import COMMIT_STREAMS_MAX, COMPRESSED_BYTES_MAX, U64_MAX
 from headgate.engine.packing import EncodedDrafts, encode_entries, pack_fields
 from headgate.engine.requests.bulk import CommitBatch
@@ -63,12 +62,6 @@ def encoded(many: Sequence[Fields]) -> EncodedDrafts:
     ends = array("Q", itertools.accumulate(map(len, data), initial=0))
     size_ends = array("Q", itertools.accumulate(map(size_in_chunk, many), initial=0))
     return EncodedDrafts(b"".join(data), ends, size_ends)
-
-
-def records(engine: Driver) -> list[bytes]:
-    storage = engine.storage
-    assert isinstance(storage, MemoryStorage)
-    return [*storage.records]
 
 
 async def numbers(engine: Driver) -> list[int]:
