@@ -11,7 +11,7 @@ from headgate.app.backends.port import Ability, Backend
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry
-from headgate.engine.errors import OutOfReach, StreamExists, StreamNotFound, StreamTooLarge
+from headgate.engine.errors import OutOfReach, StreamExists
 from headgate.engine.images import StreamImage, unpacked
 from headgate.engine.replies import PendingInspection
 from headgate.engine.requests.deliveries import (
@@ -22,7 +22,7 @@ from headgate.engine.requests.deliveries import (
     NackMode,
     ReadGroup,
 )
-from headgate.engine.requests.dumps import CopyStream, DumpStream, MeasureStream, RestoreStream
+from headgate.engine.requests.dumps import CopyStream, DumpStream, RestoreStream
 from headgate.engine.requests.entries import Add, Delete, Range
 from headgate.engine.requests.groups import CreateConsumer, CreateGroup, GroupStart
 from headgate.engine.requests.keyspace import (
@@ -153,20 +153,6 @@ async def test_what_is_restored_expires(backend: Backend) -> None:
     assert 40_000 < left_ms <= 50_000
     await backend.perform(RestoreStream(T, image, True, None, now_ms - 1))
     assert await backend.perform(CountStreams([T])) == 0
-
-
-async def test_a_missing_stream_is_not_dumped(backend: Backend) -> None:
-    with pytest.raises(StreamNotFound):
-        await dumped(backend, S)
-    with pytest.raises(StreamNotFound):
-        await backend.perform(MeasureStream(S))
-    with pytest.raises(StreamNotFound):
-        await backend.perform(CopyStream(S, T))
-    await backend.perform(Add(S, drafts(1)))
-    assert 100 < await backend.perform(MeasureStream(S)) < 20_000
-    assert 100 < await backend.perform(MeasureStream(S, 0)) < 20_000
-    with pytest.raises(StreamTooLarge):
-        await backend.perform(DumpStream(S, 10))
 
 
 async def test_a_copy_has_everything(backend: Backend) -> None:

@@ -6,9 +6,8 @@ from itertools import accumulate
 import pytest
 
 from headgate.app.backends.port import Backend
-from headgate.engine.config import StreamConfig
-from headgate.engine.entry import Draft, Entry, EntryId, size_in_chunk
-from headgate.engine.errors import IdNotGreater, StreamNotFound
+from headgate.engine.entry import Entry, EntryId, size_in_chunk
+from headgate.engine.errors import StreamNotFound
 from headgate.engine.limits import PACKED_COUNT_MIN
 from headgate.engine.packing import EncodedDrafts, encode_entries
 from headgate.engine.replies import Histogram
@@ -17,30 +16,13 @@ from headgate.engine.requests.entries import (
     Delete,
     Range,
     RangePacked,
-    References,
     Trim,
     TrimTo,
 )
 from headgate.engine.requests.histogram import CountByTime
-from headgate.engine.requests.keyspace import CountStreams, ListNames, ScanNames
-from headgate.engine.requests.names import NameFilter
-from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream, ListStreams
-from tests.contract.calls import S, drafts, entry_id, ids, numbers
+from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream
+from tests.contract.calls import S, drafts, entry_id, ids
 from tests.packed_runs import entries_in
-
-
-async def test_what_was_appended_is_read_in_order_and_as_it_was(backend: Backend) -> None:
-    odd = Draft(entry_id(2), (b"\x00\xff", b"", b"", b"again", b"again", b"2"))
-    await backend.perform(Add(S, drafts(1)))
-    assert (await backend.perform(Add(S, [odd]))).ids == ids(2)
-    await backend.perform(Add(S, drafts(3)))
-    entries = await backend.perform(Range(S))
-    assert [entry.id for entry in entries] == ids(1, 2, 3)
-    assert entries[1].fields == odd.fields
-    assert [entry.id for entry in await backend.perform(Range(S, reverse=True, limit=2))] == ids(
-        3, 2
-    )
-    assert [entry.id for entry in await backend.perform(Range(S, entry_id(2), limit=1))] == ids(2)
 
 
 async def test_what_is_read_packed_is_what_is_read(backend: Backend) -> None:
@@ -86,51 +68,6 @@ async def test_a_copy_of_a_stream_is_the_same_stream_to_its_readers(backend: Bac
     assert (await backend.perform(DescribeStream(S))).epoch != 12
 
 
-async def test_ids_of_the_stream_ascend_whatever_was_asked_before(backend: Backend) -> None:
-    far = EntryId(2**62, 7)
-    await backend.perform(Add(S, [Draft(far, (b"n", b"1"))]))
-    first, second = (
-        await backend.perform(Add(S, [Draft(None, (b"n", b"2")), Draft(None, (b"n", b"3"))]))
-    ).ids
-    assert far < first < second
-
-
-async def test_a_batch_with_a_wrong_entry_appends_nothing(backend: Backend) -> None:
-    await backend.perform(Add(S, drafts(5)))
-    with pytest.raises(IdNotGreater):
-        await backend.perform(Add(S, drafts(6, 7, 7)))
-    with pytest.raises(IdNotGreater):
-        await backend.perform(Add(S, drafts(4)))
-    assert await numbers(backend) == [5]
-    assert (await backend.perform(DescribeStream(S))).entries_added == 1
-
-
-async def test_streams_are_listed_by_name_a_page_at_a_time(backend: Backend) -> None:
-    for name in (b"b", b"a", b"c", b"x"):
-        await backend.perform(CreateStream(name, StreamConfig()))
-    first = await backend.perform(ListStreams(limit=2))
-    second = await backend.perform(ListStreams(after=first[-1].name, limit=9))
-    assert [info.name for info in [*first, *second]] == [b"a", b"b", b"c", b"x"]
-    assert [info.name for info in await backend.perform(ListStreams(prefix=b"x"))] == [b"x"]
-
-
-async def test_lists_show_only_what_they_may(backend: Backend) -> None:
-    for name in (b"a", b"b1", b"b2", b"b3", b"c", b"d"):
-        await backend.perform(CreateStream(name))
-    only = NameFilter(frozenset({b"a", b"b2", b"none"}), (b"b", b"d"))
-    visible = [b"a", b"b1", b"b2", b"b3", b"d"]
-
-    first = await backend.perform(ListStreams(limit=3, only=only))
-    second = await backend.perform(ListStreams(after=first[-1].name, limit=3, only=only))
-    assert [info.name for info in [*first, *second]] == visible
-    assert await backend.perform(ListNames(only)) == visible
-    assert await backend.perform(ScanNames(0, 3, only)) == (visible[:3], 3)
-    assert await backend.perform(ScanNames(3, 3, only)) == (visible[3:], 0)
-    assert await backend.perform(CountStreams(only=only)) == 5
-    assert await backend.perform(CountStreams([b"c", b"c", b"none"], only)) == 2
-    assert await backend.perform(ListNames(NameFilter())) == []
-
-
 async def test_a_stream_that_comes_again_is_another_one(backend: Backend) -> None:
     await backend.perform(Add(S, drafts(1)))
     before = (await backend.perform(DescribeStream(S))).epoch
@@ -158,13 +95,3 @@ async def test_what_is_trimmed_is_not_counted(backend: Backend) -> None:
     assert counted == Histogram(1, 300, 100, [0, 20, 100])
     await backend.perform(Trim(S, TrimTo(max_length=0)))
     assert (await backend.perform(CountByTime(S))).counts == []
-
-
-async def test_an_append_that_trims_with_references_may_create_its_stream(
-    backend: Backend,
-) -> None:
-    for references in References:
-        stream = references.value.encode()
-        trim = TrimTo(max_length=1, references=references)
-        await backend.perform(Add(stream, drafts(1, 2), trim=trim))
-        assert await numbers(backend, stream) == [2]

@@ -5,7 +5,6 @@ import pytest
 from headgate.app.backends.port import Ability, Backend
 from headgate.engine.config import FieldName, GroupPolicy, Patch
 from headgate.engine.entry import MIN_ID, Draft
-from headgate.engine.replies import GroupState
 from headgate.engine.requests.deliveries import Ack, GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart, UpdateGroup
@@ -26,11 +25,6 @@ def keyed(**ids_by_key: list[int]) -> list[Draft]:
 def read(consumer: bytes, limit: int | None = None, *, by_policy: bool = True) -> ReadGroup:
     cursors = [GroupCursor(S)]
     return ReadGroup(G, consumer, cursors, limit, claim_released=True, by_policy=by_policy)
-
-
-async def state(backend: Backend, request: ReadGroup) -> tuple[list[int], GroupState]:
-    [reply] = await backend.perform(request)
-    return [delivery.id.ms for delivery in reply.deliveries], reply.state
 
 
 async def ordered(backend: Backend, drafts: list[Draft], policy: GroupPolicy = IN_ORDER) -> None:
@@ -65,19 +59,5 @@ async def test_long_keys_are_told_apart_by_their_ends(backend: Backend) -> None:
     keys = {1: first, 2: second, 3: first, 4: b"x" * 64, 5: b"x" * 65}
     await ordered(backend, [Draft(entry_id(at), (b"key", key)) for at, key in keys.items()])
     assert await got(backend, read(ANA)) == [1, 2, 4, 5]
-    await ack(backend, 1)
-    assert await got(backend, read(BEN)) == [3]
-
-
-async def test_redis_words_know_no_keys(backend: Backend) -> None:
-    await ordered(backend, keyed(a=[1, 2]))
-    assert await got(backend, read(ANA, by_policy=False)) == [1, 2]
-
-
-async def test_filters_and_keys_go_together(backend: Backend) -> None:
-    policy = GroupPolicy(key_field=KEY, filters='{"not":{"exact":{"key":"b"}}}', max_pending=2)
-    await ordered(backend, keyed(a=[1, 3], b=[2, 4], c=[5, 6], d=[7]), policy)
-    assert await got(backend, read(ANA)) == [1, 5]
-    assert await got(backend, read(BEN)) == [7]
     await ack(backend, 1)
     assert await got(backend, read(BEN)) == [3]

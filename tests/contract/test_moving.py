@@ -20,11 +20,10 @@ from headgate.engine.errors import Unavailable
 from headgate.engine.replies import PendingItem
 from headgate.engine.requests import Request
 from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes, GetAttributes
-from headgate.engine.requests.bulk import BulkCursor, PlanRead
-from headgate.engine.requests.deliveries import Ack, Autoclaim, Claim, ListPending, Nack, NackMode
+from headgate.engine.requests.deliveries import Ack, Claim, ListPending, Nack, NackMode
 from headgate.engine.requests.entries import Add, Delete, FindTimes, Range, Trim, TrimTo
 from headgate.engine.requests.groups import CreateConsumer, CreateGroup, GroupStart, ListGroups
-from headgate.engine.requests.keyspace import ExpireStream, GetExpiry, ListNames, SetCounters
+from headgate.engine.requests.keyspace import ExpireStream, GetExpiry, ListNames
 from headgate.engine.requests.streams import CloseStream, CreateStream, DescribeStream
 from tests.contract.backends import KINDS, Kind
 from tests.contract.calls import ANA, BEN, G, S, drafts, entry_id, filled, got, ids, numbers, take
@@ -211,47 +210,6 @@ async def test_entries_keep_their_times(ends: list[Backend]) -> None:
     assert await target.perform(FindTimes(S, ids(1, 2, 3))) == times
     assert await got(target, take(ANA, 1)) == [4]
     assert (await moved(source, target)).untimed == 0
-
-
-async def test_consumers_go_on_where_they_were(ends: list[Backend]) -> None:
-    source, target = ends
-    await used(source)
-    await moved(source, target)
-    assert await got(target, take(ANA)) == await got(source, take(ANA))
-    claim = take(b"new", claim_idle_ms=0)
-    assert sorted(await got(target, claim)) == sorted(await got(source, claim))
-    for backend in ends:  # a read may leave pending what is gone from the stream; this does not
-        await backend.perform(Autoclaim(S, G, b"new", min_idle_ms=0))
-    assert await differences(source, target, S) == []
-
-
-async def test_a_bulk_reader_goes_on_with_its_cursor(ends: list[Backend]) -> None:
-    source, target = ends
-    await filled(source, 1, 2, 3)
-    [portion] = await source.perform(PlanRead([BulkCursor(S, MIN_ID)], entries_max=2))
-    await moved(source, target)
-    cursor = BulkCursor(S, portion.end, portion.epoch)
-    [left] = await target.perform(PlanRead([cursor]))
-    assert (left.after, left.entries) == (entry_id(2), 1)
-
-
-async def test_late_readers_are_told_of_the_same_gap(ends: list[Backend]) -> None:
-    source, target = ends
-    await filled(source, 1, 2, 3, 4)
-    await source.perform(Trim(S, TrimTo(max_length=1)))
-    await source.perform(Delete(S, ids(4)))
-    await moved(source, target)
-    [portion] = await target.perform(PlanRead([BulkCursor(S, entry_id(1))]))
-    assert portion.gap is not None
-    assert portion.gap.through == entry_id(3)
-
-
-async def test_a_counter_that_was_set_by_hand_is_kept(ends: list[Backend]) -> None:
-    source, target = ends
-    await filled(source, 1, 2)
-    await source.perform(SetCounters(S, entry_id(900), 77, entry_id(800)))
-    assert (await moved(source, target)).is_complete
-    await assert_same(source, target)
 
 
 async def test_pages_have_bounds(ends: list[Backend], monkeypatch: pytest.MonkeyPatch) -> None:

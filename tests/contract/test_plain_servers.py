@@ -21,7 +21,7 @@ from headgate.app.backends.redis.address import read_url
 from headgate.app.backends.redis.client import ClientOptions
 from headgate.engine.clock import SystemClock
 from headgate.engine.entry import Draft, EntryId
-from headgate.engine.errors import NotSupported, Unavailable
+from headgate.engine.errors import Unavailable
 from headgate.engine.requests.deliveries import ListPending
 from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.groups import ListConsumers, ListGroups
@@ -188,8 +188,3 @@ async def test_a_copy_that_is_not_complete_is_no_source(
         notes = Notes()
         await copied(server, end, notes)
         assert notes.states() == {S: MoveState.REFUSED}
-
-
-async def test_requests_that_copying_does_not_make_are_refused(server: PlainServer) -> None:
-    with pytest.raises(NotSupported):
-        await server.perform(ListNames())

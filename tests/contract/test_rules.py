@@ -83,12 +83,6 @@ async def test_a_reader_waits_for_its_turn_in_the_rate(backend: Backend) -> None
     assert await got(backend, read(ANA), None) == [2]
 
 
-async def test_redis_words_know_no_filters(backend: Backend) -> None:
-    await ruled(backend, SALES)
-    await backend.perform(Add(S, sales(1, 2)))
-    assert await got(backend, read(ANA, by_policy=False)) == [1, 2]
-
-
 async def test_many_that_do_not_match_are_passed_by_in_parts(backend: Backend) -> None:
     await ruled(backend, SALES)
     for first in range(1, 10_001, 2_000):

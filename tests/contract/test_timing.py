@@ -80,11 +80,6 @@ async def test_an_entry_that_is_due_comes_before_newer_ones(backend: Backend) ->
     assert await got(backend, read(ANA)) == [1, 3]
 
 
-async def test_redis_words_know_no_times(backend: Backend) -> None:
-    await timed(backend, entry(1, LATER), entry(2, OVER))
-    assert await got(backend, read(ANA, by_policy=False)) == [1, 2]
-
-
 async def test_what_nobody_holds_is_settled_when_its_deadline_is_over(backend: Backend) -> None:
     await timed(backend, entry(1, BRIEF), entry(2))
     assert await got(backend, read(ANA)) == [1, 2]

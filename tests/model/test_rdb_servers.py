@@ -225,13 +225,3 @@ def damaged(payload: bytes) -> bytes:
     """Return a payload with a right checksum around a listpack that is none."""
     body = payload[:-8].replace(b"\xff", b"\xfe", 1)
     return body + checksum_of(body).to_bytes(8, "little")
-
-
-def test_memory_is_told(sides: Sides) -> None:
-    sides.both("XADD", "s", "1-1", "a", "b")
-    for command in (["MEMORY", "USAGE", "s"], ["MEMORY", "USAGE", "s", "SAMPLES", 0]):
-        assert 100 < sides.theirs(*command) < 20_000
-        assert 100 < sides.ours(*command) < 20_000
-    assert sides.theirs("OBJECT", "HELP")
-    assert sides.ours("OBJECT", "HELP")
-    assert sides.ours("MEMORY", "HELP")

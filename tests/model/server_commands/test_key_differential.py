@@ -58,11 +58,3 @@ async def test_keys_reply_as_redis_does(redis: Redis) -> None:
     for line in HISTORY.splitlines():
         command = words(*line.split())
         assert (line, await own_reply(runner, command)) == (line, redis.run(command))
-
-
-async def test_every_key_may_be_picked() -> None:
-    runner = CommandRunner(EmbeddedBackend(Engine(MemoryStorage(0))))
-    for name in "abc":
-        await runner.run(words("XADD", name, "*", "f", "v"))
-    picked = {await runner.run(words("RANDOMKEY")) for _ in range(200)}
-    assert picked == {b"a", b"b", b"c"}

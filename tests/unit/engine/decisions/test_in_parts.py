@@ -170,15 +170,6 @@ async def test_a_transaction_refuses_what_would_be_done_in_parts(engine: Driver)
     assert (await engine.perform(SumPending(S, G))).total == COUNT
 
 
-async def test_a_trim_takes_up_to_an_id(engine: Driver) -> None:
-    trim = TrimTo(min_id=entry_id(COUNT - 1), references=References.DELETE)
-
-    assert await engine.perform(Trim(S, trim)) == COUNT - 2
-    assert [entry.id for entry in await engine.perform(Range(S))] == IDS[-2:]
-    assert (await engine.perform(DescribeStream(S))).trimmed_through == IDS[-3]
-    assert await engine.perform(Range(S, MIN_ID, IDS[-3])) == []
-
-
 async def test_deleting_many_streams_lets_others_have_their_turn(engine: Driver) -> None:
     names = [b"%d" % number for number in range(3 * DELETED_AT_ONCE_MAX)]
     for name in names:

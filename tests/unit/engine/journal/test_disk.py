@@ -97,14 +97,6 @@ def test_a_renamed_file_takes_the_place_of_another(disk: SystemDisk) -> None:
     assert content(disk, "old") == b"newer"
 
 
-@pytest.mark.parametrize("ask", [SystemDisk.size_bytes, SystemDisk.open, SystemDisk.remove])
-def test_a_missing_name_is_an_error_of_the_system(
-    disk: SystemDisk, ask: "type[SystemDisk]"
-) -> None:
-    with pytest.raises(FileNotFoundError):
-        ask(disk, "x")  # type: ignore[arg-type, call-arg]
-
-
 # What is written
 
 
@@ -263,8 +255,3 @@ async def test_what_goes_on_aside_is_waited_for_while_the_event_loop_goes_on(
     assert not idle.done()
     let_go.set()
     await asyncio.wait_for(idle, 10)
-
-
-async def test_what_fails_aside_fails_here(disk: SystemDisk) -> None:
-    with pytest.raises(FileNotFoundError):
-        await disk.in_thread(lambda: disk.size_bytes("x"))

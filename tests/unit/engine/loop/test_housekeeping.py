@@ -49,21 +49,6 @@ def key_count(engine: Driver, stream: bytes) -> int:
     return len(engine.keyspace.stream(stream).keys)
 
 
-async def test_keys_of_many_moments_all_go_once_their_time_is_over() -> None:
-    clock = VirtualClock()
-    engine = Driver(clock)
-    for number in range(20):
-        await use_key(engine, S, b"%d" % number)
-        await asyncio.sleep(1)
-    await asyncio.sleep(1000)
-    housekeeping = asyncio.create_task(engine.run_housekeeping())
-    await asyncio.sleep(2)
-    housekeeping.cancel()
-
-    assert key_count(engine, S) == 0
-    await asyncio.wait([housekeeping])
-
-
 async def test_streams_of_which_nothing_is_due_cost_nothing() -> None:
     clock = CountingClock()
     async with kept(clock) as engine:

@@ -10,11 +10,8 @@ from headgate.engine.clock import SystemClock
 from headgate.engine.commands import StreamCreated, StreamDeleted
 from headgate.engine.config import StreamConfig
 from headgate.engine.engine import Engine
-from headgate.engine.entry import Draft, EntryId
-from headgate.engine.errors import StreamError, StreamsChanged
 from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.requests.entries import Add
-from headgate.engine.requests.keyspace import CountStreams, GetRevisions, IfUnchanged
+from headgate.engine.requests.keyspace import GetRevisions
 from headgate.engine.state import revisions
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.revisions import Revisions
@@ -72,19 +69,3 @@ async def test_another_run_has_other_revisions() -> None:
         while clock.monotonic_ms() == now_ms:  # a millisecond is what tells them apart
             pass
     assert len(seen) == 2
-
-
-async def test_a_condition_that_fails_leaves_everything_as_it_was() -> None:
-    engine = Engine(MemoryStorage(0))
-    revision = await engine.perform(GetRevisions([b"s"]))
-    await engine.perform(Add(b"s", [Draft(EntryId(1, 0), (b"a", b"b"))]))
-    condition = IfUnchanged([b"s"], revision)
-    with pytest.raises(StreamsChanged):
-        await engine.perform_all([condition, Add(b"t", [Draft(None, (b"a", b"b"))])])
-    assert await engine.perform(CountStreams()) == 1
-    revision = await engine.perform(GetRevisions([b"s"]))
-    outcomes = await engine.perform_all(
-        [IfUnchanged([b"s"], revision), Add(b"t", [Draft(None, (b"a", b"b"))])]
-    )
-    assert not any(isinstance(outcome, StreamError) for outcome in outcomes)
-    assert await engine.perform(CountStreams()) == 2
