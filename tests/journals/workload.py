@@ -6,7 +6,7 @@ engines in the same state are thus asked the same by the same seed, and must ans
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -47,7 +47,9 @@ SMALL_NODES = keyspace.ChangeDefaults(node_bytes_max=0, node_entries_max=4, idem
 
 Reader = tuple[bytes, bytes]
 """A group, and a consumer of it."""
-Make = Callable[[], Request[Any]]
+Ask = Callable[[], Awaitable[Any]]
+Make = Callable[[], Request[Any] | Ask]
+"""Makes a request, or what else is asked of an engine."""
 
 
 class Requests:
@@ -401,7 +403,7 @@ class Workload(Requests):
     def __init__(self, engine: Engine, clock: ManualClock, seed: int) -> None:
         super().__init__(engine, Random(seed), 0)
         self._clock = clock
-        self._kinds = self.weights() | {
+        self._kinds: dict[Callable[[], Any], int] = self.weights() | {
             self.set_schedule: 2,
             self.run_schedule: 4,
             self.delete_schedule: 1,

@@ -5,7 +5,7 @@ A request is made of what the engine holds at the moment, so that most of them m
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from random import Random
 from typing import Any
@@ -20,11 +20,9 @@ from headgate.engine.journal.journal import Journal
 from headgate.engine.requests import Request, deliveries, entries, groups, keyspace, streams
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.state.keyspace import Keyspace
-from tests.journals.workload import Requests
+from tests.journals.workload import Ask, Requests
 from tests.simulation.platter import Platter
 from tests.simulation.sight import seen
-
-Ask = Callable[[], Awaitable[Any]]
 
 
 class StepError(Exception):
@@ -41,7 +39,7 @@ class Workload(Requests):
     def __init__(self, engine: Engine, random: Random, serial: int, platter: Platter) -> None:
         super().__init__(engine, random, serial)
         self._platter = platter
-        kinds: dict[Callable[[], Request[Any] | Ask], int] = {
+        kinds = {
             **self.weights(),
             self.perform_all: 8,
             self.read_group_plainly: 2,

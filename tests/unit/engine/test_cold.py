@@ -255,15 +255,16 @@ async def test_what_cannot_be_read_now_is_refused_and_read_later(is_missing: boo
     async with living(MemoryDisk()) as life:
         await life.fill(25)
         await life.freeze()
-        data = life.disk.files.pop(FILE) if is_missing else b""
-        if not is_missing:
+        data = life.disk.files.pop(FILE) if is_missing else None
+        if data is None:
             life.disk.faults["read"] = errno.EIO
         with pytest.raises(Unavailable, match="No such file" if is_missing else "Input/output"):
             await asyncio.wait_for(life.numbers(), 5)
         await life.perform(Add(b"s", [Draft(EntryId(26, 0), (b"n", b"26"))]))
         await life.freeze()  # a rewrite does not need it
         life.disk.faults.clear()
-        life.disk.files |= {FILE: data} if data else {}
+        if data is not None:
+            life.disk.files[FILE] = data
         assert await life.numbers() == list(range(1, 27))
 
 

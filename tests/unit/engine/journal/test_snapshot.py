@@ -24,6 +24,7 @@ from headgate.engine.limits import BLOCK_BYTES_MAX, COUNT_MAX, IDEMPOTENCY_ID_BY
 from headgate.engine.requests.entries import Add
 from headgate.engine.state.idempotency import Made
 from headgate.engine.state.keyspace import Keyspace
+from tests.journals.records import replayed
 from tests.journals.workload import Workload
 from tests.model.snapshot import snapshot as everything_in
 from tests.unit.driver import Driver, S, entry_id
@@ -61,6 +62,7 @@ async def test_nothing_tells_a_loaded_state_from_its_original(seed: int) -> None
     await workload.begin()
     await workload.run(600)
 
+    assert everything_in(replayed(original)) == everything_in(original.keyspace)
     later.now_ms = clock.now_ms
     copy = Engine(MemoryStorage(), keyspace=again(original.keyspace), clock=later)
     assert everything_in(copy.keyspace) == everything_in(original.keyspace)
