@@ -15,7 +15,7 @@ from headgate.engine.bucket.bucket import Bucket, BucketError
 from headgate.engine.bucket.stores import objects
 from headgate.engine.bucket.stores.opening import open_bucket
 from headgate.engine.bucket.stores.request_limits import RequestLimits
-from tests.buckets.faulty_way import RANDOM, Fault, FaultyWay
+from tests.buckets.faulty_way import Fault, FaultyWay
 from tests.buckets.stores import Store, variables_of
 
 LIMITS = RequestLimits(connect_s=2, request_s=5, retries_max=2, backoff_s=0.005)
@@ -143,29 +143,6 @@ def test_a_conflict_is_no_answer_that_the_object_is_there(way: FaultyWay, over: 
     assert bucket.put_new("a", b"mine")
     way.fail_next(Fault.CONFLICT)
     assert not bucket.put_new("a", b"another")
-
-
-@pytest.mark.parametrize("fault", [fault for fault in RANDOM if fault is not Fault.CONFLICT])
-def test_a_read_is_whole_after_one_fault(way: FaultyWay, over: Opening, fault: Fault) -> None:
-    bucket = over(way)
-    content = random.Random(1).randbytes(100_000)
-    bucket.put_new("log/a", content)
-    for _ in range(3):
-        way.fail_next(fault)
-        try:
-            assert bucket.read("log/a") == content
-        except BucketError:
-            assert fault in {Fault.CUT, Fault.STRANGER}
-        way.fail_next(fault)
-        try:
-            assert bucket.read_range("log/a", 500, 70_000) == content[500:70_500]
-        except BucketError:
-            assert fault in {Fault.CUT, Fault.STRANGER}
-        way.fail_next(fault)
-        try:
-            assert [each.name for each in bucket.objects("log/")] == ["log/a"]
-        except BucketError:
-            assert fault in {Fault.CUT, Fault.STRANGER}
 
 
 def test_what_is_no_store_does_not_know_that_an_object_is_missing(

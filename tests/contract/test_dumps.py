@@ -17,7 +17,6 @@ from headgate.engine.replies import PendingInspection
 from headgate.engine.requests.deliveries import (
     Ack,
     GroupCursor,
-    ListPending,
     Nack,
     NackMode,
     ReadGroup,
@@ -110,20 +109,6 @@ async def test_a_dump_is_restored(backend: Backend) -> None:
     assert facts_of(await dumped(backend, T)) == facts_of(image)
 
 
-async def test_what_is_restored_goes_on(backend: Backend) -> None:
-    await fill(backend)
-    image = await dumped(backend, S)
-    await backend.perform(RestoreStream(T, image))
-    [reads] = await backend.perform(
-        ReadGroup(G, b"carl", [GroupCursor(T)], limit=10, claim_idle_ms=3_600_000)
-    )
-    assert [(each.id.ms, each.delivery_count) for each in reads.deliveries] == [(4, 2), (7, 1)]
-    added = await backend.perform(Add(T, drafts(8)))
-    assert added.ids == ids(8)
-    rows = await backend.perform(ListPending(S, G))
-    assert [row.id.ms for row in rows] == [1, 3, 4, 5, 6]
-
-
 async def test_a_stream_that_exists_is_replaced_only_on_demand(backend: Backend) -> None:
     await fill(backend)
     image = await dumped(backend, S)
@@ -171,25 +156,6 @@ async def test_a_copy_has_everything(backend: Backend) -> None:
     await backend.perform(Ack(T, G, ids(5)))
     await backend.perform(Add(T, drafts(9)))
     assert await content(backend, S) == before
-
-
-async def test_a_name_that_is_taken_is_given_up_only_on_demand(backend: Backend) -> None:
-    await backend.perform(Add(S, drafts(1, 2)))
-    await backend.perform(Add(T, drafts(1)))
-    for request in (
-        CopyStream(S, T),
-        CopyStream(S, S),
-        RenameStream(S, T, replace=False),
-        RenameStream(S, S, replace=False),
-    ):
-        assert not await backend.perform(request)
-    assert (await backend.perform(DescribeStream(T))).length == 1
-    assert await backend.perform(CopyStream(S, T, replace=True))
-    assert (await backend.perform(DescribeStream(T))).length == 2
-    assert await backend.perform(RenameStream(S, b"{acme}new", replace=False))
-    assert await backend.perform(CountStreams([S, T, b"{acme}new"])) == 2
-    assert await backend.perform(RenameStream(b"{acme}new", T))
-    assert await backend.perform(CountStreams([S, T, b"{acme}new"])) == 1
 
 
 @pytest.mark.parametrize("move", [CopyStream, RenameStream])

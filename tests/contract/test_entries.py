@@ -1,16 +1,18 @@
-"""Appends are whole and ordered, reads see them, and what is refused changes nothing."""
+"""Entries: packed, encoded, counted, appended once under a key; and streams that expire."""
 
+import asyncio
 from array import array
 from itertools import accumulate
 
 import pytest
 
-from headgate.app.backends.port import Backend
-from headgate.engine.entry import Entry, EntryId, size_in_chunk
-from headgate.engine.errors import StreamNotFound
-from headgate.engine.limits import PACKED_COUNT_MIN
+from headgate.app.backends.port import Ability, Backend
+from headgate.engine.entry import Draft, Entry, EntryId, size_in_chunk
+from headgate.engine.errors import IdNotGreater, StreamNotFound
+from headgate.engine.limits import IDEMPOTENCY_ID_BYTES_MAX, PACKED_COUNT_MIN
 from headgate.engine.packing import EncodedDrafts, encode_entries
 from headgate.engine.replies import Histogram
+from headgate.engine.requests.bulk import CommitBatch, LastCommit
 from headgate.engine.requests.entries import (
     Add,
     Delete,
@@ -20,8 +22,17 @@ from headgate.engine.requests.entries import (
     TrimTo,
 )
 from headgate.engine.requests.histogram import CountByTime
-from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream
-from tests.contract.calls import S, drafts, entry_id, ids
+from headgate.engine.requests.idempotency import Idempotent
+from headgate.engine.requests.keyspace import (
+    CountStreams,
+    ExpireStream,
+    GetExpiry,
+    PersistStream,
+    PickName,
+    RememberKey,
+)
+from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream, ListStreams
+from tests.contract.calls import S, drafts, entry_id, filled, ids, numbers
 from tests.packed_runs import entries_in
 
 
@@ -95,3 +106,68 @@ async def test_what_is_trimmed_is_not_counted(backend: Backend) -> None:
     assert counted == Histogram(1, 300, 100, [0, 20, 100])
     await backend.perform(Trim(S, TrimTo(max_length=0)))
     assert (await backend.perform(CountByTime(S))).counts == []
+
+
+FAR_MS = 40_000_000_000_123
+
+
+async def test_a_stream_expires_at_a_time(backend: Backend) -> None:
+    await filled(backend, 1)
+    assert await backend.perform(GetExpiry(S)) is None
+    assert await backend.perform(ExpireStream(S, 0, at_ms=FAR_MS))
+    assert await backend.perform(GetExpiry(S)) == FAR_MS
+    assert await backend.perform(PersistStream(S))
+    assert await backend.perform(GetExpiry(S)) is None
+    assert await backend.perform(ExpireStream(S, 0, at_ms=1))
+    assert await backend.perform(CountStreams([S])) == 0
+
+
+async def test_some_name_is_picked(backend: Backend) -> None:
+    assert await backend.perform(PickName(5)) is None
+    await filled(backend, 1)
+    assert await backend.perform(PickName(5)) == S
+
+
+ENTRY = [Draft(None, (b"n", b"1"))]
+LEFT, RIGHT = b"{batch}left", b"{batch}right"  # in one slot, where there are slots
+KEY = Idempotent(b"producer", b"key", b"digest")
+
+
+@pytest.mark.parametrize("place", ["producer", "key"])
+async def test_ids_may_be_long(backend: Backend, place: str) -> None:
+    key = KEY._replace(**{place: b"\xff" * IDEMPOTENCY_ID_BYTES_MAX})
+    first = await backend.perform(Add(S, ENTRY, key))
+    again = await backend.perform(Add(S, ENTRY, key))
+    assert (again.is_repeat, again.ids) == (True, first.ids)
+    await backend.perform(RememberKey(S, key.producer, key.key, first.ids[0]))
+    other = await backend.perform(Add(S, ENTRY, key._replace(**{place: b"\xfe" * 65_536})))
+    assert not other.is_repeat
+
+
+async def test_repeats_at_the_same_time_append_once(backend: Backend) -> None:
+    replies = await asyncio.gather(*(backend.perform(Add(S, ENTRY, KEY)) for _ in range(20)))
+    assert len({tuple(reply.ids) for reply in replies}) == 1
+    assert len(await numbers(backend)) == 1
+
+
+@pytest.mark.needs(Ability.BULK)
+async def test_a_batch_is_appended_once_and_as_a_whole(backend: Backend) -> None:
+    batch = {LEFT: ENTRY, RIGHT: ENTRY * 2}
+    first = await backend.perform(CommitBatch(b"writer", 3, batch))
+    again = await backend.perform(CommitBatch(b"writer", 3, batch))
+    older = await backend.perform(CommitBatch(b"writer", 2, batch))
+    assert (first.is_repeat, again.is_repeat, older.is_repeat) == (False, True, True)
+    assert {each.stream: each.entries for each in first.streams} == {LEFT: 1, RIGHT: 2}
+    last = await backend.perform(LastCommit(b"writer"))
+    assert last is not None
+    assert last.batch == 3
+
+
+@pytest.mark.needs(Ability.BULK)
+async def test_a_batch_with_a_wrong_entry_appends_nothing(backend: Backend) -> None:
+    await backend.perform(Add(LEFT, drafts(5)))
+    with pytest.raises(IdNotGreater) as refused:
+        await backend.perform(CommitBatch(b"writer", 1, {RIGHT: ENTRY, LEFT: drafts(4)}))
+    assert refused.value.stream == LEFT
+    assert [info.name for info in await backend.perform(ListStreams())] == [LEFT]
+    assert await backend.perform(LastCommit(b"writer")) is None

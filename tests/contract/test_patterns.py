@@ -90,14 +90,6 @@ async def test_a_wait_ends_with_the_first_append_that_matches(backend: Backend) 
     assert texts(await reading) == ["this"]
 
 
-async def test_a_wait_is_over_in_time_and_its_cursor_goes_on(backend: Backend) -> None:
-    cursor = await now(backend)
-    read = await backend.perform(ReadPattern(ORDERS, cursor, wait_ms=1))
-    assert not read.reads
-    await add(backend, b"orders.a", "later")
-    assert (await all_of(backend, ReadPattern(ORDERS, read.next_after)))[0] == ["later"]
-
-
 async def test_a_read_that_is_cancelled_leaves_nothing(backend: Backend) -> None:
     cursor = await now(backend)
     [reading] = await blocked(backend, backend.perform(ReadPattern(ORDERS, cursor, wait_ms=None)))

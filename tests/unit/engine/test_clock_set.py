@@ -90,17 +90,6 @@ async def test_what_is_idle_for_longer_than_the_step_is_idle_for_as_long_after_i
     assert (info.idle_ms, info.inactive_ms) == (10 * DAY_MS, 10 * DAY_MS)
 
 
-async def test_a_clock_that_goes_back_and_forth_changes_nothing_in_the_end() -> None:
-    engine, clock = driver()
-    await engine.start(1, 2, 3, 4)
-    for by_ms in (HOUR_MS, -DAY_MS, -HOUR_MS, DAY_MS):
-        await engine.take(b"b", 1)
-        await asyncio.sleep(1)
-        clock.step(by_ms)
-    assert [entry.idle_ms for entry in await engine.held()] == [4_000, 3_000, 2_000, 1_000]
-    assert steps(engine) == [HOUR_MS, -DAY_MS, -HOUR_MS, DAY_MS]
-
-
 async def test_a_step_costs_one_record_however_much_is_pending() -> None:
     engine, clock = driver()
     await engine.start(*range(1, 5_001))

@@ -1,4 +1,4 @@
-"""Surprises about streams, one sentence each."""
+"""Surprises about streams, one sentence each; also when ids come again, as XSETID allows."""
 
 import pytest
 from msgspec.structs import replace
@@ -6,13 +6,27 @@ from msgspec.structs import replace
 from headgate.engine.config import StreamConfig
 from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId
 from headgate.engine.limits import U64_MAX
+from headgate.engine.replies import Outcome
 from headgate.engine.requests.deliveries import (
+    Ack,
     Claim,
+    Nack,
+    NackMode,
 )
-from headgate.engine.requests.entries import Add, Range, Read, StreamCursor
+from headgate.engine.requests.entries import (
+    Add,
+    Delete,
+    Range,
+    Read,
+    References,
+    StreamCursor,
+    Trim,
+    TrimTo,
+)
 from headgate.engine.requests.groups import ListConsumers
+from headgate.engine.requests.keyspace import SetCounters
 from headgate.engine.requests.streams import CreateStream
-from tests.unit.driver import Driver, G, S, entry_id
+from tests.unit.driver import Driver, G, S, entry_id, numbers
 
 PAIR = (b"f", b"v")
 
@@ -125,3 +139,44 @@ async def test_a_claim_sets_count_and_time_as_asked(
     ]
     (item,) = await engine.held(b"a")
     assert (item.delivery_count, item.idle_ms) == (count, idle_ms)
+
+
+async def lower_last_id(engine: Driver, ms: int) -> None:
+    await engine.perform(SetCounters(S, entry_id(ms)))
+
+
+async def test_an_entry_under_an_id_that_came_again_can_be_deleted(engine: Driver) -> None:
+    await engine.start(1, 2, 3)
+    await engine.take(b"a")
+    await engine.perform(Ack(S, G, [entry_id(2), entry_id(3)]))
+    await engine.perform(Trim(S, TrimTo(max_length=0, references=References.ACKED)))
+    await lower_last_id(engine, 1)
+    await engine.put(2, 4)
+    assert [entry.id.ms for entry in await engine.perform(Range(S))] == [1, 2, 4]
+    await engine.perform(Delete(S, [entry_id(2)]))
+    assert [entry.id.ms for entry in await engine.perform(Range(S))] == [1, 4]
+
+
+async def test_a_pending_entry_whose_id_came_again_can_be_claimed(engine: Driver) -> None:
+    await engine.start(1, 2)
+    await engine.take(b"a")
+    await engine.perform(Trim(S, TrimTo(max_length=0)))
+    assert numbers(await engine.take(b"b", claim=0)) == []  # gone, so there is nothing to take
+    await lower_last_id(engine, 0)
+    await engine.put(1, 2)
+    assert numbers(await engine.take(b"b", claim=0)) == [1, 2]
+
+
+async def test_nobodys_entries_whose_ids_came_again_keep_the_order_of_their_release(
+    engine: Driver,
+) -> None:
+    await engine.start(1, 2)
+    await engine.take(b"a")
+    for ms in (2, 1):
+        [outcome] = await engine.perform(Nack(S, G, [entry_id(ms)], mode=NackMode.FAIL))
+        assert outcome is Outcome.RELEASED
+    await engine.perform(Trim(S, TrimTo(max_length=0)))
+    await engine.take(b"b", claim=0)
+    await lower_last_id(engine, 0)
+    await engine.put(1, 2)
+    assert numbers(await engine.take(b"b", claim=0)) == [2, 1]

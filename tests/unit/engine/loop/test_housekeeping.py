@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from headgate.engine.commands import KeysForgotten
 from headgate.engine.config import GroupPolicy, StreamConfig
+from headgate.engine.decisions import keys
 from headgate.engine.entry import Draft, EntryId
-from headgate.engine.limits import CONSUMERS_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX
+from headgate.engine.limits import CONSUMERS_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX, FORGOTTEN_KEYS_MS
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateConsumer, ListConsumers
 from headgate.engine.requests.idempotency import Idempotent
@@ -118,3 +120,23 @@ async def test_many_consumers_that_are_idle_go() -> None:
         assert len(await engine.perform(ListConsumers(S, G))) == 2 * CONSUMERS_AT_ONCE_MAX + 1
         await asyncio.sleep(3)
         assert await engine.perform(ListConsumers(S, G)) == []
+
+
+DRAFT = Draft(None, (b"k", b"v"))
+
+
+async def test_keys_of_some_moments_are_forgotten_at_once() -> None:
+    engine = Driver()
+    for number in range(10):
+        await engine.perform(Add(S, [DRAFT], Idempotent(b"p", b"%d" % number)))
+        engine.clock.now_ms += FORGOTTEN_KEYS_MS
+    engine.clock.now_ms += 1_000_000
+
+    left = []
+    while (decision := keys.forget_keys(engine.keyspace, S, engine.clock.wall_ms())).commands:
+        [command] = decision.commands
+        assert isinstance(command, KeysForgotten)
+        engine.keyspace.apply(command)
+        left.append(len(engine.keyspace.stream(S).keys))
+
+    assert left == list(range(9, -1, -1))
