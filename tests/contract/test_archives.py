@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from msgspec.structs import replace
 
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.port import Ability, Backend
@@ -17,6 +18,7 @@ from headgate.engine.requests.entries import (
     Add,
     Delete,
     Range,
+    RangeMatching,
     RangePacked,
     Read,
     StreamCursor,
@@ -74,6 +76,10 @@ async def test_what_is_trimmed_stays_readable_until_the_archive_is_trimmed(
     assert [entry.id.ms for entry in await archiving.perform(Range(S))] == [6, 7]
     entries = await archiving.perform(Range(S, archived=True))
     assert [entry.id.ms for entry in entries] == list(range(1, 8))
+    matching = RangeMatching(S, '{"suffix": {"n": "6"}}', archived=True)
+    assert [entry.id.ms for entry in (await archiving.perform(matching)).entries] == [6]
+    matching = replace(matching, filters='{"suffix": {"n": "2"}}')
+    assert [entry.id.ms for entry in (await archiving.perform(matching)).entries] == [2]
     page = await archiving.perform(RangePacked(S, MIN_ID, MAX_ID, 5, 10**6, archived=True))
     assert [entry.id.ms for entry in entries_in(page.runs)] == list(range(1, 6))
     [read] = await archiving.perform(Read([StreamCursor(S, entry_id(3))], limit=3, archived=True))

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,6 @@ from headgate.app.backends.redis.address import read_url
 from headgate.app.backends.redis.client import ClientOptions
 from headgate.engine.clock import SystemClock
 from headgate.engine.entry import Draft, EntryId
-from headgate.engine.errors import Unavailable
 from headgate.engine.requests.deliveries import ListPending
 from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.groups import ListConsumers, ListGroups
@@ -29,7 +29,7 @@ from headgate.engine.requests.keyspace import GetExpiry, ListNames
 from headgate.engine.requests.streams import DeleteStream
 from tests.contract.backends import KINDS
 from tests.contract.calls import G, S, drafts, numbers
-from tests.contract.test_moving import DEAD, Breaking, Notes, used
+from tests.contract.test_moving import DEAD, Breaking, Notes, is_done, used
 
 pytestmark = pytest.mark.away
 
@@ -114,24 +114,15 @@ async def test_a_copy_that_broke_off_anywhere_is_completed(
         names = await begin.perform(ListNames())
         for requests in count(0, 7):
             await removed(server)
-            try:
-                await copied(begin, Breaking(server, requests))  # type: ignore[arg-type]
-            except Unavailable:
-                is_over = False
-            else:
-                is_over = True
+            there: Any = server
+            is_over = await is_done(copied(begin, Breaking(there, requests)))
             assert (await copied(begin, server)).is_complete, requests
             await assert_same(begin, server, names)
             if is_over:
                 break
         for requests in count(0, 7):
             async with MEMORY.running(tmp_path / str(requests)) as end:
-                try:
-                    await copied(server, Breaking(end, requests))
-                except Unavailable:
-                    is_over = False
-                else:
-                    is_over = True
+                is_over = await is_done(copied(server, Breaking(end, requests)))
                 assert (await copied(server, end)).is_complete, requests
                 await assert_same(begin, end, names)
             if is_over:

@@ -17,8 +17,6 @@ from headgate.engine.requests.entries import (
     Add,
     Delete,
     Range,
-    RangeMatching,
-    RangePacked,
     Read,
     References,
     StreamCursor,
@@ -38,7 +36,6 @@ from headgate.engine.requests.streams import (
 from headgate.engine.state.memory import MemoryBounds, WhenFull
 from tests.journals.life import Life, living
 from tests.journals.memory_disk import MemoryDisk
-from tests.packed_runs import entries_in
 
 S = b"s"
 ARCHIVING = StreamConfig(archive=True)
@@ -54,28 +51,6 @@ async def archive(life: Life, count: int, kept: int) -> None:
 async def everything(life: Life, start: int = 0) -> list[int]:
     request = Range(S, EntryId(start, 0), archived=True)
     return [entry.id.ms for entry in await life.perform(request)]
-
-
-async def test_what_is_trimmed_is_no_part_of_the_stream_and_stays_readable() -> None:
-    async with living(MemoryDisk()) as life:
-        await archive(life, 45, 12)
-        assert await life.numbers() == list(range(34, 46))
-        assert await everything(life) == list(range(1, 46))
-        assert await everything(life, 30) == list(range(30, 46))
-        down = await life.perform(
-            Range(S, end=EntryId(36, 0), limit=5, reverse=True, archived=True)
-        )
-        assert [entry.id.ms for entry in down] == [36, 35, 34, 33, 32]
-        info = await life.perform(DescribeStream(S))
-        assert (info.length, info.chunk_count, info.first_id) == (12, 2, EntryId(34, 0))
-        assert (info.archived_count, info.archived_first_id) == (33, EntryId(1, 0))
-        assert (info.trimmed_through, info.gone_through) == (EntryId(33, 0), MIN_ID)
-
-        filters = '{"suffix": {"n": "3"}}'
-        page = await life.perform(RangeMatching(S, filters, archived=True))
-        assert [entry.id.ms for entry in page.entries] == [3, 13, 23, 33, 43]
-        packed = await life.perform(RangePacked(S, MIN_ID, MAX_ID, 100, 10**6, archived=True))
-        assert [entry.id.ms for entry in entries_in(packed.runs)] == list(range(1, 34))
 
 
 async def test_a_cursor_goes_on_from_the_archive_into_the_stream_without_a_gap() -> None:

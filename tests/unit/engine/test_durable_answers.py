@@ -154,37 +154,24 @@ async def test_an_error_is_told_at_once_if_all_is_durable(slow: Slow) -> None:
         await slow.engine.perform(DescribeStream(MISSING))
 
 
-async def test_a_takeover_is_told_once_it_is_durable(slow: Slow) -> None:
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_a_takeover_is_told_once_it_is_durable_and_never_if_it_is_lost(
+    slow: Slow, is_lost: bool
+) -> None:
     engine = slow.engine
     await slow.safely(engine.perform(group_request(S, G)))
     async with engine.claims(S, G, b"a") as takeovers:
-        pending_takeover = asyncio.ensure_future(anext(takeovers))
+        told = asyncio.ensure_future(anext(takeovers))
         claiming = asyncio.create_task(engine.perform(Autoclaim(S, G, b"b", min_idle_ms=0)))
         await turns()
-        was_answered_early = pending_takeover.done()
-        slow.storage.settle()
-        await claiming
-        takeover = await pending_takeover
-
-    assert not was_answered_early
-    assert (len(takeover.counts), takeover.by) == (2, b"b")
-
-
-async def test_a_takeover_that_is_lost_is_never_told(slow: Slow) -> None:
-    engine = slow.engine
-    await slow.safely(engine.perform(group_request(S, G)))
-    async with engine.claims(S, G, b"a") as takeovers:
-        pending_takeover = asyncio.ensure_future(anext(takeovers))
-        claiming = asyncio.create_task(engine.perform(Autoclaim(S, G, b"b", min_idle_ms=0)))
+        assert not told.done()
+        slow.storage.fail() if is_lost else slow.storage.settle()
+        await asyncio.wait([claiming])
         await turns()
-
-        slow.storage.fail()
-
-        with pytest.raises(Unavailable):
-            await claiming
-        await turns()
-        was_answered = pending_takeover.done()
-
-    assert not was_answered
-    with pytest.raises(StopAsyncIteration):
-        await pending_takeover
+        assert told.done() != is_lost
+    if is_lost:
+        assert isinstance(claiming.exception(), Unavailable)
+        with pytest.raises(StopAsyncIteration):
+            await told
+    else:
+        assert (len(told.result().counts), told.result().by) == (2, b"b")

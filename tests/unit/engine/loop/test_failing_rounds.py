@@ -24,6 +24,7 @@ from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.requests.streams import CreateStream
 from tests.changes import acting_by
+from tests.conditions import until
 from tests.failures import each_failure
 from tests.journals.memory_disk import MemoryDisk
 from tests.virtual_time import VirtualClock
@@ -54,12 +55,6 @@ class Cause:
 
     def works(self) -> set[str]:
         return {work for work, _ in self.outcomes}
-
-
-async def until(is_done: Callable[[], bool]) -> None:
-    async with asyncio.timeout(120):
-        while not is_done():
-            await asyncio.sleep(0.1)
 
 
 class Running(Engine):

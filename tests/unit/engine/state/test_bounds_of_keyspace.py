@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.errors import LimitReached
 from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch
-from headgate.engine.requests.deliveries import Autoclaim, Claim, Nack, NackMode
+from headgate.engine.requests.deliveries import (
+    Autoclaim,
+    Claim,
+    GroupCursor,
+    Nack,
+    NackMode,
+    ReadGroup,
+)
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import (
     CreateConsumer,
@@ -22,7 +32,6 @@ from headgate.engine.requests.groups import (
     DeleteConsumer,
     DestroyGroup,
     GroupStart,
-    ListConsumers,
 )
 from headgate.engine.requests.idempotency import Idempotent, owned, owner_prefix
 from headgate.engine.requests.keyspace import ExpireStream
@@ -34,8 +43,6 @@ from tests.unit.driver import Driver, G, S, entry_id, numbers
 
 DRAFT = Draft(None, (b"k", b"v"))
 START = GroupStart(MIN_ID)
-
-Attempt = Callable[[Driver], Awaitable[object]]
 
 
 @contextmanager
@@ -52,26 +59,68 @@ def refused(engine: Engine, what: str, limit: int) -> Iterator[None]:
 # Streams
 
 
-@pytest.mark.parametrize(
-    "attempt",
-    [
-        lambda engine: engine.perform(CreateStream(b"new", StreamConfig())),
-        lambda engine: engine.perform(Add(b"new", [DRAFT])),
-        lambda engine: engine.perform(CreateGroup(b"new", G, START, create_stream=True)),
-        lambda engine: engine.perform(CommitBatch(b"w", 1, {S: [DRAFT], b"new": [DRAFT]})),
-    ],
-    ids=["create", "add", "group", "batch"],
-)
-async def test_a_stream_too_many_is_refused_until_one_goes(attempt: Attempt) -> None:
-    engine = Driver(bounds=KeyspaceBounds(streams_max=2))
-    await engine.start(1)
-    await engine.put(1, stream=b"other")
-    with refused(engine, "streams", 2):
-        await attempt(engine)
+READ = ReadGroup(G, b"new", [GroupCursor(S)], wait_ms=0)
+FULL: list[tuple[str, str, Request[Any], list[Request[Any]]]] = [
+    (
+        "streams",
+        "streams",
+        DeleteStream(b"other"),
+        [
+            CreateStream(b"new", StreamConfig()),
+            Add(b"new", [DRAFT]),
+            CreateGroup(b"new", G, START, create_stream=True),
+            CommitBatch(b"w", 1, {S: [DRAFT], b"new": [DRAFT]}),
+        ],
+    ),
+    (
+        "groups",
+        "groups in this stream",
+        DestroyGroup(S, b"other"),
+        [CreateGroup(S, b"new", START)],
+    ),
+    (
+        "consumers",
+        "consumers in this group",
+        DeleteConsumer(S, G, b"b", release=True),
+        [
+            CreateConsumer(S, G, b"new"),
+            READ,
+            replace(READ, wait_ms=None),
+            replace(READ, cursors=[GroupCursor(S, MIN_ID)]),
+            Claim(S, G, b"new", [entry_id(1)], 0),
+            Autoclaim(S, G, b"new", min_idle_ms=0),
+        ],
+    ),
+    (
+        "producers",
+        "producers in this stream",
+        configured(S, StreamConfig(idempotency_max=5)),  # which forgets all keys
+        [Add(S, [DRAFT], Idempotent(b"new", b"1"))],
+    ),
+]
+"""The bound, what there is too much of, what makes room, and what needs it."""
 
-    await engine.perform(DeleteStream(b"other"))
-    await attempt(engine)
-    assert engine.keyspace.find(b"new") is not None
+
+@pytest.mark.parametrize(
+    ("bound", "what", "removal", "request_"), [(*row, each) for *row, many in FULL for each in many]
+)
+async def test_one_too_many_is_refused_until_one_goes(
+    bound: str, what: str, removal: Request[Any], request_: Request[Any]
+) -> None:
+    engine = Driver(bounds=KeyspaceBounds(**{f"{bound}_max": 2}))
+    await engine.start(1, 2, 3)
+    await engine.take(limit=1)
+    await engine.put(1, stream=b"other")
+    await engine.perform(CreateGroup(S, b"other", START))
+    await engine.perform(CreateConsumer(S, G, b"b"))
+    for producer in (b"a", b"b"):
+        await engine.perform(Add(S, [DRAFT], Idempotent(producer, b"1")))
+    with refused(engine, what, 2):
+        await engine.perform(request_)
+    assert (await engine.perform(Add(S, [DRAFT], Idempotent(b"b", b"1")))).is_repeat
+    assert not (await engine.perform(Add(S, [DRAFT], Idempotent(b"a", b"2")))).is_repeat
+    await engine.perform(removal)
+    await engine.perform(request_)
 
 
 async def test_the_new_streams_of_a_batch_are_counted_together() -> None:
@@ -109,51 +158,7 @@ async def test_a_dead_letter_waits_for_room_for_its_stream() -> None:
     assert await length_of(engine, b"dead") == 1
 
 
-# Groups
-
-
-async def test_a_group_too_many_is_refused_until_one_goes() -> None:
-    engine = Driver(bounds=KeyspaceBounds(groups_max=2))
-    await engine.start(1)
-    await engine.perform(CreateGroup(S, b"other", START))
-    with refused(engine, "groups in this stream", 2):
-        await engine.perform(CreateGroup(S, b"new", START))
-    await engine.perform(CreateGroup(b"another", b"new", START, create_stream=True))
-    assert numbers(await engine.take()) == [1]
-
-    await engine.perform(DestroyGroup(S, b"other"))
-    await engine.perform(CreateGroup(S, b"new", START))
-
-
 # Consumers
-
-
-@pytest.mark.parametrize(
-    "attempt",
-    [
-        lambda engine: engine.perform(CreateConsumer(S, G, b"new")),
-        lambda engine: engine.take(b"new"),
-        lambda engine: engine.take(b"new", wait_ms=None),
-        lambda engine: engine.take(b"new", after=MIN_ID),
-        lambda engine: engine.perform(Claim(S, G, b"new", [entry_id(1)], 0)),
-        lambda engine: engine.perform(Autoclaim(S, G, b"new", min_idle_ms=0)),
-    ],
-    ids=["create", "read", "wait", "history", "claim", "autoclaim"],
-)
-async def test_a_consumer_too_many_is_refused_until_one_goes(attempt: Attempt) -> None:
-    engine = Driver(bounds=KeyspaceBounds(consumers_max=2))
-    await engine.start(1, 2, 3)
-    await engine.take(limit=1)
-    await engine.perform(CreateConsumer(S, G, b"b"))
-    with refused(engine, "consumers in this group", 2):
-        await attempt(engine)
-
-    await engine.perform(DeleteConsumer(S, G, b"b", release=True))
-    await attempt(engine)
-    assert {consumer.name for consumer in await engine.perform(ListConsumers(S, G))} == {
-        b"a",
-        b"new",
-    }
 
 
 async def test_a_read_of_several_streams_is_refused_as_a_whole() -> None:
@@ -180,23 +185,6 @@ async def test_who_waits_and_is_deleted_comes_again_if_there_is_room() -> None:
 
 
 # Producers
-
-
-async def test_a_producer_too_many_is_refused_until_one_goes() -> None:
-    engine = Driver(bounds=KeyspaceBounds(producers_max=2))
-    for producer in (b"a", b"b"):
-        await engine.perform(Add(S, [DRAFT], Idempotent(producer, b"1")))
-    with refused(engine, "producers in this stream", 2):
-        await engine.perform(Add(S, [DRAFT], Idempotent(b"new", b"1")))
-    await engine.perform(Add(b"another", [DRAFT], Idempotent(b"new", b"1")))
-
-    assert not (await engine.perform(Add(S, [DRAFT], Idempotent(b"a", b"2")))).is_repeat
-    assert (await engine.perform(Add(S, [DRAFT], Idempotent(b"b", b"1")))).is_repeat
-    await engine.perform(Add(S, [DRAFT]))
-    assert await length_of(engine, S) == 4
-
-    await engine.perform(configured(S, StreamConfig(idempotency_max=5)))  # which forgets all keys
-    await engine.perform(Add(S, [DRAFT], Idempotent(b"new", b"1")))
 
 
 async def test_the_producers_of_one_owner_leave_half_of_the_room_to_others() -> None:
