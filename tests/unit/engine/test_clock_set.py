@@ -1,8 +1,7 @@
 """Somebody sets the wall clock: nobody waits for longer because of that, and nobody for less."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 import pytest
 
@@ -24,7 +23,7 @@ from headgate.engine.state.keyspace import Keyspace
 from tests.changes import acting_by
 from tests.journals.records import reloaded, replayed
 from tests.lengths import length_of
-from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
+from tests.unit.driver import Driver, G, S, deliveries, entry_id, kept, numbers
 from tests.virtual_time import ManualClock, VirtualClock, now_ms
 
 HOUR_MS = 3_600_000
@@ -38,15 +37,6 @@ either_way = pytest.mark.parametrize("by_ms", [-HOUR_MS, -DAY_MS, HOUR_MS, DAY_M
 def driver() -> tuple[Driver, VirtualClock]:
     clock = VirtualClock(START_MS)
     return Driver(clock), clock
-
-
-@asynccontextmanager
-async def kept(engine: Engine) -> AsyncIterator[None]:
-    """Keep an engine's house meanwhile."""
-    housekeeping = asyncio.create_task(engine.run_housekeeping())
-    yield
-    housekeeping.cancel()
-    await asyncio.wait([housekeeping])
 
 
 def records(engine: Engine) -> list[list[commands.Command]]:

@@ -37,7 +37,7 @@ from tests.changes import acting_by
 from tests.journals.records import reloaded, replayed
 from tests.lengths import length_of
 from tests.model.snapshot import snapshot as everything_in
-from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
+from tests.unit.driver import Driver, G, S, deliveries, entry_id, kept, numbers
 from tests.virtual_time import VirtualClock, now_ms, settle
 
 D = b"d"
@@ -249,12 +249,9 @@ async def test_the_house_is_kept_with_nobody_reading() -> None:
     policy = GroupPolicy(claim_idle_ms=5_000, max_deliveries=1, dead_letter_stream=D)
     await under(engine, policy, 1)
     await engine.take()
-    housekeeping = asyncio.create_task(engine.run_housekeeping())
-    reader = asyncio.create_task(
-        engine.perform(Read([StreamCursor(D, MIN_ID)], wait_ms=None, missing_ok=True))
-    )
-    [read] = await reader
-    housekeeping.cancel()
+    async with kept(engine):
+        request = Read([StreamCursor(D, MIN_ID)], wait_ms=None, missing_ok=True)
+        [read] = await engine.perform(request)
     assert [entry.fields[:2] for entry in read.entries] == [(b"n", b"1")]
     assert 5_000 <= now_ms() <= 6_000
     assert await engine.held() == []
@@ -265,9 +262,8 @@ async def test_without_an_idle_time_only_what_was_given_back_is_dead_with_nobody
     await under(engine, ONCE, 1, 2)
     await engine.take()
     await nack(engine, 1, delay_ms=3_000)  # as if under a policy that lets it rest
-    housekeeping = asyncio.create_task(engine.run_housekeeping())
-    await asyncio.sleep(10)
-    housekeeping.cancel()
+    async with kept(engine):
+        await asyncio.sleep(10)
     assert await dead_numbers(engine) == [1]
     assert await engine.held_numbers() == [2]
 
@@ -351,12 +347,11 @@ async def test_a_consumer_that_waits_is_not_gone() -> None:
     await under(engine, GroupPolicy(consumer_ttl_ms=5_000), 1)
     await engine.take(b"a")
     await engine.perform(Ack(S, G, [entry_id(1)]))
-    housekeeping = asyncio.create_task(engine.run_housekeeping())
-    blocked = asyncio.create_task(engine.take(b"a", wait_ms=20_000))
-    await asyncio.sleep(15)
-    await engine.put(2)
-    assert numbers(await blocked) == [2]
-    housekeeping.cancel()
+    async with kept(engine):
+        blocked = asyncio.create_task(engine.take(b"a", wait_ms=20_000))
+        await asyncio.sleep(15)
+        await engine.put(2)
+        assert numbers(await blocked) == [2]
     assert [consumer.name for consumer in await engine.perform(ListConsumers(S, G))] == [b"a"]
 
 
@@ -392,10 +387,8 @@ async def test_a_stream_that_expires_is_governed_no_more() -> None:
     engine = Driver(VirtualClock())
     await under(engine, ONCE, 1)
     await engine.perform(ExpireStream(S, 2_500))
-    housekeeping = asyncio.create_task(engine.run_housekeeping())
-    await asyncio.sleep(5)
-    assert not housekeeping.done()
-    housekeeping.cancel()
+    async with kept(engine):
+        await asyncio.sleep(5)
     assert engine.keyspace.governed == set()
 
 
@@ -406,10 +399,8 @@ async def test_a_stream_may_expire_while_the_house_is_kept() -> None:
         await engine.start(1, stream=b"t")
         await engine.perform(acting_by(b"t", G, ONCE))
         await engine.perform(ExpireStream(b"t", left_ms))
-        housekeeping = asyncio.create_task(engine.run_housekeeping())
-        await asyncio.sleep(1.5)
-        assert not housekeeping.done(), left_ms
-        housekeeping.cancel()
+        async with kept(engine):
+            await asyncio.sleep(1.5)
 
 
 async def test_what_is_spent_is_still_given_to_who_claims_it_by_id(engine: Driver) -> None:

@@ -17,7 +17,7 @@ from headgate.engine.requests.entries import Add, Delete, References, Trim, Trim
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from tests.changes import acting_by, configured
 from tests.lengths import length_of
-from tests.unit.driver import Driver, S, entry_id
+from tests.unit.driver import Driver, S, entry_id, kept
 from tests.virtual_time import VirtualClock
 
 GROUPS = [b"%02d" % number for number in range(40)]
@@ -89,10 +89,8 @@ async def test_a_changed_retention_answers_at_once_and_housekeeping_does_the_res
 
     await engine.perform(configured(S, config))
     assert await length_of(engine, S) > COUNT // 2
-    housekeeping = asyncio.create_task(engine.run_housekeeping())
-    await asyncio.sleep(10)
-    housekeeping.cancel()
-    await asyncio.wait([housekeeping])
+    async with kept(engine):
+        await asyncio.sleep(10)
 
     assert await length_of(engine, S) == (config.max_length or 0)
 

@@ -1,8 +1,6 @@
 """Housekeeping: what is too old goes in time and bit by bit, and nothing else is touched."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 from headgate.engine.commands import KeysForgotten
 from headgate.engine.config import GroupPolicy, StreamConfig
@@ -16,7 +14,7 @@ from headgate.engine.requests.keyspace import ExpireStream
 from headgate.engine.requests.streams import CreateStream, ListStreams
 from tests.changes import acting_by, configured
 from tests.lengths import length_of
-from tests.unit.driver import Driver, G, S
+from tests.unit.driver import Driver, G, S, kept
 from tests.virtual_time import VirtualClock
 
 WINDOW_MS = 10_000
@@ -32,16 +30,6 @@ class CountingClock(VirtualClock):
         return super().wall_ms()
 
 
-@asynccontextmanager
-async def kept(clock: VirtualClock) -> AsyncIterator[Driver]:
-    """Yield an engine whose house is kept."""
-    engine = Driver(clock)
-    housekeeping = asyncio.create_task(engine.run_housekeeping())
-    yield engine
-    housekeeping.cancel()
-    await asyncio.wait([housekeeping])
-
-
 async def use_key(engine: Driver, stream: bytes, key: bytes) -> None:
     draft = Draft(None, (b"f", b"v"))
     await engine.perform(Add(stream, [draft], Idempotent(b"p", key)))
@@ -53,7 +41,7 @@ def key_count(engine: Driver, stream: bytes) -> int:
 
 async def test_streams_of_which_nothing_is_due_cost_nothing() -> None:
     clock = CountingClock()
-    async with kept(clock) as engine:
+    async with kept(Driver(clock)) as engine:
         for number in range(1_000):
             name = b"%d" % number
             await engine.perform(CreateStream(name, StreamConfig(max_age_ms=60_000)))
@@ -68,7 +56,7 @@ async def test_streams_of_which_nothing_is_due_cost_nothing() -> None:
 
 async def test_keys_go_when_their_time_is_over_whatever_the_clock_did() -> None:
     clock = VirtualClock(10**9)
-    async with kept(clock) as engine:
+    async with kept(Driver(clock)) as engine:
         await engine.perform(CreateStream(S, StreamConfig(idempotency_window_ms=WINDOW_MS)))
         await use_key(engine, S, b"a")
         await asyncio.sleep(5)
@@ -82,7 +70,7 @@ async def test_keys_go_when_their_time_is_over_whatever_the_clock_did() -> None:
 
 
 async def test_a_shorter_window_or_age_holds_at_once() -> None:
-    async with kept(VirtualClock(10**9)) as engine:
+    async with kept(Driver(VirtualClock(10**9))) as engine:
         await engine.perform(CreateStream(S, StreamConfig(max_age_ms=10**6)))
         await use_key(engine, S, b"a")
         await asyncio.sleep(3)
@@ -98,7 +86,7 @@ async def test_a_shorter_window_or_age_holds_at_once() -> None:
 
 async def test_many_streams_that_expire_at_one_moment_go_bit_by_bit() -> None:
     clock = VirtualClock(10**9)
-    async with kept(clock) as engine:
+    async with kept(Driver(clock)) as engine:
         for number in range(10 * EXPIRED_AT_ONCE_MAX):
             name = b"%d" % number
             await engine.perform(CreateStream(name, StreamConfig()))
@@ -111,7 +99,7 @@ async def test_many_streams_that_expire_at_one_moment_go_bit_by_bit() -> None:
 
 
 async def test_many_consumers_that_are_idle_go() -> None:
-    async with kept(VirtualClock()) as engine:
+    async with kept(Driver(VirtualClock())) as engine:
         await engine.start()
         await engine.perform(acting_by(S, G, GroupPolicy(consumer_ttl_ms=5_000)))
         for number in range(2 * CONSUMERS_AT_ONCE_MAX + 1):
