@@ -10,6 +10,11 @@ def words(*parts: object) -> Words:
     return [part if isinstance(part, bytes) else str(part).encode() for part in parts]
 
 
+def lines(text: str) -> list[str]:
+    """Return the commands of a text with / between them."""
+    return text.split(" / ")
+
+
 class RedisError(str):
     """An error reply."""
 
