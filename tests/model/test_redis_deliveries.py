@@ -43,35 +43,8 @@ from headgate.engine.replies import (
     Redriven,
     RedriveOutcome,
 )
-from headgate.engine.requests import Request
-from headgate.engine.requests.deliveries import (
-    Ack,
-    AckAndDelete,
-    AckThrough,
-    Autoclaim,
-    Claim,
-    Extend,
-    GiveBack,
-    GroupCursor,
-    ListPending,
-    Nack,
-    NackMode,
-    ReadGroup,
-    Redrive,
-    SumPending,
-)
+from headgate.engine.requests import Request, deliveries, groups
 from headgate.engine.requests.entries import Add, Budget, Delete, Range, References, Trim, TrimTo
-from headgate.engine.requests.groups import (
-    CreateConsumer,
-    CreateGroup,
-    DeleteConsumer,
-    DescribeConsumer,
-    DestroyGroup,
-    GroupStart,
-    ListConsumers,
-    ListGroups,
-    UpdateGroup,
-)
 from headgate.engine.requests.keyspace import ChangeDefaults
 from headgate.engine.requests.streams import CloseStream
 from tests.model.freezer import check_state, freeze_some, frozen_engine
@@ -120,7 +93,9 @@ class History:
         self._engine = engine
         self._next_ms = 1
         self._first: list[Request[Any]] = [
-            CreateGroup(*names, GroupStart(MIN_ID), policy=self._maybe(self._policy()))
+            groups.CreateGroup(
+                *names, groups.GroupStart(MIN_ID), policy=self._maybe(self._policy())
+            )
             for names in product(STREAMS, GROUPS)
         ]
         self._first += [Add(stream, self._drafts(4)) for stream in STREAMS]
@@ -156,7 +131,7 @@ class History:
 
     async def _pending(self, stream: bytes, group: bytes) -> list[PendingItem]:
         try:
-            return await self._engine.perform(ListPending(stream, group))
+            return await self._engine.perform(deliveries.ListPending(stream, group))
         except StreamError:
             return []
 
@@ -208,10 +183,10 @@ class History:
         )
 
     async def _create(self) -> Request[Any]:
-        start = GroupStart(self._random.choice([MIN_ID, None, EntryId(2, 0)]))
+        start = groups.GroupStart(self._random.choice([MIN_ID, None, EntryId(2, 0)]))
         if self._random.random() < 0.3:
             start = start._replace(entries_read=self._random.choice([0, 1, 1000]))
-        return CreateGroup(
+        return groups.CreateGroup(
             *self._names(),
             start,
             create_stream=self._random.random() < 0.3,
@@ -241,30 +216,30 @@ class History:
             patch = Patch.of(GroupPolicy, max_deliveries=2, dead_letter_stream=stream)
         moves = self._random.random() < 0.2
         last_id = self._random.choice([MIN_ID, None, EntryId(3, 0)]) if moves else UNSET
-        return UpdateGroup(stream, group, last_id=last_id, policy=patch)
+        return groups.UpdateGroup(stream, group, last_id=last_id, policy=patch)
 
     async def _consumer(self) -> Request[Any]:
         names = (*self._names(), self._who())
         if self._random.random() < 0.5:
-            return CreateConsumer(*names)
+            return groups.CreateConsumer(*names)
         if self._random.random() < 0.3:
-            return DescribeConsumer(*names)
-        return DeleteConsumer(*names, release=self._random.random() < 0.7)
+            return groups.DescribeConsumer(*names)
+        return groups.DeleteConsumer(*names, release=self._random.random() < 0.7)
 
     async def _remove(self) -> Request[Any]:
         stream, group = self._names()
         if self._random.random() < 0.1:
             return CloseStream(stream, closed_at_ms=1)
         if self._random.random() < 0.1:
-            return DestroyGroup(stream, group)
+            return groups.DestroyGroup(stream, group)
         if self._random.random() < 0.3:
             return Trim(stream, TrimTo(max_length=3, references=References.DELETE))
         ids = await self._ids(stream, group)
         return Delete(stream, ids, References.DELETE)
 
-    def _reading(self, cursors: Sequence[GroupCursor]) -> ReadGroup:
+    def _reading(self, cursors: Sequence[deliveries.GroupCursor]) -> deliveries.ReadGroup:
         choice = self._random.choice
-        request = ReadGroup(
+        request = deliveries.ReadGroup(
             self._group(),
             self._who(),
             cursors,
@@ -286,32 +261,34 @@ class History:
 
     async def _read(self) -> Request[Any]:
         stream = self._stream()
-        request = self._reading([GroupCursor(stream)])
+        request = self._reading([deliveries.GroupCursor(stream)])
         acked = await self._ids(stream, request.group) if self._random.random() < 0.3 else []
         return replace(request, acked=acked)
 
     async def _history(self) -> Request[Any]:
         after = self._random.choice([MIN_ID, MIN_ID, EntryId(3, 0), MAX_ID])
-        return self._reading([GroupCursor(self._stream(), after)])
+        return self._reading([deliveries.GroupCursor(self._stream(), after)])
 
     async def _both(self) -> Request[Any]:
-        request = self._reading([GroupCursor(b"s"), GroupCursor(b"t")])
+        request = self._reading([deliveries.GroupCursor(b"s"), deliveries.GroupCursor(b"t")])
         return replace(request, by_policy=False)
 
     async def _ack(self) -> Request[Any]:
         stream, group = self._names()
-        return Ack(stream, group, await self._ids(stream, group), self._maybe(self._who()))
+        return deliveries.Ack(
+            stream, group, await self._ids(stream, group), self._maybe(self._who())
+        )
 
     async def _through(self) -> Request[Any]:
         stream, group = self._names()
         ids = await self._ids(stream, group) or [MIN_ID]
-        return AckThrough(stream, group, self._who(), ids[0])
+        return deliveries.AckThrough(stream, group, self._who(), ids[0])
 
     async def _delete_acked(self) -> Request[Any]:
         stream, group = self._names()
         ids = await self._ids(stream, group)
         references = self._random.choice([References.DELETE, References.ACKED])
-        return AckAndDelete(stream, group, ids, references)
+        return deliveries.AckAndDelete(stream, group, ids, references)
 
     async def _give_back(self) -> Request[Any]:
         stream, group = self._names()
@@ -320,17 +297,19 @@ class History:
         consumer = next((item.consumer for item in items if item.consumer), self._who())
         off = self._random.choice([0, 0, 1, -1])
         counts = {item.id: max(item.delivery_count + off, 0) for item in items}
-        return GiveBack(stream, group, consumer, counts)
+        return deliveries.GiveBack(stream, group, consumer, counts)
 
     async def _nack(self) -> Request[Any]:
         choice = self._random.choice
         stream, group = self._names()
         ids = list(dict.fromkeys(await self._ids(stream, group)))
-        return Nack(
+        return deliveries.Nack(
             stream,
             group,
             ids,
-            choice([NackMode.FAIL, NackMode.FAIL, NackMode.SILENT]),
+            choice(
+                [deliveries.NackMode.FAIL, deliveries.NackMode.FAIL, deliveries.NackMode.SILENT]
+            ),
             delay_ms=choice([None, None, 0, HOUR_MS]),
             consumer=self._maybe(self._who()),
             retry_count=choice([None, None, None, 0, 7]),
@@ -341,12 +320,12 @@ class History:
 
     async def _extend(self) -> Request[Any]:
         stream, group = self._names()
-        return Extend(stream, group, await self._ids(stream, group), self._who())
+        return deliveries.Extend(stream, group, await self._ids(stream, group), self._who())
 
     async def _claim(self) -> Request[Any]:
         choice = self._random.choice
         stream, group = self._names()
-        return Claim(
+        return deliveries.Claim(
             stream,
             group,
             self._who(),
@@ -361,7 +340,7 @@ class History:
         )
 
     async def _autoclaim(self) -> Request[Any]:
-        return Autoclaim(
+        return deliveries.Autoclaim(
             *self._names(),
             self._who(),
             self._random.choice([0, HOUR_MS // 2]),
@@ -373,7 +352,7 @@ class History:
         )
 
     async def _list(self) -> Request[Any]:
-        return ListPending(
+        return deliveries.ListPending(
             *self._names(),
             start=self._random.choice([MIN_ID, EntryId(3, 0)]),
             limit=self._random.choice([2, 100]),
@@ -382,7 +361,7 @@ class History:
         )
 
     async def _redrive(self) -> Request[Any]:
-        return Redrive(*self._names(), limit=self._random.choice([1, 100]))
+        return deliveries.Redrive(*self._names(), limit=self._random.choice([1, 100]))
 
 
 async def answer(backend: Backend, request: Request[Any]) -> Any:
@@ -400,8 +379,8 @@ def plain(reply: Any) -> Any:
     if isinstance(reply, Created):
         return reply.is_new, plain(reply.info)
     if isinstance(reply, Claimed):
-        deliveries = [each._replace(times=None) for each in reply.deliveries]
-        return plain(deliveries), reply.deleted_ids, reply.next_start
+        claimed = [each._replace(times=None) for each in reply.deliveries]
+        return plain(claimed), reply.deleted_ids, reply.next_start
     if isinstance(reply, GroupRead):
         is_settled = not reply.deliveries or reply.state is GroupState.MAX_PENDING
         kept = reply._replace(deliveries=plain(reply.deliveries), lag=None)
@@ -442,16 +421,16 @@ async def state(backend: Backend) -> list[Any]:
     """Return everything that can be asked, without what may differ."""
     answers: list[Any] = []
     for stream in STREAMS:
-        answers.append(await answer(backend, ListGroups(stream)))
+        answers.append(await answer(backend, groups.ListGroups(stream)))
         for group in GROUPS:
-            answers.append(await answer(backend, ListPending(stream, group)))
-            answers.append(await answer(backend, SumPending(stream, group)))
-            answers.append(await answer(backend, ListConsumers(stream, group)))
+            answers.append(await answer(backend, deliveries.ListPending(stream, group)))
+            answers.append(await answer(backend, deliveries.SumPending(stream, group)))
+            answers.append(await answer(backend, groups.ListConsumers(stream, group)))
     for stream in (*STREAMS, DEAD):
         try:
-            entries = await backend.perform(Range(stream))
-            ids = [entry.id if entry.id.ms < 1_000_000 else BY_CLOCK for entry in entries]
-            answers.append([entry.fields for entry in entries])
+            found = await backend.perform(Range(stream))
+            ids = [entry.id if entry.id.ms < 1_000_000 else BY_CLOCK for entry in found]
+            answers.append([entry.fields for entry in found])
             answers += [ids, BY_CLOCK] if stream != DEAD and BY_CLOCK in ids else [ids]
         except StreamError as error:
             answers.append(type(error))
@@ -471,7 +450,7 @@ async def settle_times(backends: Sequence[Backend], place: int) -> int:
     for stream in STREAMS:
         for group in GROUPS:
             try:
-                items = await backends[0].perform(ListPending(stream, group))
+                items = await backends[0].perform(deliveries.ListPending(stream, group))
             except StreamError:
                 continue
             for item in items:
@@ -479,7 +458,7 @@ async def settle_times(backends: Sequence[Backend], place: int) -> int:
                     continue
                 place += 1
                 at_ms = int(time.time() * 1000) - HOUR_MS
-                claim = Claim(
+                claim = deliveries.Claim(
                     *(stream, group, item.consumer, [item.id], 0),
                     time_ms=at_ms // 100_000 * 100_000 + place,
                     retry_count=item.delivery_count,
