@@ -14,23 +14,10 @@ from headgate.engine.entry import MAX_ID, MIN_ID, Entry
 from headgate.engine.errors import OutOfReach, StreamExists
 from headgate.engine.images import StreamImage, unpacked
 from headgate.engine.replies import PendingInspection
-from headgate.engine.requests.deliveries import (
-    Ack,
-    GroupCursor,
-    Nack,
-    NackMode,
-    ReadGroup,
-)
+from headgate.engine.requests import deliveries, keyspace
 from headgate.engine.requests.dumps import CopyStream, DumpStream, RestoreStream
 from headgate.engine.requests.entries import Add, Delete, Range
 from headgate.engine.requests.groups import CreateConsumer, CreateGroup, GroupStart
-from headgate.engine.requests.keyspace import (
-    CountStreams,
-    InspectStream,
-    RenameStream,
-    TellTime,
-    TimeToLive,
-)
 from headgate.engine.requests.names import NameFilter
 from headgate.engine.requests.streams import CreateStream, DescribeStream
 from tests.contract.backends import SURVIVES, Kind
@@ -47,9 +34,11 @@ async def fill(backend: Backend) -> None:
     await backend.perform(CreateGroup(S, b"unused", GroupStart(ids(3)[0])))
     await backend.perform(CreateConsumer(S, G, b"idle"))
     for consumer in (ANA, BEN):
-        await backend.perform(ReadGroup(G, consumer, [GroupCursor(S)], limit=3))
-    await backend.perform(Ack(S, G, ids(2)))
-    await backend.perform(Nack(S, G, ids(4), NackMode.FAIL))
+        await backend.perform(
+            deliveries.ReadGroup(G, consumer, [deliveries.GroupCursor(S)], limit=3)
+        )
+    await backend.perform(deliveries.Ack(S, G, ids(2)))
+    await backend.perform(deliveries.Nack(S, G, ids(4), deliveries.NackMode.FAIL))
     await backend.perform(Delete(S, ids(1, 3)))
 
 
@@ -83,7 +72,7 @@ def shown(pending: PendingInspection) -> tuple[object, ...]:
 
 async def content(backend: Backend, stream: bytes) -> Any:
     """Return the content of a dump, as the backend tells it, without times."""
-    seen = await backend.perform(InspectStream(stream, full=True, described_max=100))
+    seen = await backend.perform(keyspace.InspectStream(stream, full=True, described_max=100))
     facts = seen.info.last_id, seen.info.max_deleted_id, seen.info.entries_added
     groups = [
         (
@@ -128,16 +117,16 @@ async def test_what_is_restored_expires(backend: Backend) -> None:
     await fill(backend)
     image = await dumped(backend, S)
     await backend.perform(RestoreStream(T, image, ttl_ms=100_000))
-    left_ms = await backend.perform(TimeToLive(T))
+    left_ms = await backend.perform(keyspace.TimeToLive(T))
     assert left_ms is not None
     assert 90_000 < left_ms <= 100_000
-    now_ms = await backend.perform(TellTime())
+    now_ms = await backend.perform(keyspace.TellTime())
     await backend.perform(RestoreStream(T, image, True, None, now_ms + 50_000))
-    left_ms = await backend.perform(TimeToLive(T))
+    left_ms = await backend.perform(keyspace.TimeToLive(T))
     assert left_ms is not None
     assert 40_000 < left_ms <= 50_000
     await backend.perform(RestoreStream(T, image, True, None, now_ms - 1))
-    assert await backend.perform(CountStreams([T])) == 0
+    assert await backend.perform(keyspace.CountStreams([T])) == 0
 
 
 async def test_a_copy_has_everything(backend: Backend) -> None:
@@ -153,14 +142,14 @@ async def test_a_copy_has_everything(backend: Backend) -> None:
     assert info.epoch != source.epoch
     kept = await backend.perform(CreateGroup(T, b"ruled", GroupStart(MIN_ID), policy=policy))
     assert not kept.is_new
-    await backend.perform(Ack(T, G, ids(5)))
+    await backend.perform(deliveries.Ack(T, G, ids(5)))
     await backend.perform(Add(T, drafts(9)))
     assert await content(backend, S) == before
 
 
-@pytest.mark.parametrize("move", [CopyStream, RenameStream])
+@pytest.mark.parametrize("move", [CopyStream, keyspace.RenameStream])
 async def test_policies_go_along_within_reach_only(
-    backend: Backend, move: type[CopyStream | RenameStream]
+    backend: Backend, move: type[CopyStream | keyspace.RenameStream]
 ) -> None:
     dead = b"{acme}\xff.dead"
     policy = GroupPolicy(max_deliveries=2, dead_letter_stream=dead)
@@ -175,7 +164,7 @@ async def test_policies_go_along_within_reach_only(
         with pytest.raises(OutOfReach) as raised:
             await backend.perform(move(S, T, reach=reach))
         assert raised.value.stream == dead
-    assert await backend.perform(CountStreams([S, T])) == 1
+    assert await backend.perform(keyspace.CountStreams([S, T])) == 1
     for source, to, reach in (
         (S, T, NameFilter(prefixes=(b"other", dead[:8]))),
         (T, b"{acme}2", NameFilter(frozenset({dead}))),

@@ -7,22 +7,7 @@ from headgate.engine.config import StreamConfig
 from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId
 from headgate.engine.limits import U64_MAX
 from headgate.engine.replies import Outcome
-from headgate.engine.requests.deliveries import (
-    Ack,
-    Claim,
-    Nack,
-    NackMode,
-)
-from headgate.engine.requests.entries import (
-    Add,
-    Delete,
-    Range,
-    Read,
-    References,
-    StreamCursor,
-    Trim,
-    TrimTo,
-)
+from headgate.engine.requests import deliveries, entries
 from headgate.engine.requests.groups import ListConsumers
 from headgate.engine.requests.keyspace import SetCounters
 from headgate.engine.requests.streams import CreateStream
@@ -37,7 +22,7 @@ def engine() -> Driver:
 
 
 async def all_ids(engine: Driver) -> list[int]:
-    return [entry.id.ms for entry in await engine.perform(Range(S))]
+    return [entry.id.ms for entry in await engine.perform(entries.Range(S))]
 
 
 # Ids
@@ -61,8 +46,8 @@ async def test_an_entry_gets_the_id_that_redis_would_give_at_1000_ms(
     engine: Driver, last: EntryId | None, asked: IdRequest, expected: EntryId
 ) -> None:
     if last is not None:
-        await engine.perform(Add(S, [Draft(last, PAIR)]))
-    assert (await engine.perform(Add(S, [Draft(asked, PAIR)]))).ids == [expected]
+        await engine.perform(entries.Add(S, [Draft(last, PAIR)]))
+    assert (await engine.perform(entries.Add(S, [Draft(asked, PAIR)]))).ids == [expected]
 
 
 # Adding
@@ -74,7 +59,9 @@ async def test_those_who_follow_two_streams_in_turn_share_what_is_read(engine: D
         await engine.put(1, 2, stream=name)
 
     async def batch(name: bytes) -> list[Entry]:
-        [read] = await engine.perform(Read([StreamCursor(name, MIN_ID)], size_bytes_max=1_000))
+        [read] = await engine.perform(
+            entries.Read([entries.StreamCursor(name, MIN_ID)], size_bytes_max=1_000)
+        )
         return read.entries
 
     first = [await batch(name) for name in streams]
@@ -109,7 +96,7 @@ async def test_idle_counts_attempts_and_inactive_counts_successes(engine: Driver
 
 # XCLAIM
 
-CLAIM = Claim(S, G, b"a", [entry_id(1)], min_idle_ms=0)
+CLAIM = deliveries.Claim(S, G, b"a", [entry_id(1)], min_idle_ms=0)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +115,7 @@ CLAIM = Claim(S, G, b"a", [entry_id(1)], min_idle_ms=0)
     ],
 )
 async def test_a_claim_sets_count_and_time_as_asked(
-    engine: Driver, request_: Claim, count: int, idle_ms: int
+    engine: Driver, request_: deliveries.Claim, count: int, idle_ms: int
 ) -> None:
     await engine.start(1)
     await engine.take(b"b")
@@ -148,19 +135,21 @@ async def lower_last_id(engine: Driver, ms: int) -> None:
 async def test_an_entry_under_an_id_that_came_again_can_be_deleted(engine: Driver) -> None:
     await engine.start(1, 2, 3)
     await engine.take(b"a")
-    await engine.perform(Ack(S, G, [entry_id(2), entry_id(3)]))
-    await engine.perform(Trim(S, TrimTo(max_length=0, references=References.ACKED)))
+    await engine.perform(deliveries.Ack(S, G, [entry_id(2), entry_id(3)]))
+    await engine.perform(
+        entries.Trim(S, entries.TrimTo(max_length=0, references=entries.References.ACKED))
+    )
     await lower_last_id(engine, 1)
     await engine.put(2, 4)
-    assert [entry.id.ms for entry in await engine.perform(Range(S))] == [1, 2, 4]
-    await engine.perform(Delete(S, [entry_id(2)]))
-    assert [entry.id.ms for entry in await engine.perform(Range(S))] == [1, 4]
+    assert [entry.id.ms for entry in await engine.perform(entries.Range(S))] == [1, 2, 4]
+    await engine.perform(entries.Delete(S, [entry_id(2)]))
+    assert [entry.id.ms for entry in await engine.perform(entries.Range(S))] == [1, 4]
 
 
 async def test_a_pending_entry_whose_id_came_again_can_be_claimed(engine: Driver) -> None:
     await engine.start(1, 2)
     await engine.take(b"a")
-    await engine.perform(Trim(S, TrimTo(max_length=0)))
+    await engine.perform(entries.Trim(S, entries.TrimTo(max_length=0)))
     assert numbers(await engine.take(b"b", claim=0)) == []  # gone, so there is nothing to take
     await lower_last_id(engine, 0)
     await engine.put(1, 2)
@@ -173,9 +162,11 @@ async def test_nobodys_entries_whose_ids_came_again_keep_the_order_of_their_rele
     await engine.start(1, 2)
     await engine.take(b"a")
     for ms in (2, 1):
-        [outcome] = await engine.perform(Nack(S, G, [entry_id(ms)], mode=NackMode.FAIL))
+        [outcome] = await engine.perform(
+            deliveries.Nack(S, G, [entry_id(ms)], mode=deliveries.NackMode.FAIL)
+        )
         assert outcome is Outcome.RELEASED
-    await engine.perform(Trim(S, TrimTo(max_length=0)))
+    await engine.perform(entries.Trim(S, entries.TrimTo(max_length=0)))
     await engine.take(b"b", claim=0)
     await lower_last_id(engine, 0)
     await engine.put(1, 2)

@@ -15,24 +15,9 @@ from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.errors import LimitReached
 from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.requests import Request
+from headgate.engine.requests import Request, deliveries, groups
 from headgate.engine.requests.bulk import CommitBatch
-from headgate.engine.requests.deliveries import (
-    Autoclaim,
-    Claim,
-    GroupCursor,
-    Nack,
-    NackMode,
-    ReadGroup,
-)
 from headgate.engine.requests.entries import Add
-from headgate.engine.requests.groups import (
-    CreateConsumer,
-    CreateGroup,
-    DeleteConsumer,
-    DestroyGroup,
-    GroupStart,
-)
 from headgate.engine.requests.idempotency import Idempotent, owned, owner_prefix
 from headgate.engine.requests.keyspace import ExpireStream
 from headgate.engine.requests.streams import CreateStream, DeleteStream
@@ -42,7 +27,7 @@ from tests.lengths import length_of
 from tests.unit.driver import Driver, G, S, entry_id, numbers
 
 DRAFT = Draft(None, (b"k", b"v"))
-START = GroupStart(MIN_ID)
+START = groups.GroupStart(MIN_ID)
 
 
 @contextmanager
@@ -59,7 +44,7 @@ def refused(engine: Engine, what: str, limit: int) -> Iterator[None]:
 # Streams
 
 
-READ = ReadGroup(G, b"new", [GroupCursor(S)], wait_ms=0)
+READ = deliveries.ReadGroup(G, b"new", [deliveries.GroupCursor(S)], wait_ms=0)
 FULL: list[tuple[str, str, Request[Any], list[Request[Any]]]] = [
     (
         "streams",
@@ -68,27 +53,27 @@ FULL: list[tuple[str, str, Request[Any], list[Request[Any]]]] = [
         [
             CreateStream(b"new", StreamConfig()),
             Add(b"new", [DRAFT]),
-            CreateGroup(b"new", G, START, create_stream=True),
+            groups.CreateGroup(b"new", G, START, create_stream=True),
             CommitBatch(b"w", 1, {S: [DRAFT], b"new": [DRAFT]}),
         ],
     ),
     (
         "groups",
         "groups in this stream",
-        DestroyGroup(S, b"other"),
-        [CreateGroup(S, b"new", START)],
+        groups.DestroyGroup(S, b"other"),
+        [groups.CreateGroup(S, b"new", START)],
     ),
     (
         "consumers",
         "consumers in this group",
-        DeleteConsumer(S, G, b"b", release=True),
+        groups.DeleteConsumer(S, G, b"b", release=True),
         [
-            CreateConsumer(S, G, b"new"),
+            groups.CreateConsumer(S, G, b"new"),
             READ,
             replace(READ, wait_ms=None),
-            replace(READ, cursors=[GroupCursor(S, MIN_ID)]),
-            Claim(S, G, b"new", [entry_id(1)], 0),
-            Autoclaim(S, G, b"new", min_idle_ms=0),
+            replace(READ, cursors=[deliveries.GroupCursor(S, MIN_ID)]),
+            deliveries.Claim(S, G, b"new", [entry_id(1)], 0),
+            deliveries.Autoclaim(S, G, b"new", min_idle_ms=0),
         ],
     ),
     (
@@ -111,8 +96,8 @@ async def test_one_too_many_is_refused_until_one_goes(
     await engine.start(1, 2, 3)
     await engine.take(limit=1)
     await engine.put(1, stream=b"other")
-    await engine.perform(CreateGroup(S, b"other", START))
-    await engine.perform(CreateConsumer(S, G, b"b"))
+    await engine.perform(groups.CreateGroup(S, b"other", START))
+    await engine.perform(groups.CreateConsumer(S, G, b"b"))
     for producer in (b"a", b"b"):
         await engine.perform(Add(S, [DRAFT], Idempotent(producer, b"1")))
     with refused(engine, what, 2):
@@ -149,7 +134,7 @@ async def test_a_dead_letter_waits_for_room_for_its_stream() -> None:
     await engine.perform(acting_by(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=b"dead")))
     await engine.put(1, stream=b"other")
     await engine.take(limit=1)
-    await engine.perform(Nack(S, G, [entry_id(1)], mode=NackMode.FAIL))
+    await engine.perform(deliveries.Nack(S, G, [entry_id(1)], mode=deliveries.NackMode.FAIL))
     assert await engine.held_numbers() == [1]
 
     await engine.perform(DeleteStream(b"other"))
@@ -165,7 +150,7 @@ async def test_a_read_of_several_streams_is_refused_as_a_whole() -> None:
     engine = Driver(bounds=KeyspaceBounds(consumers_max=1))
     await engine.start(1)
     await engine.start(1, stream=b"full")
-    await engine.perform(CreateConsumer(b"full", G, b"a"))
+    await engine.perform(groups.CreateConsumer(b"full", G, b"a"))
     with refused(engine, "consumers in this group", 1):
         await engine.take(b"b", streams=(S, b"full"))
 
@@ -176,8 +161,8 @@ async def test_who_waits_and_is_deleted_comes_again_if_there_is_room() -> None:
     waiting = asyncio.ensure_future(engine.take(wait_ms=None))
     while not engine.waiter_count:
         await asyncio.sleep(0)
-    await engine.perform(DeleteConsumer(S, G, b"a", release=True))
-    await engine.perform(CreateConsumer(S, G, b"b"))
+    await engine.perform(groups.DeleteConsumer(S, G, b"a", release=True))
+    await engine.perform(groups.CreateConsumer(S, G, b"b"))
     await engine.put(1)
     with pytest.raises(LimitReached):
         await waiting
@@ -212,19 +197,19 @@ async def test_what_is_there_goes_on_when_a_bound_is_lowered() -> None:
     wide = Driver()
     for stream in (S, b"t"):
         await wide.start(1, 2, stream=stream)
-        await wide.perform(CreateGroup(stream, b"h", START))
+        await wide.perform(groups.CreateGroup(stream, b"h", START))
         for consumer in (b"a", b"b"):
-            await wide.perform(CreateConsumer(stream, G, consumer))
+            await wide.perform(groups.CreateConsumer(stream, G, consumer))
         for producer in (b"p", b"q"):
             await wide.perform(Add(stream, [DRAFT], Idempotent(producer, b"1")))
 
     engine = Engine(MemoryStorage(), keyspace=wide.keyspace, bounds=KeyspaceBounds(1, 1, 1, 1))
     await engine.perform(Add(b"t", [DRAFT], Idempotent(b"q", b"2")))
-    assert not (await engine.perform(CreateConsumer(b"t", G, b"b"))).is_new
+    assert not (await engine.perform(groups.CreateConsumer(b"t", G, b"b"))).is_new
     for item in (
         lambda: engine.perform(Add(b"new", [DRAFT])),
-        lambda: engine.perform(CreateGroup(S, b"new", START)),
-        lambda: engine.perform(CreateConsumer(S, G, b"new")),
+        lambda: engine.perform(groups.CreateGroup(S, b"new", START)),
+        lambda: engine.perform(groups.CreateConsumer(S, G, b"new")),
         lambda: engine.perform(Add(S, [DRAFT], Idempotent(b"new", b"1"))),
     ):
         with pytest.raises(LimitReached):
