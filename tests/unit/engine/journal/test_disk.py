@@ -76,38 +76,7 @@ def test_a_directory_that_cannot_be_made_is_an_error_of_the_system(tmp_path: Pat
         SystemDisk(tmp_path / "file" / "data")
 
 
-# Names
-
-
-def test_names_come_in_order_and_without_the_lock(disk: SystemDisk) -> None:
-    for name in ("b", "a", "c"):
-        disk.append(name, b"")
-    disk.sync_names()
-    assert disk.names() == ["a", "b", "c"]
-    disk.remove("b")
-    assert disk.names() == ["a", "c"]
-
-
-def test_a_renamed_file_takes_the_place_of_another(disk: SystemDisk) -> None:
-    disk.append("old", b"old")
-    disk.append("new", b"new")
-    disk.rename("new", "old")
-    disk.append("old", b"er")
-    assert disk.names() == ["old"]
-    assert content(disk, "old") == b"newer"
-
-
 # What is written
-
-
-def test_files_grow_at_their_end_and_are_cut_there(disk: SystemDisk) -> None:
-    disk.append("x", b"one")
-    disk.append("x", b"two")
-    disk.sync("x")
-    assert (disk.size_bytes("x"), content(disk, "x")) == (6, b"onetwo")
-    disk.truncate("x", 4)
-    disk.append("x", b"!")
-    assert content(disk, "x") == b"onet!"
 
 
 def test_what_does_not_fit_is_an_error_and_its_beginning_is_there(disk: SystemDisk) -> None:

@@ -86,11 +86,6 @@ CREATE: list[Command] = [StreamCreated(b"s", 1, StreamConfig())]
 # Whole files
 
 
-def test_an_empty_directory_stands_for_nothing() -> None:
-    loaded = recovery.recover(MemoryDisk())
-    assert (loaded.position, loaded.torn, len(loaded.keyspace.streams)) == (0, None, 0)
-
-
 async def test_everything_written_comes_back(history: History, long_history: History) -> None:
     assert holds(history.disk, history) == 30
     assert holds(long_history.disk, long_history) == 30
@@ -181,13 +176,6 @@ async def test_what_a_snapshot_has_replaced_goes(history: History) -> None:
     recovery.recover(disk)
     assert disk.names() == [journal_name(31), snapshot_name(30)]
     assert holds(disk, history) == 30
-
-
-def test_other_files_are_left_alone() -> None:
-    others = {"journal-1": b"x", "notes": b"y", "snapshot-x": b"z", "aside-journal": b"a"}
-    disk = MemoryDisk({FIRST: segment(1, CREATE), **others})
-    assert recovery.load(disk).position == 1
-    assert recovery.names_in_use(disk) == [FIRST]
 
 
 # Damage

@@ -102,13 +102,6 @@ async def test_that_the_clock_was_set_is_remembered() -> None:
     assert everything_in(copy) == everything_in(engine.keyspace)
 
 
-def test_a_file_from_before_the_clock_was_watched_is_read() -> None:
-    first = msgspec.msgpack.decode(msgspec.msgpack.encode(FIRST))[:3]
-    items = msgspec.msgpack.encode([first, snapshot.EndItem(1)])
-    keyspace = loaded(pack_header(HEADER) + pack_block(HEADER, 0, 0, items))
-    assert (keyspace.clock_set_ms, keyspace.latest_ms) == (0, 0)
-
-
 # Files that are not whole
 
 
@@ -196,12 +189,3 @@ async def test_long_keys_of_a_producer_are_written_in_blocks() -> None:
         keyspace.stream(S).keys.by_producer[b"p"].items()
     )
     assert copy.memory_bytes == keyspace.stream(S).keys.memory_bytes
-
-
-def test_a_stream_of_a_snapshot_from_before_streams_could_be_closed_is_open() -> None:
-    counters = EntryId(1, 0), EntryId(0, 0), EntryId(0, 0), 1
-    item = snapshot.StreamItem(S, 7, StreamConfig(), *counters, None, 0, 0, [], 1_000)
-    *before, closed_at_ms, _ = msgspec.msgpack.decode(msgspec.msgpack.encode(item))
-    assert closed_at_ms == 1_000
-    read = msgspec.msgpack.decode(msgspec.msgpack.encode(before), type=snapshot.StreamItem)
-    assert (read.name, read.last_id, read.closed_at_ms) == (S, EntryId(1, 0), None)
