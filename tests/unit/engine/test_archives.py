@@ -203,18 +203,18 @@ class Story:
         info = await life.perform(DescribeStream(S))
         assert (info.length, info.archived_count) == (len(self.live), len(self.archived))
         start = self.chance.randint(0, self.last)
-        page = await life.perform(Range(S, EntryId(start, 0), limit=3, archived=True))
-        wanted = [each for each in sorted([*self.live, *self.archived]) if each >= start]
-        numbers = [entry.id.ms for entry in page]
-        assert numbers == wanted[: len(numbers)]
-        assert numbers or not wanted
-        page = await life.perform(
-            Range(S, end=EntryId(start, 0), limit=3, reverse=True, archived=True)
-        )
-        wanted = [each for each in sorted([*self.live, *self.archived])[::-1] if each <= start]
-        numbers = [entry.id.ms for entry in page]
-        assert numbers == wanted[: len(numbers)]
-        assert numbers or not wanted
+        there = sorted([*self.live, *self.archived])
+        at = EntryId(start, 0)
+        for request, wanted in (
+            (Range(S, at, limit=3, archived=True), [each for each in there if each >= start]),
+            (
+                Range(S, end=at, limit=3, reverse=True, archived=True),
+                [each for each in there[::-1] if each <= start],
+            ),
+        ):
+            numbers = [entry.id.ms for entry in await life.perform(request)]
+            assert numbers == wanted[: len(numbers)]
+            assert numbers or not wanted
 
     async def live_on(self, life: Life) -> None:
         acts = [

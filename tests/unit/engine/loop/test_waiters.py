@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
 import pytest
@@ -42,8 +42,15 @@ async def started(*reads: Coroutine[Any, Any, T]) -> list[asyncio.Task[T]]:
     """Start reads one after the other, each until it is blocked or over."""
     tasks = []
     for read in reads:
-        tasks.append(asyncio.get_running_loop().create_task(read))
+        tasks.append(asyncio.create_task(read))
         await settle()
+    return tasks
+
+
+async def begun(reads: Iterable[Coroutine[Any, Any, T]]) -> list[asyncio.Task[T]]:
+    """Start many reads, and return once all are blocked."""
+    tasks = [asyncio.create_task(read) for read in reads]
+    await settle()
     return tasks
 
 
@@ -280,9 +287,8 @@ async def test_a_reader_cancelled_before_it_is_served_in_one_tick_is_passed_over
 async def test_an_entry_added_at_the_moment_of_the_deadline_is_delivered_to_one_only() -> None:
     engine, _ = blocking_driver()
     await engine.start()
-    loop = asyncio.get_running_loop()
-    added = loop.create_task(_add_at(engine, 0.100))
-    first = loop.create_task(engine.take(b"a", wait_ms=100))
+    added = asyncio.create_task(_add_at(engine, 0.100))
+    first = asyncio.create_task(engine.take(b"a", wait_ms=100))
     got = numbers(await first)
     await added
     again = numbers(await engine.take(b"b"))
@@ -339,9 +345,7 @@ async def test_an_append_looks_at_one_group_reader_more_than_it_serves() -> None
     clock = CountingClock()
     engine = Driver(clock)
     await engine.start()
-    loop = asyncio.get_running_loop()
-    tasks = [loop.create_task(engine.take(b"%d" % n, 1, wait_ms=None)) for n in range(500)]
-    await settle()
+    tasks = await begun(engine.take(b"%d" % n, 1, wait_ms=None) for n in range(500))
     clock.count = 0
     await engine.put(1, 2, 3)
     assert clock.count == 1 + 3 + 1
@@ -355,10 +359,10 @@ async def test_an_entry_given_back_is_offered_to_one_reader_more_than_takes_it()
     engine = Driver(clock)
     await engine.start(1, 2)
     await engine.take(b"z")
-    loop = asyncio.get_running_loop()
-    plain = [loop.create_task(engine.take(b"p%d" % n, 1, wait_ms=None)) for n in range(500)]
+    plain = [asyncio.create_task(engine.take(b"p%d" % n, 1, wait_ms=None)) for n in range(500)]
     tasks = [
-        loop.create_task(engine.take(b"%d" % n, 1, claim=10**9, wait_ms=None)) for n in range(500)
+        asyncio.create_task(engine.take(b"%d" % n, 1, claim=10**9, wait_ms=None))
+        for n in range(500)
     ]
     await settle()
     clock.count = 0
@@ -375,11 +379,10 @@ async def test_an_append_looks_at_no_reader_whose_consumer_holds_all_it_may() ->
     clock = CountingClock()
     engine = Driver(clock)
     await engine.start(*range(1, 501))
-    loop = asyncio.get_running_loop()
     for n in range(500):
         await engine.take(b"%d" % n, 1)
     tasks = [
-        loop.create_task(engine.take(b"%d" % n, max_pending=1, wait_ms=None)) for n in range(500)
+        asyncio.create_task(engine.take(b"%d" % n, max_pending=1, wait_ms=None)) for n in range(500)
     ]
     await settle()
     clock.count = 0
@@ -403,9 +406,7 @@ async def test_an_append_looks_at_no_reader_whose_consumer_holds_all_it_may() ->
 async def test_many_readers_are_served_in_turns_and_others_have_theirs_between() -> None:
     engine, _ = blocking_driver()
     await engine.put(1)
-    loop = asyncio.get_running_loop()
-    tasks = [loop.create_task(engine.follow()) for _ in range(1_000)]
-    await settle()
+    tasks = await begun(engine.follow() for _ in range(1_000))
     await engine.put(2)
     seen = [engine.waiter_count]
     while engine.waiter_count:
@@ -418,15 +419,14 @@ async def test_many_readers_are_served_in_turns_and_others_have_theirs_between()
 async def test_a_reader_that_comes_while_others_are_served_has_its_turn_behind_them() -> None:
     engine, _ = blocking_driver()
     await engine.start()
-    loop = asyncio.get_running_loop()
-    tasks = [loop.create_task(engine.take(b"%d" % n, 1, wait_ms=None)) for n in range(300)]
-    late = loop.create_task(engine.take(b"late", 1, wait_ms=1))
-    tasks += [loop.create_task(engine.take(b"%d" % n, 1, wait_ms=None)) for n in range(300, 400)]
+    tasks = [asyncio.create_task(engine.take(b"%d" % n, 1, wait_ms=None)) for n in range(300)]
+    late = asyncio.create_task(engine.take(b"late", 1, wait_ms=1))
+    tasks += [asyncio.create_task(engine.take(b"%d" % n, 1, wait_ms=None)) for n in range(300, 400)]
     await settle()
     await engine.put(*range(1, 402))
     assert engine.waiter_count == 301
     tasks[150].cancel()
-    newcomer = loop.create_task(engine.take(b"new", wait_ms=0))
+    newcomer = asyncio.create_task(engine.take(b"new", wait_ms=0))
     assert numbers(await newcomer) == [401]
     del tasks[150]
     assert [numbers(await task) for task in [*tasks[:299], late, *tasks[299:]]] == [
@@ -437,9 +437,7 @@ async def test_a_reader_that_comes_while_others_are_served_has_its_turn_behind_t
 async def test_everybody_is_told_in_turns_that_the_engine_is_about_to_stop() -> None:
     engine, _ = blocking_driver()
     await engine.start()
-    loop = asyncio.get_running_loop()
-    tasks = [loop.create_task(engine.take(b"%d" % n, wait_ms=None)) for n in range(250)]
-    await settle()
+    tasks = await begun(engine.take(b"%d" % n, wait_ms=None) for n in range(250))
     engine.drain()
     with pytest.raises(Draining):
         await engine.take(wait_ms=1)
@@ -453,11 +451,9 @@ async def test_everybody_is_told_in_turns_that_the_engine_is_about_to_stop() -> 
 async def test_who_comes_while_others_are_told_of_a_failure_waits_as_ever() -> None:
     engine, _ = blocking_driver()
     await engine.start()
-    loop = asyncio.get_running_loop()
-    tasks = [loop.create_task(engine.take(b"%d" % n, wait_ms=None)) for n in range(250)]
-    await settle()
+    tasks = await begun(engine.take(b"%d" % n, wait_ms=None) for n in range(250))
     engine._executor.waiters.fail(Unavailable("for a moment"))
-    late = loop.create_task(engine.take(b"late", wait_ms=None))
+    late = asyncio.create_task(engine.take(b"late", wait_ms=None))
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(isinstance(outcome, Unavailable) for outcome in outcomes)
     assert (engine.waiter_count, late.done()) == (1, False)
