@@ -65,9 +65,7 @@ async def test_a_read_with_what_is_archived_reads_the_stream(backend: Backend) -
     assert await backend.perform(Delete(S, [entry_id(1)], archived=True)) == [Deletion.NOT_FOUND]
 
 
-async def test_what_is_trimmed_stays_readable_until_the_archive_is_trimmed(
-    archiving: Backend,
-) -> None:
+async def test_what_is_trimmed_stays_readable_until_the_archive_is(archiving: Backend) -> None:
     assert Ability.ARCHIVES in archiving.abilities
     config = StreamConfig(max_length=2, archive=True)
     await archiving.perform(CreateStream(S, config))

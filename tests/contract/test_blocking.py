@@ -67,9 +67,7 @@ async def test_what_came_in_the_moment_of_a_cancel_goes_back(backend: Backend) -
 
 
 @pytest.mark.needs(SURVIVES)
-async def test_what_was_answered_is_there_after_a_restart(
-    kind: Kind, url: str | None, tmp_path: Path
-) -> None:
+async def test_what_was_answered_survives(kind: Kind, url: str | None, tmp_path: Path) -> None:
     async with kind.running(tmp_path, url) as backend:
         await filled(backend, 1, 2, 3)
         await backend.perform(take(ANA))

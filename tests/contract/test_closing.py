@@ -181,9 +181,7 @@ async def test_a_dead_letter_for_a_closed_stream_stays_pending(backend: Backend)
 
 
 @pytest.mark.needs(Ability.POLICIES)
-async def test_a_redrive_into_a_closed_stream_is_refused_where_it_would_append(
-    backend: Backend,
-) -> None:
+async def test_a_redrive_into_a_closed_stream_is_refused_if_it_appends(backend: Backend) -> None:
     policy = GroupPolicy(max_deliveries=1, dead_letter_stream=DEAD)
     await backend.perform(Add(S, drafts(1, 2)))
     await backend.perform(CreateGroup(S, G, GroupStart(MIN_ID), policy=policy))

@@ -254,9 +254,7 @@ async def test_a_copy_that_was_used_is_not_overwritten(ends: list[Backend]) -> N
     assert await numbers(target) == [1, 2, 3]
 
 
-async def test_another_stream_of_the_name_is_refused_unless_it_may_be_replaced(
-    ends: list[Backend],
-) -> None:
+async def test_another_stream_of_the_name_is_refused_or_replaced(ends: list[Backend]) -> None:
     source, target = ends
     await filled(source, 1, 2)
     await source.perform(Add(b"fine", drafts(1)))
@@ -279,7 +277,7 @@ async def test_only_chosen_streams_are_moved(ends: list[Backend]) -> None:
     assert await target.perform(ListNames()) == [b"b"]
 
 
-async def test_a_copy_that_is_not_complete_is_no_source(ends: list[Backend]) -> None:
+async def test_an_incomplete_copy_is_no_source(ends: list[Backend]) -> None:
     source, target = ends
     await filled(source, 1)
     await source.perform(CreateGroup(S, MARK, GroupStart(MIN_ID)))
@@ -288,9 +286,7 @@ async def test_a_copy_that_is_not_complete_is_no_source(ends: list[Backend]) -> 
     assert notes.states() == {S: MoveState.REFUSED}
 
 
-async def test_a_copy_that_others_have_appended_to_is_refused(
-    backend: Backend, other: Backend
-) -> None:
+async def test_a_copy_that_others_append_to_is_refused(backend: Backend, other: Backend) -> None:
     await filled(other, 1, 2)
     await other_stream(backend, b"blocks", 1)
     await other.perform(Add(b"blocks", drafts(1)))

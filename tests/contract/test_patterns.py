@@ -138,9 +138,7 @@ async def test_a_cursor_of_any_place_goes_on_there(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("comes_back", [False, True])
-async def test_ids_of_the_past_and_of_the_future_are_not_lost(
-    backend: Backend, comes_back: bool
-) -> None:
+async def test_past_and_future_ids_are_not_lost(backend: Backend, comes_back: bool) -> None:
     await add(backend, b"orders.past", "0", EntryId(1, 0))
     await add(backend, b"orders.future", "0", EntryId(2**50, 0))
     cursor = await now(backend)
@@ -171,9 +169,7 @@ async def test_a_stream_that_is_made_again_comes_from_its_beginning(backend: Bac
     assert (await all_of(backend, replace(request, after=cursor)))[0] == ["1"]
 
 
-async def test_a_stream_that_gets_a_name_that_matches_is_followed_from_then_on(
-    backend: Backend,
-) -> None:
+async def test_a_stream_that_gets_a_matching_name_is_followed_from_then(backend: Backend) -> None:
     await add(backend, b"new", "before", EntryId(1, 0))
     cursor = await now(backend)
     await backend.perform(RenameStream(b"new", b"orders.a"))
@@ -213,9 +209,7 @@ async def test_more_streams_than_are_noted_are_looked_for(backend: Backend) -> N
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_nothing_is_lost_however_often_a_reader_comes_back(
-    backend: Backend, seed: int
-) -> None:
+async def test_nothing_is_lost_if_a_reader_comes_back_often(backend: Backend, seed: int) -> None:
     chance = random.Random(seed)
     cursor, appended, came = await now(backend), Counter[str](), Counter[str]()
     latest: dict[bytes, EntryId] = {}

@@ -79,9 +79,7 @@ async def assert_same(source: StreamStore, target: StreamStore, names: list[byte
         assert {*await differences(source, target, name)} <= {"epoch", "trimmed through"}
 
 
-async def test_a_stream_goes_to_a_server_and_comes_back(
-    server: PlainServer, tmp_path: Path
-) -> None:
+async def test_a_stream_goes_to_a_server_and_back(server: PlainServer, tmp_path: Path) -> None:
     async with memories(tmp_path) as (begin, end):
         await used(begin)
         names = await begin.perform(ListNames())
@@ -105,9 +103,7 @@ async def test_a_stream_goes_to_a_server_and_comes_back(
                 assert abs((mine.idle_ms or 0) - (theirs.idle_ms or 0)) < 10_000
 
 
-async def test_a_copy_that_broke_off_anywhere_is_completed(
-    server: PlainServer, tmp_path: Path
-) -> None:
+async def test_a_copy_that_broke_off_is_completed(server: PlainServer, tmp_path: Path) -> None:
     """Lose the server after every seventh request, there and back, and copy again."""
     async with memories(tmp_path) as (begin, _):
         await used(begin)
@@ -141,7 +137,7 @@ async def test_a_second_copy_adds_nothing(server: PlainServer, tmp_path: Path) -
         assert notes.states()[S] is MoveState.CHANGED
 
 
-async def test_entries_without_an_owner_wait_for_the_next_reader(
+async def test_entries_of_nobody_wait_for_the_next_reader(
     server: PlainServer, tmp_path: Path
 ) -> None:
     """A server without XNACK has them with a consumer of ours; nobody sees it as a consumer."""
@@ -170,9 +166,7 @@ async def test_large_entries_come_in_small_pages(
         assert len(await numbers(end)) == 750
 
 
-async def test_a_copy_that_is_not_complete_is_no_source(
-    server: PlainServer, tmp_path: Path
-) -> None:
+async def test_an_incomplete_copy_is_no_source(server: PlainServer, tmp_path: Path) -> None:
     async with memories(tmp_path) as (end, _):
         await server.perform(Add(S, drafts(1)))
         await mark(server, S)

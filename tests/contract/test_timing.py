@@ -106,9 +106,7 @@ async def test_what_its_consumer_has_left_is_settled_instead_of_claimed(backend:
     assert await held(backend) == {2: BEN}
 
 
-async def test_an_expired_entry_becomes_a_dead_letter_if_the_policy_says_so(
-    backend: Backend,
-) -> None:
+async def test_an_expired_entry_is_a_dead_letter_if_the_policy_says_so(backend: Backend) -> None:
     policy = GroupPolicy(max_deliveries=9, dead_letter_stream=DEAD, on_expiry=True)
     await ruled(backend, policy, entry(1, OVER), entry(2, BRIEF), entry(3))
     assert await got(backend, read(ANA)) == [2, 3]
@@ -199,9 +197,7 @@ async def test_a_relative_time_counts_from_the_append(backend: Backend) -> None:
         (Timing(delay_ms=10_000, expires_at_ms=9), "expires_at_ms"),
     ],
 )
-async def test_times_that_make_no_sense_append_nothing(
-    backend: Backend, timing: Timing, field: str
-) -> None:
+async def test_senseless_times_append_nothing(backend: Backend, timing: Timing, field: str) -> None:
     await backend.perform(Add(S, [entry(1)]))
     with pytest.raises(Invalid) as caught:
         await backend.perform(Add(S, [entry(2), entry(3, timing)]))

@@ -484,9 +484,7 @@ async def connected(backend: RedisBackend) -> AsyncIterator[RedisBackend]:
 
 
 @pytest.mark.parametrize(("server", "count"), [("redis_7", 5 * HISTORIES), ("valkey_9", HISTORIES)])
-async def test_histories_have_the_same_answers(
-    server: str, count: int, request: pytest.FixtureRequest
-) -> None:
+async def test_both_answer_alike(server: str, count: int, request: pytest.FixtureRequest) -> None:
     at: Server = request.getfixturevalue(server)
     for seed in range(count):
         prefix = f"{request.node.name}{seed}:".encode()

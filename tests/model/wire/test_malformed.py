@@ -63,9 +63,7 @@ async def differences(
 
 
 @pytest.mark.parametrize("hello", [b"", b"HELLO 3 SETNAME a\r\nCLIENT REPLY ON\r\n"])
-async def test_what_is_malformed_is_answered_as_redis_does(
-    ports: tuple[int, int], hello: bytes
-) -> None:
+async def test_what_is_malformed_is_answered_alike(ports: tuple[int, int], hello: bytes) -> None:
     if hello:
         cases = [[data] for data in CASES if len(data) <= SHORT_BYTES_MAX]
         parted = await said_after(ports, hello, cases)

@@ -67,9 +67,7 @@ async def test_who_waits_for_an_idle_entry_gets_it_when_it_has_been_idle(by_ms: 
 
 
 @either_way
-async def test_what_is_idle_for_longer_than_the_step_is_idle_for_as_long_after_it(
-    by_ms: int,
-) -> None:
+async def test_what_is_idle_for_longer_than_the_step_stays_idle_for_as_long(by_ms: int) -> None:
     engine, clock = driver()
     await engine.start(1)
     await engine.take(b"b")
@@ -201,9 +199,7 @@ recovered = pytest.mark.parametrize("recover", [replayed, rewritten])
 
 
 @recovered
-async def test_a_start_before_what_was_recorded_goes_on_from_there(
-    recover: Callable[[Engine], Keyspace],
-) -> None:
+async def test_an_earlier_start_goes_on_from_there(recover: Callable[[Engine], Keyspace]) -> None:
     before = Driver()
     before.clock.now_ms = START_MS
     await before.start(1, 2, 3)

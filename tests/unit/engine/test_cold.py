@@ -392,7 +392,7 @@ async def test_a_request_waits_until_a_rewrite_has_made_room_in_memory() -> None
 
 
 @pytest.mark.parametrize("when_full", WhenFull)
-async def test_nobody_waits_for_rewrites_that_fail_and_nothing_is_trimmed(
+async def test_nobody_waits_for_failing_rewrites_and_nothing_is_trimmed(
     when_full: WhenFull,
 ) -> None:
     memory, growth = MemoryBounds(100_000, when_full), Growth(0, 64 * 2**20, 10_000)

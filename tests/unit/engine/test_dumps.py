@@ -86,9 +86,7 @@ def engine() -> Driver:
 
 
 @pytest.mark.parametrize("pending", [0, 200, 3 * RESTORED_AT_ONCE_MAX])
-async def test_what_is_restored_is_one_record_and_is_dumped_again(
-    engine: Driver, pending: int
-) -> None:
+async def test_what_is_restored_is_one_record_and_dumped(engine: Driver, pending: int) -> None:
     engine.clock.now_ms = 100_000
     value = image(4_000, pending=pending)
     before = engine.storage.position

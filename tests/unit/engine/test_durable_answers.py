@@ -142,7 +142,7 @@ async def test_an_error_is_told_at_once_if_all_is_durable(slow: Slow) -> None:
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
-async def test_a_takeover_is_told_once_it_is_durable_and_never_if_it_is_lost(
+async def test_a_takeover_is_told_once_it_is_durable_and_not_lost(
     slow: Slow, is_lost: bool
 ) -> None:
     engine = slow.engine

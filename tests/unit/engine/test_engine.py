@@ -156,9 +156,7 @@ async def test_a_pending_entry_whose_id_came_again_can_be_claimed(engine: Driver
     assert numbers(await engine.take(b"b", claim=0)) == [1, 2]
 
 
-async def test_nobodys_entries_whose_ids_came_again_keep_the_order_of_their_release(
-    engine: Driver,
-) -> None:
+async def test_nobodys_entries_whose_ids_came_again_keep_their_order(engine: Driver) -> None:
     await engine.start(1, 2)
     await engine.take(b"a")
     for ms in (2, 1):

@@ -101,9 +101,7 @@ def last_record(engine: Driver) -> list[commands.Command]:
 # Rests
 
 
-async def test_who_rests_is_left_out_by_all_that_take_and_comes_first_when_due(
-    engine: Driver,
-) -> None:
+async def test_who_rests_is_left_out_by_all_and_comes_first_when_due(engine: Driver) -> None:
     await engine.start(1, 2, 3)
     await engine.take()
     await nack(engine, 2)
@@ -121,9 +119,7 @@ async def test_who_rests_is_left_out_by_all_that_take_and_comes_first_when_due(
 
 
 @pytest.mark.parametrize("how", ["claim", "autoclaim"])
-async def test_who_has_rested_can_be_claimed_whatever_the_idle_time(
-    engine: Driver, how: str
-) -> None:
+async def test_who_has_rested_can_be_claimed_at_any_idle_time(engine: Driver, how: str) -> None:
     await engine.start(1)
     await engine.take()
     await nack(engine, 1, delay_ms=100)
@@ -135,9 +131,7 @@ async def test_who_has_rested_can_be_claimed_whatever_the_idle_time(
     assert [delivery.id.ms for delivery in claimed.deliveries] == [1]
 
 
-async def test_a_failed_entry_rests_as_its_deliveries_say_and_the_last_value_repeats(
-    engine: Driver,
-) -> None:
+async def test_a_failed_entry_rests_by_its_deliveries_and_the_last_repeats(engine: Driver) -> None:
     await under(engine, GroupPolicy(backoff_ms=(10, 30)), 1)
     for rest_ms in (10, 30, 30, 30):
         assert numbers(await engine.take(b"b", released=True)) == [1]
@@ -213,9 +207,7 @@ async def test_a_last_failure_does_not_rest(engine: Driver, mode: NackMode) -> N
     assert await dead_numbers(engine) == [1]
 
 
-async def test_a_fatal_failure_is_a_dead_letter_however_many_are_given_back_before_it(
-    engine: Driver,
-) -> None:
+async def test_a_fatal_failure_is_a_dead_letter_whatever_comes_before_it(engine: Driver) -> None:
     count = DEAD_LETTERS_AT_ONCE_MAX + 1
     await under(engine, GroupPolicy(max_deliveries=9, dead_letter_stream=D), *range(1, count + 1))
     await engine.take()
@@ -295,9 +287,7 @@ async def test_whoever_waits_for_room_is_woken_when_what_it_held_is_dead() -> No
 # Redrive
 
 
-async def test_dead_letters_are_sent_back_by_id_or_the_oldest_first_up_to_a_limit(
-    engine: Driver,
-) -> None:
+async def test_dead_letters_are_sent_back_by_id_or_the_oldest_first(engine: Driver) -> None:
     await under(engine, ONCE, 1, 2, 3, 4)
     await engine.take()
     await nack(engine, 4, 3, 2, 1)
@@ -419,9 +409,7 @@ async def test_what_is_spent_is_still_given_to_who_claims_it_by_id(engine: Drive
 # Dead letters that would go round
 
 
-async def test_a_stream_renamed_onto_its_dead_letter_stream_acts_as_without_one(
-    engine: Driver,
-) -> None:
+async def test_a_stream_renamed_onto_its_dead_letter_stream_has_none(engine: Driver) -> None:
     await under(engine, ONCE, 1, 2)
     await engine.take()
     await nack(engine, 1)
@@ -461,9 +449,7 @@ async def test_letters_do_not_go_round_between_two_groups(engine: Driver) -> Non
 # Much at once
 
 
-async def test_a_read_makes_few_dead_letters_and_the_next_ones_make_the_others(
-    engine: Driver,
-) -> None:
+async def test_a_read_makes_few_dead_letters_and_the_next_ones_the_others(engine: Driver) -> None:
     await under(engine, ONCE, *range(1, 3 * DEAD_LETTERS_AT_ONCE_MAX + 1))
     await engine.take()
     lengths = []
@@ -478,9 +464,7 @@ async def test_a_read_makes_few_dead_letters_and_the_next_ones_make_the_others(
     ]
 
 
-async def test_however_much_is_asked_for_one_call_delivers_and_claims_so_much(
-    engine: Driver,
-) -> None:
+async def test_whatever_is_asked_for_one_call_delivers_and_claims_so_much(engine: Driver) -> None:
     await engine.start(*range(1, 5_001))
     read = [len(numbers(await engine.take(limit=10_000))) for _ in range(5)]
     assert read == [GROUP_READ_MAX, GROUP_READ_MAX, 5_000 - 2 * GROUP_READ_MAX, 0, 0]

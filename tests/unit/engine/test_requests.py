@@ -44,9 +44,7 @@ def test_only_what_may_be_asked_is_answered() -> None:
     ],
     ids=lambda request: type(request).__name__,
 )
-async def test_what_takes_more_than_one_decision_fails_in_a_transaction(
-    request_: Request[Any],
-) -> None:
+async def test_what_takes_several_decisions_fails_in_a_transaction(request_: Request[Any]) -> None:
     engine = Driver()
     await engine.start(1)
 

@@ -150,9 +150,7 @@ def test_a_reply_takes_in_so_many_entries_of_all_its_streams() -> None:
         (Budget(100, LARGE), WIDE_ENTRIES, AT_ONCE),
     ],
 )
-def test_a_reply_takes_in_so_much_and_then_nothing(
-    budget: Budget, entries: list[Entry], taken: int
-) -> None:
+def test_a_reply_has_so_much_room(budget: Budget, entries: list[Entry], taken: int) -> None:
     room = ReplyRoom(budget)
     assert [room.take(entries), room.count, room.take(SMALL)] == [taken, 0, 0]
 

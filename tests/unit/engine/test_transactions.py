@@ -99,7 +99,7 @@ DEAR: Sequence[Sequence[Request[Any]]] = [
 
 
 @pytest.mark.parametrize("requests", DEAR, ids=lambda requests: str(requests[0])[:60])
-async def test_what_is_dear_a_thousand_times_is_refused_before_anything_is_done(
+async def test_what_is_dear_is_refused_before_anything_is_done(
     requests: Sequence[Request[Any]],
 ) -> None:
     engine = await crowded()
@@ -136,9 +136,7 @@ GROWING: Sequence[Sequence[Request[Any]]] = [
 
 
 @pytest.mark.parametrize("first", GROWING, ids=lambda requests: type(requests[-1]).__name__)
-async def test_what_a_stream_gets_within_a_transaction_counts(
-    first: Sequence[Request[Any]],
-) -> None:
+async def test_what_a_stream_gets_in_a_transaction_counts(first: Sequence[Request[Any]]) -> None:
     engine = Driver()
     if isinstance(first[0], CreateGroup) and not first[0].create_stream:
         await engine.put(1)

@@ -112,9 +112,7 @@ async def test_a_copy_of_the_directory_of_the_leader_starts_anew(tmp_path: Path)
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
-async def test_a_leader_that_shipped_nothing_is_known_to_have_led(
-    tmp_path: Path, is_restarted: bool
-) -> None:
+async def test_a_leader_that_shipped_nothing_has_led(tmp_path: Path, is_restarted: bool) -> None:
     """It may have answered what is lost: own parts without bytes do not hide it."""
     bucket, disk = LocalBucket(tmp_path), MemoryDisk()
     writer = attach(disk, bucket).marker.writer

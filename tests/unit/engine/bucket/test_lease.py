@@ -93,9 +93,7 @@ def refused(act: Callable[[], Any]) -> Any:
     raise BucketError("no connection")
 
 
-async def test_a_renewal_whose_answer_got_lost_counts_from_its_first_try(
-    bucket: LocalBucket,
-) -> None:
+async def test_a_renewal_without_an_answer_counts_from_its_first_try(bucket: LocalBucket) -> None:
     """Others have seen it when it was put, and count from then on."""
 
     first = keeper(bucket, "a")

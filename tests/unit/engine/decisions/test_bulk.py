@@ -22,9 +22,7 @@ ROW = Draft(None, (b"k", b"v"))
 
 
 @given(st.lists(st.integers(0, 50), max_size=8), st.integers(0, 120))
-def test_shares_are_in_proportion_and_nobody_with_a_backlog_goes_without(
-    backlogs: list[int], limit: int
-) -> None:
+def test_shares_are_in_proportion_and_for_each_backlog(backlogs: list[int], limit: int) -> None:
     given_ = shares(backlogs, limit)
 
     assert sum(given_) == min(limit, sum(backlogs))

@@ -44,7 +44,7 @@ def shown(names: frozenset[bytes], only: NameFilter | None) -> list[bytes]:
 @example(frozenset({b"\xff\xff", b"\xfe"}), NameFilter(prefixes=(b"\xff",)))
 @example(frozenset({b"a"}), NameFilter(frozenset({b"a"}), (b"a", b"a")))
 @example(frozenset({b"a"}), NameFilter())
-def test_all_names_that_are_shown_are_listed_and_counted(
+def test_shown_names_are_listed_and_counted(
     names: frozenset[bytes], only: NameFilter | None
 ) -> None:
     keyspace = keyspace_of(names)

@@ -68,9 +68,7 @@ async def test_what_still_rests_is_not_dead(engine: Driver) -> None:
         assert decide(engine.keyspace, S, G, 0, at_ms, released=released).reply == 1
 
 
-async def test_of_what_was_given_back_only_what_is_nobodys_and_spent_is_dead(
-    engine: Driver,
-) -> None:
+async def test_of_what_was_given_back_only_nobodys_spent_entries_are_dead(engine: Driver) -> None:
     await under(engine, GroupPolicy(0, 1, D), 1, 2, 3, 4)
     await engine.take()
     ids = [entry_id(number) for number in (4, 1, 4, 3, 9)]
@@ -175,9 +173,7 @@ async def test_consumers_go_exactly_when_their_time_is_over(engine: Driver) -> N
         b"1-18446744073709551616",
     ],
 )
-async def test_what_only_looks_like_a_letter_is_left_where_it_is(
-    engine: Driver, written: bytes
-) -> None:
+async def test_what_only_looks_like_a_letter_is_left_there(engine: Driver, written: bytes) -> None:
     await under(engine, GroupPolicy(max_deliveries=1, dead_letter_stream=D), 1)
     origin = Origin(S, written, G, b"1", b"fatal")
     await engine.perform(Add(D, [Draft(EntryId(5, 5), origin.behind((b"f", b"v")))]))

@@ -121,9 +121,7 @@ def test_nobody_else_may_read_what_is_kept(disk: SystemDisk, tmp_path: Path) -> 
     assert {mode(path) for path in (tmp_path / "data").iterdir()} == {"0o600"}
 
 
-def test_files_of_an_earlier_version_are_closed_to_others_and_the_directory_is_left(
-    tmp_path: Path,
-) -> None:
+def test_files_of_an_earlier_version_are_closed_and_the_directory_left(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     for name in ("read", "written", LOCK):
         (tmp_path / name).touch(0o644)
@@ -207,9 +205,7 @@ async def test_two_things_go_on_aside_at_once(disk: SystemDisk) -> None:
     assert len({here, there, threading.get_ident()}) == 3
 
 
-async def test_what_goes_on_aside_is_waited_for_while_the_event_loop_goes_on(
-    disk: SystemDisk,
-) -> None:
+async def test_what_goes_on_aside_is_waited_for_while_the_loop_goes_on(disk: SystemDisk) -> None:
     begun, let_go = threading.Event(), threading.Event()
 
     def act() -> None:

@@ -44,9 +44,7 @@ async def put_on(run: Running) -> None:
 
 
 @pytest.mark.parametrize("policy", [FsyncPolicy.ALWAYS, FsyncPolicy.EVERYSEC])
-async def test_after_a_failed_sync_nothing_is_taken_and_none_is_tried_again(
-    policy: FsyncPolicy,
-) -> None:
+async def test_after_a_failed_sync_nothing_is_taken_or_synced_again(policy: FsyncPolicy) -> None:
     disk = MemoryDisk()
     async with failing(disk, policy) as run:
         await run.put(CREATE)
@@ -93,7 +91,7 @@ async def test_what_cannot_be_read_again_is_tried_until_it_can_be() -> None:
 
 @pytest.mark.parametrize("policy", list(FsyncPolicy))
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EMFILE, errno.EINTR])
-async def test_a_write_that_does_not_work_for_a_moment_is_tried_again(
+async def test_a_write_that_fails_for_a_moment_is_tried_again(
     number: int, policy: FsyncPolicy
 ) -> None:
     disk = MemoryDisk()

@@ -181,9 +181,7 @@ async def test_what_a_snapshot_has_replaced_goes(history: History) -> None:
 # Damage
 
 
-async def test_damage_to_what_was_safe_is_refused_and_nothing_is_touched(
-    history: History,
-) -> None:
+async def test_damage_to_what_was_safe_is_refused_and_not_touched(history: History) -> None:
     disk = history.disk
     disk.files[FIRST][2 * HEADER_BYTES + 2] ^= 1  # in the first block's payload
     before = dict(disk.copy().files)
@@ -335,9 +333,7 @@ def test_a_newer_format_is_not_touched() -> None:
 
 
 @pytest.mark.parametrize("forget", [lambda disk: None, lambda disk: recovery.rewrite(disk, 2)])
-async def test_ids_grow_on_after_a_recovery_with_an_earlier_clock(
-    forget: Callable[[MemoryDisk], None],
-) -> None:
+async def test_ids_grow_on_with_an_earlier_clock(forget: Callable[[MemoryDisk], None]) -> None:
     """Also when everything was deleted, and when only a snapshot remembers."""
     storage = MemoryStorage()
     before = Engine(storage, clock=ManualClock(5_000))

@@ -247,7 +247,7 @@ async def test_a_journal_goes_on_where_it_ended() -> None:
 
 
 @pytest.mark.parametrize("policy", list(FsyncPolicy))
-async def test_what_a_killed_process_wrote_is_safe_before_anything_is_built_on_it(
+async def test_what_a_killed_process_wrote_is_safe_before_it_is_built_on(
     policy: FsyncPolicy,
 ) -> None:
     disk = MemoryDisk(sync_s=SYNC_S)
@@ -280,9 +280,7 @@ async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
         await running
 
 
-async def test_parts_are_one_record_that_is_taken_once_and_no_parts_are_none(
-    storage: Storage,
-) -> None:
+async def test_parts_are_one_record_taken_once_and_no_parts_are_none(storage: Storage) -> None:
     storage.stage([])
     storage.append_staged()
     assert storage.position == 0
@@ -293,7 +291,7 @@ async def test_parts_are_one_record_that_is_taken_once_and_no_parts_are_none(
         assert storage.position == 1
 
 
-async def test_nothing_is_taken_once_it_is_abandoned_and_a_part_without_changes_is_no_mistake(
+async def test_nothing_is_taken_once_abandoned_and_a_part_of_nothing_is_fine(
     storage: Storage,
 ) -> None:
     storage.stage(CREATE)

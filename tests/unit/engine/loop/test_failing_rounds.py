@@ -190,9 +190,7 @@ async def test_the_journal_sees_how_much_room_there_is(
     await engine.end()
 
 
-async def test_a_block_for_which_there_is_no_memory_is_written_later(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_block_without_memory_is_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
     cause, disk = Cause(MemoryError(), 0), MemoryDisk()
     monkeypatch.setattr(blocks, "pack_block", cause.before(blocks.pack_block))
 

@@ -37,9 +37,7 @@ def test_a_name_that_came_and_went_has_another_revision() -> None:
     assert len(set(seen)) == len(seen)
 
 
-def test_names_of_many_streams_that_went_are_forgotten_on_the_safe_side(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_names_of_many_streams_that_went_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(revisions, "GONE_MAX", 2)
     keyspace = Keyspace()
     before = of(keyspace, b"a")
