@@ -120,12 +120,7 @@ async def _start(disk: MemoryDisk, chance: Random) -> tuple[Journal, asyncio.Tas
 
     position = recovery.recover(disk).position
     journal = Journal(
-        disk,
-        FsyncPolicy.ALWAYS,
-        rewrite,
-        position=position,
-        growth=Growth(0),
-        chance=chance,
+        disk, FsyncPolicy.ALWAYS, rewrite, position=position, growth=Growth(0), chance=chance
     )
     return journal, asyncio.create_task(journal.run(nowhere))
 

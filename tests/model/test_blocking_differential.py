@@ -366,13 +366,7 @@ class Scenario(NamedTuple):
 SCENARIOS = [
     Scenario(
         "a plain reader outlives its stream and waits for an id above the one it began with",
-        [
-            "XADD s 5 f v",
-            "a: XREAD BLOCK 0 STREAMS s $",
-            "DEL s",
-            "XADD s 4 f v",
-            "XADD s 6 f v",
-        ],
+        ["XADD s 5 f v", "a: XREAD BLOCK 0 STREAMS s $", "DEL s", "XADD s 4 f v", "XADD s 6 f v"],
         ["", "", "", "", "a"],
     ),
     Scenario(
@@ -388,11 +382,7 @@ SCENARIOS = [
     ),
     Scenario(
         "a reader that was deleted while it waited is made again when it is served",
-        [
-            "a: XREADGROUP GROUP g a BLOCK 0 STREAMS s >",
-            "XGROUP DELCONSUMER s g a",
-            "XADD s 1 f v",
-        ],
+        ["a: XREADGROUP GROUP g a BLOCK 0 STREAMS s >", "XGROUP DELCONSUMER s g a", "XADD s 1 f v"],
         ["", "", "a"],
     ),
     Scenario(

@@ -392,9 +392,7 @@ def _plain_item(item: Any) -> Any:
     match item:
         case Delivery(idle_ms=idle_ms, delivered_before=before):
             item = item._replace(
-                idle_ms=rough(idle_ms),
-                delivered_before=min(before, EXACT_MAX),
-                times=None,
+                idle_ms=rough(idle_ms), delivered_before=min(before, EXACT_MAX), times=None
             )
         case PendingItem(idle_ms=idle_ms, delivery_count=count, delay_ms=delay_ms):
             idle_ms = None if idle_ms is None else rough(idle_ms)

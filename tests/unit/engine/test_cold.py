@@ -337,11 +337,7 @@ async def test_a_transaction_sees_what_is_cold_and_what_its_steps_have_done() ->
         await life.fill(45)
         await life.freeze()
         replies: list[Any] = await life.engine.perform_all(
-            [
-                Delete(b"s", [EntryId(1, 0)]),
-                Trim(b"s", TrimTo(max_length=43)),
-                Range(b"s", limit=1),
-            ]
+            [Delete(b"s", [EntryId(1, 0)]), Trim(b"s", TrimTo(max_length=43)), Range(b"s", limit=1)]
         )
         deleted, trimmed, left = replies
         assert (deleted, trimmed) == ([Deletion.DELETED], 1)

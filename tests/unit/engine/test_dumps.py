@@ -150,10 +150,7 @@ async def test_a_copy_is_one_record_with_both_names(engine: Driver) -> None:
 async def test_what_replaces_a_stream_is_one_record_as_well(engine: Driver) -> None:
     await engine.start(1, 2)
     await engine.put(1, stream=T)
-    for request in (
-        RestoreStream(T, image(5), replace=True),
-        CopyStream(S, T, replace=True),
-    ):
+    for request in (RestoreStream(T, image(5), replace=True), CopyStream(S, T, replace=True)):
         changes, before = engine.unsaved_count, engine.storage.position
         await engine.perform(request)
         assert (engine.unsaved_count, engine.storage.position) == (changes + 1, before + 1)

@@ -75,10 +75,7 @@ REFUSED: list[tuple[type[StreamError], Request[Any]]] = [
     (StreamNotFound, streams.DescribeStream(MISSING)),
     (StreamNotFound, streams.DetailStream(MISSING)),
     (StreamNotFound, Add(MISSING, DRAFTS, create_stream=False)),
-    (
-        StreamNotFound,
-        CommitBatch(b"w", 1, {MISSING: DRAFTS}, create_streams=False),
-    ),
+    (StreamNotFound, CommitBatch(b"w", 1, {MISSING: DRAFTS}, create_streams=False)),
     (StreamNotFound, Range(MISSING)),
     (StreamNotFound, Range(MISSING, reverse=True)),
     (StreamNotFound, Read([StreamCursor(MISSING, MIN_ID)])),

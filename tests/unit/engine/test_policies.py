@@ -25,12 +25,7 @@ from headgate.engine.requests.deliveries import (
     Redrive,
 )
 from headgate.engine.requests.entries import Add, Range, Read, StreamCursor
-from headgate.engine.requests.groups import (
-    CreateGroup,
-    DestroyGroup,
-    GroupStart,
-    ListConsumers,
-)
+from headgate.engine.requests.groups import CreateGroup, DestroyGroup, GroupStart, ListConsumers
 from headgate.engine.requests.keyspace import ExpireStream, RenameStream
 from headgate.engine.requests.streams import DeleteStream
 from tests.changes import acting_by

@@ -162,17 +162,7 @@ async def test_consumers_go_exactly_when_their_time_is_over(engine: Driver) -> N
     assert policies.forget_consumers(engine.keyspace, S, G, at_ms).commands == []
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        b"1",
-        b"x",
-        b"",
-        b"1-0-0",
-        b"\xff",
-        b"1-18446744073709551616",
-    ],
-)
+@pytest.mark.parametrize("written", [b"1", b"x", b"", b"1-0-0", b"\xff", b"1-18446744073709551616"])
 async def test_what_only_looks_like_a_letter_is_left_there(engine: Driver, written: bytes) -> None:
     await under(engine, GroupPolicy(max_deliveries=1, dead_letter_stream=D), 1)
     origin = Origin(S, written, G, b"1", b"fatal")

@@ -117,9 +117,7 @@ async def test_a_segment_that_cannot_follow_a_full_one_lets_that_grow_on() -> No
         await run.put(CREATE)
         disk.faults["rename"] = errno.EMFILE
         for number in range(1, 6):
-            putting = asyncio.create_task(
-                run.put(adding(number, bytes(SEGMENT_BYTES_MAX // 4))),
-            )
+            putting = asyncio.create_task(run.put(adding(number, bytes(SEGMENT_BYTES_MAX // 4))))
             for _ in range(100):  # without an end to wait for, if it is tried again and again
                 await asyncio.sleep(0)
             assert putting.done()

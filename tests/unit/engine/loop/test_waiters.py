@@ -168,8 +168,7 @@ async def test_a_claiming_reader_wakes_at_the_very_moment_it_may_claim_and_no_ot
     await engine.start(1, 2)
     await done(engine, given)
     plain, claiming = await started(
-        engine.take(b"p", wait_ms=None),
-        engine.take(b"a", claim=claim_ms, wait_ms=1_000 - now_ms()),
+        engine.take(b"p", wait_ms=None), engine.take(b"a", claim=claim_ms, wait_ms=1_000 - now_ms())
     )
     await done(engine, meanwhile)
     assert numbers(await claiming) == expected

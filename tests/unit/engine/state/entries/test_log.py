@@ -208,11 +208,7 @@ class LogMachine(RuleBasedStateMachine):
         appended: list[Entry],
     ) -> Cut | None:
         cut: Cut | None = self.log.cut_chunks(
-            length_max=length_max,
-            min_id=min_id,
-            limit=limit,
-            appended=appended,
-            node_limits=LIMITS,
+            length_max=length_max, min_id=min_id, limit=limit, appended=appended, node_limits=LIMITS
         )
         return cut
 
