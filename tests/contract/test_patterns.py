@@ -121,22 +121,6 @@ async def test_a_filter_passes_entries_by_once(backend: Backend) -> None:
     assert (await all_of(backend, replace(request, after=kept(cursor))))[0] == []
 
 
-async def test_a_cursor_of_any_place_goes_on_there(backend: Backend) -> None:
-    begin = await now(backend)
-    names = [b"orders.%02d" % at for at in range(12)]
-    for name in names:
-        await backend.perform(Add(name, drafts(*range(1, 6))))
-    expected = Counter(str(number) for _ in names for number in range(1, 6))
-    request = ReadPattern(ORDERS, begin, limit=7)
-    came: list[str] = []
-    while len(came) < expected.total():
-        read = await backend.perform(request)
-        came += texts(read)
-        request = replace(request, after=kept(read.next_after))
-    assert Counter(came) == expected
-    assert (await all_of(backend, request))[0] == []
-
-
 @pytest.mark.parametrize("comes_back", [False, True])
 async def test_past_and_future_ids_are_not_lost(backend: Backend, comes_back: bool) -> None:
     await add(backend, b"orders.past", "0", EntryId(1, 0))
