@@ -118,16 +118,6 @@ async def test_a_reader_that_names_a_stream_twice_is_counted_once() -> None:
     assert engine.waiter_count == 0
 
 
-async def test_a_reader_of_a_stream_that_may_be_missing_waits_for_it_through_its_deletion() -> None:
-    engine, _ = blocking_driver()
-    (task,) = await started(engine.follow(missing_ok=True))
-    await engine.perform(CreateStream(S, StreamConfig()))
-    await engine.perform(DeleteStream(S))
-    assert not task.done()
-    await engine.put(1)
-    assert await task == [(S, [1])]
-
-
 # Claiming while blocked
 
 
