@@ -64,38 +64,42 @@ class Requests:
         self._random = random
         self.reader: Reader | None = None  # of the last request, if it reads as one
 
-    def weights(self) -> dict[Make, int]:
+    def kinds(self) -> dict[str, tuple[int, Make]]:
         """Return the kinds of requests, with how often they come."""
+        stream, names, choice = self._stream, self._names, self._random.choice
         return {
-            self.add: 24,
-            self.add_once: 8,
-            self.commit_batch: 5,
-            self.read_group: 20,
-            self.read: 5,
-            self.ack: 10,
-            self.nack: 4,
-            self.nack_by_force: 2,
-            self.set_policy: 3,
-            self.redrive: 2,
-            self.extend: 3,
-            self.claim: 4,
-            self.autoclaim: 4,
-            self.give_back: 1,
-            self.ack_and_delete: 3,
-            self.create_group: 6,
-            self.set_group: 2,
-            self.destroy_group: 1,
-            self.create_consumer: 2,
-            self.delete_consumer: 2,
-            self.create_stream: 2,
-            self.configure_stream: 3,
-            self.delete_stream: 1,
-            self.delete: 5,
-            self.trim: 4,
-            self.set_counters: 2,
-            self.expire_stream: 2,
-            self.rename: 1,
-            self.set_defaults: 1,
+            "add": (24, self.add),
+            "add_once": (8, self.add_once),
+            "commit_batch": (5, self.commit_batch),
+            "read_group": (20, self.read_group),
+            "read": (5, self.read),
+            "ack": (10, self.ack),
+            "nack": (4, self.nack),
+            "nack_by_force": (2, self.nack_by_force),
+            "set_policy": (3, lambda: acting_by(*names(), self._policy())),
+            "redrive": (2, lambda: deliveries.Redrive(*names(), limit=choice([1, 5]))),
+            "extend": (3, self.extend),
+            "claim": (4, self.claim),
+            "autoclaim": (4, self.autoclaim),
+            "give_back": (1, self.give_back),
+            "ack_and_delete": (3, self.ack_and_delete),
+            "create_group": (6, self.create_group),
+            "set_group": (2, self.set_group),
+            "destroy_group": (1, lambda: groups.DestroyGroup(*names())),
+            "create_consumer": (2, lambda: groups.CreateConsumer(*names(), self._consumer())),
+            "delete_consumer": (2, self.delete_consumer),
+            "create_stream": (2, lambda: streams.CreateStream(stream(), self._config())),
+            "configure_stream": (3, lambda: configured(stream(), self._config())),
+            "delete_stream": (1, lambda: streams.DeleteStream(stream())),
+            "delete": (5, self.delete),
+            "trim": (4, lambda: entries.Trim(stream(), self._trim())),
+            "set_counters": (2, self.set_counters),
+            "expire_stream": (2, self.expire_stream),
+            "rename": (
+                1,
+                lambda: keyspace.RenameStream(stream(), choice([b"a", b"b", b"c", b"d"])),
+            ),
+            "set_defaults": (1, self.set_defaults),
         }
 
     # What requests are made of
@@ -219,19 +223,7 @@ class Requests:
         stream, references = self._stream(), self._random.choice([*References])
         return entries.Delete(stream, self._ids(stream), references)
 
-    def trim(self) -> Request[Any]:
-        return entries.Trim(self._stream(), self._trim())
-
     # Streams
-
-    def create_stream(self) -> Request[Any]:
-        return streams.CreateStream(self._stream(), self._config())
-
-    def configure_stream(self) -> Request[Any]:
-        return configured(self._stream(), self._config())
-
-    def delete_stream(self) -> Request[Any]:
-        return streams.DeleteStream(self._stream())
 
     def set_counters(self) -> Request[Any]:
         stream, ahead = self._stream(), self._random.randint(0, 3)
@@ -244,9 +236,6 @@ class Requests:
         if ttl_ms is None:
             return keyspace.PersistStream(stream)
         return keyspace.ExpireStream(stream, ttl_ms)
-
-    def rename(self) -> Request[Any]:
-        return keyspace.RenameStream(self._stream(), self._random.choice([b"a", b"b", b"c", b"d"]))
 
     def set_defaults(self) -> Request[Any]:
         return keyspace.ChangeDefaults(
@@ -264,22 +253,10 @@ class Requests:
         policy = self._policy() if self._random.random() < 0.5 else NO_POLICY
         return groups.CreateGroup(stream, group, start, create_stream=True, policy=policy)
 
-    def set_policy(self) -> Request[Any]:
-        return acting_by(*self._names(), self._policy())
-
-    def redrive(self) -> Request[Any]:
-        return deliveries.Redrive(*self._names(), limit=self._random.choice([1, 5]))
-
     def set_group(self) -> Request[Any]:
         stream, group = self._names()
         start = GroupStart(self._random.choice([None, MIN_ID, self._id(stream)]))
         return moved(stream, group, start)
-
-    def destroy_group(self) -> Request[Any]:
-        return groups.DestroyGroup(*self._names())
-
-    def create_consumer(self) -> Request[Any]:
-        return groups.CreateConsumer(*self._names(), self._consumer())
 
     def delete_consumer(self) -> Request[Any]:
         names = *self._names(), self._consumer()
@@ -383,18 +360,12 @@ class Requests:
         stream = info.definition.stream
         return RunSchedule(info.name, stream, info.revision, due_ms, due_ms, due_ms + 7)
 
-    def delete_schedule(self) -> Request[Any]:
-        return DeleteSchedule(self._random.choice(SCHEDULES))
-
     def change_attributes(self) -> Request[Any]:
         value = self._random.choice([None, b"", b"1", b"\xff" * 20])
         change = AttributeChange({self._random.choice([b"a", b"b", b"c"]): value})
         if self._random.random() < 0.3:
             return entries.Add(self._stream(), self._drafts(), attributes=change)
         return ChangeAttributes(self._stream(), change)
-
-    def close_stream(self) -> Request[Any]:
-        return streams.CloseStream(b"c", self._drafts() if self._random.random() < 0.5 else [])
 
 
 class Workload(Requests):
@@ -403,13 +374,14 @@ class Workload(Requests):
     def __init__(self, engine: Engine, clock: ManualClock, seed: int) -> None:
         super().__init__(engine, Random(seed), 0)
         self._clock = clock
-        self._kinds: dict[Callable[[], Any], int] = self.weights() | {
-            self.set_schedule: 2,
-            self.run_schedule: 4,
-            self.delete_schedule: 1,
-            self.change_attributes: 3,
-            self.close_stream: 1,
+        self._kinds = self.kinds() | {
+            "set_schedule": (2, self.set_schedule),
+            "run_schedule": (4, self.run_schedule),
+            "delete_schedule": (1, lambda: DeleteSchedule(self._random.choice(SCHEDULES))),
+            "change_attributes": (3, self.change_attributes),
+            "close_stream": (1, lambda: streams.CloseStream(b"c", self._drafts())),
         }
+        self._weights = [weight for weight, _ in self._kinds.values()]
 
     async def begin(self) -> None:
         """Make chunks small; recorded as everything."""
@@ -422,8 +394,9 @@ class Workload(Requests):
     async def step(self) -> Any:
         """Send a request; returns its reply, or its error as text."""
         self._clock.now_ms += self._random.choice([0, 0, 1, 1, 7, -3])
-        [make] = self._random.choices([*self._kinds], [*self._kinds.values()])
+        [(_, make)] = self._random.choices([*self._kinds.values()], self._weights)
+        request: Any = make()
         try:
-            return await self._engine.perform(make())
+            return await self._engine.perform(request)
         except StreamError as error:
             return f"{type(error).__name__}: {error}"

@@ -39,24 +39,26 @@ class Workload(Requests):
     def __init__(self, engine: Engine, random: Random, serial: int, platter: Platter) -> None:
         super().__init__(engine, random, serial)
         self._platter = platter
-        kinds = {
-            **self.weights(),
-            self.perform_all: 8,
-            self.read_group_plainly: 2,
-            self.range: 4,
-            self.look: 5,
-            self.start_rewrite: self._random.choice([3, 10]),
+        kinds = self.kinds() | {
+            "perform_all": (8, self.perform_all),
+            "read_group_plainly": (2, self.read_group_plainly),
+            "range": (4, self.range),
+            "look": (5, self.look),
+            "start_rewrite": (self._random.choice([3, 10]), self.start_rewrite),
         }
-        self._kinds = [kind for kind, weight in kinds.items() for _ in range(weight)]
+        self._kinds = [
+            (name, make) for name, (weight, make) in kinds.items() for _ in range(weight)
+        ]
 
     def next(self) -> tuple[str, Ask]:
         """Return what is asked, and its name."""
         self.reader = None
         is_first = not self.serial and self._random.random() < 0.7  # small chunks: many are sealed
-        kind = self.set_defaults if is_first else self._random.choice(self._kinds)
-        made = kind()
+        first = "set_defaults", self.set_defaults
+        name, make = first if is_first else self._random.choice(self._kinds)
+        made = make()
         ask = partial(self._engine.perform, made) if isinstance(made, Request) else made
-        return kind.__name__, ask
+        return name, ask
 
     def _live_ids(self, stream: bytes) -> list[EntryId]:
         with seen(self._engine.keyspace, self._platter):
