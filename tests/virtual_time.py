@@ -19,7 +19,7 @@ class DeadlockError(Exception):
     """Everybody waits, no timer is set: nothing can ever happen again."""
 
 
-class _JumpingSelector(selectors.BaseSelector):
+class JumpingSelector(selectors.BaseSelector):
     """Instead of waiting for a timeout, moves its own time on by it."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop whose time is virtual and starts at zero."""
 
     def __init__(self) -> None:
-        self._jumping = _JumpingSelector()
+        self._jumping = JumpingSelector()
         super().__init__(self._jumping)
 
     def time(self) -> float:

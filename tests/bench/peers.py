@@ -13,7 +13,8 @@ from pathlib import Path
 
 from headgate.engine.entry import Draft
 from tests.bench.servers import free_port, pin_to_server_core, running
-from tests.model.redis_server import Redis, redis_server, server_path
+from tests.model.redis_server import Redis
+from tests.model.wire.servers import server_port
 
 FAKEREDIS = importlib.util.find_spec("fakeredis")
 
@@ -22,7 +23,7 @@ def missing() -> list[str]:
     """Return the names of the peers that are not there."""
     paths = {
         "fakeredis": FAKEREDIS,
-        "redis-server": server_path(),
+        "redis-server": shutil.which("redis-server"),
         "redis-benchmark": shutil.which("redis-benchmark"),
         "nchan": _nchan_module(),
         "webdis": shutil.which("webdis"),
@@ -46,12 +47,14 @@ def fakeredis_appends_per_second(drafts: Sequence[Draft]) -> float | None:
 @contextmanager
 def redis() -> Iterator[Redis | None]:
     """Run a real Redis with its default settings, if there is one."""
-    if server_path() is None:
+    if shutil.which("redis-server") is None:
         yield None
         return
-    with tempfile.TemporaryDirectory() as folder, redis_server(Path(folder)) as server:
+    with server_port() as port:
+        server = Redis(port)
         pin_to_server_core(process_id(server))
         yield server
+        server.close()
 
 
 def process_id(server: Redis) -> int:

@@ -58,7 +58,7 @@ def test_a_name_is_put_once(bucket: Bucket) -> None:
     ("offset", "size_bytes", "part"),
     [(0, 3, b"012"), (4, 3, b"456"), (8, 5, b"89"), (10, 1, b""), (99, 1, b""), (3, 0, b"")],
 )
-def test_a_part_ends_where_the_object_does(
+def test_a_part_ends_with_the_object(
     bucket: Bucket, offset: int, size_bytes: int, part: bytes
 ) -> None:
     bucket.put_new("digits", b"0123456789")
@@ -121,7 +121,7 @@ def test_a_file_is_put(bucket: Bucket, tmp_path: Path) -> None:
     assert bucket.read("file") == path.read_bytes()
 
 
-def test_a_large_file_is_put_in_parts(
+def test_a_large_file_has_parts(
     bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(objects, "SINGLE_BYTES_MAX", 2**20)

@@ -7,12 +7,7 @@ import pytest
 from headgate.engine.entry import Draft
 from headgate.engine.errors import NotLeader
 from headgate.engine.requests.entries import Add
-from tests.buckets.rounds import (
-    LEASE_MS,
-    STREAM,
-    Round,
-    killed_tasks_collected,
-)
+from tests.buckets.rounds import LEASE_MS, STREAM, Round, killed_tasks_collected
 
 __all__ = ["killed_tasks_collected"]
 

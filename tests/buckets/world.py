@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from headgate.engine.bucket.bucket import BucketError, RequestCounts, StoredObject
 from tests.simulation.strands import Strand
+from tests.virtual_time import JumpingSelector
 
 T = TypeVar("T")
 
@@ -57,25 +58,12 @@ class World:
                 self.hosts[next_host[1]].step()
 
 
-class _NoSelector(selectors.BaseSelector):
-    def __init__(self) -> None:
-        self._real = selectors.DefaultSelector()
+class StandingSelector(JumpingSelector):
+    """Never waits, and moves no time: the world does."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         del timeout
         return self._real.select(0)
-
-    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        return self._real.register(fileobj, events, data)
-
-    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        return self._real.unregister(fileobj)
-
-    def get_map(self) -> Any:
-        return self._real.get_map()
-
-    def close(self) -> None:
-        self._real.close()
 
 
 class HostLoop(asyncio.SelectorEventLoop):
@@ -83,7 +71,7 @@ class HostLoop(asyncio.SelectorEventLoop):
 
     def __init__(self, world: World) -> None:
         self._world = world
-        super().__init__(_NoSelector())
+        super().__init__(StandingSelector())
 
     def time(self) -> float:
         return self._world.now_s

@@ -77,11 +77,7 @@ class Kind:
 
 
 KINDS = [
-    Kind(
-        "memory",
-        lambda place: Settings(data_dir=MEMORY),
-        ALL - {Ability.JOURNAL, SURVIVES},
-    ),
+    Kind("memory", lambda place: Settings(data_dir=MEMORY), ALL - {Ability.JOURNAL, SURVIVES}),
     Kind("disk", lambda place: Settings(data_dir=place)),
     Kind(
         "remote",

@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from headgate.app.backends.port import Backend
+from headgate.engine.config import GroupPolicy, Patch
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.replies import Delivery
 from headgate.engine.requests.deliveries import GroupCursor, ListPending, ReadGroup
 from headgate.engine.requests.entries import Add, Range, Read, StreamCursor
-from headgate.engine.requests.groups import CreateGroup, GroupStart
+from headgate.engine.requests.groups import CreateGroup, GroupStart, UpdateGroup
 
 T = TypeVar("T")
 
@@ -57,6 +58,23 @@ def take(
 ) -> ReadGroup:
     """Return the request of a consumer for what is new, or idle for so long."""
     return ReadGroup(G, consumer, [GroupCursor(S)], limit, claim_idle_ms)
+
+
+def read(consumer: bytes, limit: int | None = None, *, by_policy: bool = True) -> ReadGroup:
+    """Return the request of a consumer for what is new, or was given back."""
+    return replace(take(consumer, limit), claim_released=True, by_policy=by_policy)
+
+
+async def ruled(backend: Backend, policy: GroupPolicy, *drafts: Draft) -> None:
+    """Make a group with a policy, and then append entries."""
+    await backend.perform(CreateGroup(S, G, GroupStart(MIN_ID), create_stream=True, policy=policy))
+    if drafts:
+        await backend.perform(Add(S, drafts))
+
+
+async def change(backend: Backend, **changes: object) -> None:
+    """Change the policy of the group."""
+    await backend.perform(UpdateGroup(S, G, policy=Patch.of(GroupPolicy, **changes)))
 
 
 async def taken(backend: Backend, request: ReadGroup, wait_ms: int | None = 0) -> list[Delivery]:

@@ -20,9 +20,6 @@ async def test_a_backend_says_how_it_carries_out_each_request(kind: Kind, backen
 
 
 async def test_what_an_ability_needs_is_there_with_it(backend: Backend) -> None:
-    there = {
-        Ability.CLAIM_FEED: backend.claim_feed,
-        Ability.JOURNAL: backend.journal,
-    }
+    there = {Ability.CLAIM_FEED: backend.claim_feed, Ability.JOURNAL: backend.journal}
     present = {ability for ability, part in there.items() if part is not None}
     assert present == backend.abilities & set(there)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from msgspec.structs import replace
 
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.port import Ability, Backend
@@ -17,6 +18,7 @@ from headgate.engine.requests.entries import (
     Add,
     Delete,
     Range,
+    RangeMatching,
     RangePacked,
     Read,
     StreamCursor,
@@ -63,9 +65,7 @@ async def test_a_read_with_what_is_archived_reads_the_stream(backend: Backend) -
     assert await backend.perform(Delete(S, [entry_id(1)], archived=True)) == [Deletion.NOT_FOUND]
 
 
-async def test_what_is_trimmed_stays_readable_until_the_archive_is_trimmed(
-    archiving: Backend,
-) -> None:
+async def test_what_is_trimmed_stays_readable_until_the_archive_is(archiving: Backend) -> None:
     assert Ability.ARCHIVES in archiving.abilities
     config = StreamConfig(max_length=2, archive=True)
     await archiving.perform(CreateStream(S, config))
@@ -74,6 +74,10 @@ async def test_what_is_trimmed_stays_readable_until_the_archive_is_trimmed(
     assert [entry.id.ms for entry in await archiving.perform(Range(S))] == [6, 7]
     entries = await archiving.perform(Range(S, archived=True))
     assert [entry.id.ms for entry in entries] == list(range(1, 8))
+    matching = RangeMatching(S, '{"suffix": {"n": "6"}}', archived=True)
+    assert [entry.id.ms for entry in (await archiving.perform(matching)).entries] == [6]
+    matching = replace(matching, filters='{"suffix": {"n": "2"}}')
+    assert [entry.id.ms for entry in (await archiving.perform(matching)).entries] == [2]
     page = await archiving.perform(RangePacked(S, MIN_ID, MAX_ID, 5, 10**6, archived=True))
     assert [entry.id.ms for entry in entries_in(page.runs)] == list(range(1, 6))
     [read] = await archiving.perform(Read([StreamCursor(S, entry_id(3))], limit=3, archived=True))

@@ -8,15 +8,7 @@ import pytest
 
 from headgate.app.backends.port import Ability, Backend
 from headgate.engine.replies import Takeover
-from headgate.engine.requests.deliveries import (
-    Ack,
-    Autoclaim,
-    Claim,
-    GiveBack,
-    ListPending,
-    Nack,
-    NackMode,
-)
+from headgate.engine.requests import deliveries
 from tests.contract.calls import ANA, BEN, G, S, entry_id, filled, ids, take
 
 pytestmark = pytest.mark.needs(Ability.CLAIM_FEED)
@@ -32,7 +24,7 @@ def claims(
 
 
 async def claim(backend: Backend, consumer: bytes, *numbers: int) -> None:
-    await backend.perform(Claim(S, G, consumer, ids(*numbers), 0))
+    await backend.perform(deliveries.Claim(S, G, consumer, ids(*numbers), 0))
 
 
 async def next_takeover(takeovers: AsyncIterator[Takeover]) -> tuple[dict[int, int], bytes]:
@@ -45,7 +37,7 @@ async def next_takeover(takeovers: AsyncIterator[Takeover]) -> tuple[dict[int, i
 async def idle(backend: Backend) -> None:
     """Return once all pending entries have been idle for a while."""
     async with asyncio.timeout(10):
-        while any(not item.idle_ms for item in await backend.perform(ListPending(S, G))):
+        while any(not item.idle_ms for item in await backend.perform(deliveries.ListPending(S, G))):
             await asyncio.sleep(0)
 
 
@@ -58,7 +50,7 @@ async def test_who_held_an_entry_is_told_who_has_it(backend: Backend) -> None:
         assert await next_takeover(takeovers) == ({1: 1, 3: 1}, BEN)
         await backend.perform(take(CEM, 1, claim_idle_ms=0))  # as the longest idle
         assert await next_takeover(takeovers) == ({2: 1}, CEM)
-        await backend.perform(Autoclaim(S, G, ANA, min_idle_ms=0))
+        await backend.perform(deliveries.Autoclaim(S, G, ANA, min_idle_ms=0))
         await claim(backend, BEN, 2)
         assert await next_takeover(takeovers) == ({2: 3}, BEN)
 
@@ -78,9 +70,9 @@ async def test_what_is_settled_or_given_back_is_taken_over_from_nobody(backend: 
     await filled(backend, 1, 2, 3, 4)
     await backend.perform(take(ANA))
     async with claims(backend, ANA) as takeovers:
-        await backend.perform(Ack(S, G, ids(1)))
-        await backend.perform(Nack(S, G, ids(2), mode=NackMode.SILENT))
-        await backend.perform(GiveBack(S, G, ANA, {entry_id(3): 1}))
+        await backend.perform(deliveries.Ack(S, G, ids(1)))
+        await backend.perform(deliveries.Nack(S, G, ids(2), mode=deliveries.NackMode.SILENT))
+        await backend.perform(deliveries.GiveBack(S, G, ANA, {entry_id(3): 1}))
         await claim(backend, BEN, 1, 2, 3)
         await claim(backend, BEN, 4)
         assert await next_takeover(takeovers) == ({4: 1}, BEN)

@@ -19,7 +19,19 @@ from headgate.engine.requests.groups import CreateGroup, DescribeGroup, GroupSta
 from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.requests.keyspace import GetRevisions, RenameStream
 from headgate.engine.requests.streams import CloseStream, DeleteStream, DescribeStream
-from tests.contract.calls import ANA, BEN, G, S, drafts, entry_id, filled, held, ids, numbers
+from tests.contract.calls import (
+    ANA,
+    BEN,
+    G,
+    S,
+    blocked,
+    drafts,
+    entry_id,
+    filled,
+    held,
+    ids,
+    numbers,
+)
 
 LAST = [Draft(None, (b"n", b"last"))]
 
@@ -36,16 +48,6 @@ async def refused(backend: Backend, request: Request[Any]) -> None:
 
 def take(consumer: bytes, wait_ms: int | None = None, *, no_ack: bool = False) -> ReadGroup:
     return ReadGroup(G, consumer, [GroupCursor(S)], wait_ms=wait_ms, no_ack=no_ack)
-
-
-async def blocked(backend: Backend, request: Request[list[Any]]) -> asyncio.Task[list[Any]]:
-    """Begin to read, until that is blocked."""
-    before = backend.waiter_count
-    task = asyncio.create_task(backend.perform(request))
-    async with asyncio.timeout(10):
-        while backend.waiter_count == before:
-            await asyncio.sleep(0)
-    return task
 
 
 def state_of(group_read: GroupRead) -> tuple[list[int], GroupState]:
@@ -134,7 +136,7 @@ async def test_a_read_of_several_streams_waits_for_those_that_are_open(backend: 
     await backend.perform(Add(b"open", drafts(1)))
     await backend.perform(CloseStream(S))
     cursors = [StreamCursor(S, entry_id(1)), StreamCursor(b"open", entry_id(1))]
-    task = await blocked(backend, Read(cursors, wait_ms=None))
+    [task] = await blocked(backend, backend.perform(Read(cursors, wait_ms=None)))
     await backend.perform(CloseStream(b"open"))
     async with asyncio.timeout(10):
         reads: list[StreamRead] = await task
@@ -144,10 +146,9 @@ async def test_a_read_of_several_streams_waits_for_those_that_are_open(backend: 
 async def test_a_read_in_the_way_of_redis_waits_on(backend: Backend) -> None:
     await filled(backend)
     as_redis = ReadGroup(G, ANA, [GroupCursor(S)], wait_ms=None, by_policy=False)
-    waiting = await blocked(backend, as_redis)
-    following = await blocked(
-        backend, Read([StreamCursor(S, MIN_ID)], wait_ms=None, missing_ok=True)
-    )
+    follow = Read([StreamCursor(S, MIN_ID)], wait_ms=None, missing_ok=True)
+    reads: list[Request[list[Any]]] = [as_redis, follow]
+    waiting, following = await blocked(backend, *map(backend.perform, reads))
     await backend.perform(CloseStream(S))
     assert state_of(*await backend.perform(take(BEN))) == ([], GroupState.CLOSED)
     assert not waiting.done()
@@ -180,9 +181,7 @@ async def test_a_dead_letter_for_a_closed_stream_stays_pending(backend: Backend)
 
 
 @pytest.mark.needs(Ability.POLICIES)
-async def test_a_redrive_into_a_closed_stream_is_refused_where_it_would_append(
-    backend: Backend,
-) -> None:
+async def test_a_redrive_into_a_closed_stream_is_refused_if_it_appends(backend: Backend) -> None:
     policy = GroupPolicy(max_deliveries=1, dead_letter_stream=DEAD)
     await backend.perform(Add(S, drafts(1, 2)))
     await backend.perform(CreateGroup(S, G, GroupStart(MIN_ID), policy=policy))

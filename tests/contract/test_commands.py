@@ -94,9 +94,7 @@ async def test_a_transaction_with_a_wrong_command_does_nothing(backend: Backend)
     assert await run(backend, "XLEN s") == 0
 
 
-async def test_a_transaction_over_slots_is_one_step_or_nothing(
-    kind: Kind, backend: Backend
-) -> None:
+async def test_a_transaction_over_slots_is_all_or_nothing(kind: Kind, backend: Backend) -> None:
     replies = await run_all(backend, "XADD a 1-1 a b", "XADD b 1-1 a b")
     if kind.name == "cluster":
         [text] = replies

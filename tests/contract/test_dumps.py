@@ -11,27 +11,13 @@ from headgate.app.backends.port import Ability, Backend
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry
-from headgate.engine.errors import OutOfReach, StreamExists, StreamNotFound, StreamTooLarge
+from headgate.engine.errors import OutOfReach, StreamExists
 from headgate.engine.images import StreamImage, unpacked
 from headgate.engine.replies import PendingInspection
-from headgate.engine.requests.deliveries import (
-    Ack,
-    GroupCursor,
-    ListPending,
-    Nack,
-    NackMode,
-    ReadGroup,
-)
-from headgate.engine.requests.dumps import CopyStream, DumpStream, MeasureStream, RestoreStream
+from headgate.engine.requests import deliveries, keyspace
+from headgate.engine.requests.dumps import CopyStream, DumpStream, RestoreStream
 from headgate.engine.requests.entries import Add, Delete, Range
 from headgate.engine.requests.groups import CreateConsumer, CreateGroup, GroupStart
-from headgate.engine.requests.keyspace import (
-    CountStreams,
-    InspectStream,
-    RenameStream,
-    TellTime,
-    TimeToLive,
-)
 from headgate.engine.requests.names import NameFilter
 from headgate.engine.requests.streams import CreateStream, DescribeStream
 from tests.contract.backends import SURVIVES, Kind
@@ -48,9 +34,11 @@ async def fill(backend: Backend) -> None:
     await backend.perform(CreateGroup(S, b"unused", GroupStart(ids(3)[0])))
     await backend.perform(CreateConsumer(S, G, b"idle"))
     for consumer in (ANA, BEN):
-        await backend.perform(ReadGroup(G, consumer, [GroupCursor(S)], limit=3))
-    await backend.perform(Ack(S, G, ids(2)))
-    await backend.perform(Nack(S, G, ids(4), NackMode.FAIL))
+        await backend.perform(
+            deliveries.ReadGroup(G, consumer, [deliveries.GroupCursor(S)], limit=3)
+        )
+    await backend.perform(deliveries.Ack(S, G, ids(2)))
+    await backend.perform(deliveries.Nack(S, G, ids(4), deliveries.NackMode.FAIL))
     await backend.perform(Delete(S, ids(1, 3)))
 
 
@@ -84,7 +72,7 @@ def shown(pending: PendingInspection) -> tuple[object, ...]:
 
 async def content(backend: Backend, stream: bytes) -> Any:
     """Return the content of a dump, as the backend tells it, without times."""
-    seen = await backend.perform(InspectStream(stream, full=True, described_max=100))
+    seen = await backend.perform(keyspace.InspectStream(stream, full=True, described_max=100))
     facts = seen.info.last_id, seen.info.max_deleted_id, seen.info.entries_added
     groups = [
         (
@@ -110,20 +98,6 @@ async def test_a_dump_is_restored(backend: Backend) -> None:
     assert facts_of(await dumped(backend, T)) == facts_of(image)
 
 
-async def test_what_is_restored_goes_on(backend: Backend) -> None:
-    await fill(backend)
-    image = await dumped(backend, S)
-    await backend.perform(RestoreStream(T, image))
-    [reads] = await backend.perform(
-        ReadGroup(G, b"carl", [GroupCursor(T)], limit=10, claim_idle_ms=3_600_000)
-    )
-    assert [(each.id.ms, each.delivery_count) for each in reads.deliveries] == [(4, 2), (7, 1)]
-    added = await backend.perform(Add(T, drafts(8)))
-    assert added.ids == ids(8)
-    rows = await backend.perform(ListPending(S, G))
-    assert [row.id.ms for row in rows] == [1, 3, 4, 5, 6]
-
-
 async def test_a_stream_that_exists_is_replaced_only_on_demand(backend: Backend) -> None:
     await fill(backend)
     image = await dumped(backend, S)
@@ -143,30 +117,16 @@ async def test_what_is_restored_expires(backend: Backend) -> None:
     await fill(backend)
     image = await dumped(backend, S)
     await backend.perform(RestoreStream(T, image, ttl_ms=100_000))
-    left_ms = await backend.perform(TimeToLive(T))
+    left_ms = await backend.perform(keyspace.TimeToLive(T))
     assert left_ms is not None
     assert 90_000 < left_ms <= 100_000
-    now_ms = await backend.perform(TellTime())
+    now_ms = await backend.perform(keyspace.TellTime())
     await backend.perform(RestoreStream(T, image, True, None, now_ms + 50_000))
-    left_ms = await backend.perform(TimeToLive(T))
+    left_ms = await backend.perform(keyspace.TimeToLive(T))
     assert left_ms is not None
     assert 40_000 < left_ms <= 50_000
     await backend.perform(RestoreStream(T, image, True, None, now_ms - 1))
-    assert await backend.perform(CountStreams([T])) == 0
-
-
-async def test_a_missing_stream_is_not_dumped(backend: Backend) -> None:
-    with pytest.raises(StreamNotFound):
-        await dumped(backend, S)
-    with pytest.raises(StreamNotFound):
-        await backend.perform(MeasureStream(S))
-    with pytest.raises(StreamNotFound):
-        await backend.perform(CopyStream(S, T))
-    await backend.perform(Add(S, drafts(1)))
-    assert 100 < await backend.perform(MeasureStream(S)) < 20_000
-    assert 100 < await backend.perform(MeasureStream(S, 0)) < 20_000
-    with pytest.raises(StreamTooLarge):
-        await backend.perform(DumpStream(S, 10))
+    assert await backend.perform(keyspace.CountStreams([T])) == 0
 
 
 async def test_a_copy_has_everything(backend: Backend) -> None:
@@ -182,33 +142,14 @@ async def test_a_copy_has_everything(backend: Backend) -> None:
     assert info.epoch != source.epoch
     kept = await backend.perform(CreateGroup(T, b"ruled", GroupStart(MIN_ID), policy=policy))
     assert not kept.is_new
-    await backend.perform(Ack(T, G, ids(5)))
+    await backend.perform(deliveries.Ack(T, G, ids(5)))
     await backend.perform(Add(T, drafts(9)))
     assert await content(backend, S) == before
 
 
-async def test_a_name_that_is_taken_is_given_up_only_on_demand(backend: Backend) -> None:
-    await backend.perform(Add(S, drafts(1, 2)))
-    await backend.perform(Add(T, drafts(1)))
-    for request in (
-        CopyStream(S, T),
-        CopyStream(S, S),
-        RenameStream(S, T, replace=False),
-        RenameStream(S, S, replace=False),
-    ):
-        assert not await backend.perform(request)
-    assert (await backend.perform(DescribeStream(T))).length == 1
-    assert await backend.perform(CopyStream(S, T, replace=True))
-    assert (await backend.perform(DescribeStream(T))).length == 2
-    assert await backend.perform(RenameStream(S, b"{acme}new", replace=False))
-    assert await backend.perform(CountStreams([S, T, b"{acme}new"])) == 2
-    assert await backend.perform(RenameStream(b"{acme}new", T))
-    assert await backend.perform(CountStreams([S, T, b"{acme}new"])) == 1
-
-
-@pytest.mark.parametrize("move", [CopyStream, RenameStream])
+@pytest.mark.parametrize("move", [CopyStream, keyspace.RenameStream])
 async def test_policies_go_along_within_reach_only(
-    backend: Backend, move: type[CopyStream | RenameStream]
+    backend: Backend, move: type[CopyStream | keyspace.RenameStream]
 ) -> None:
     dead = b"{acme}\xff.dead"
     policy = GroupPolicy(max_deliveries=2, dead_letter_stream=dead)
@@ -223,7 +164,7 @@ async def test_policies_go_along_within_reach_only(
         with pytest.raises(OutOfReach) as raised:
             await backend.perform(move(S, T, reach=reach))
         assert raised.value.stream == dead
-    assert await backend.perform(CountStreams([S, T])) == 1
+    assert await backend.perform(keyspace.CountStreams([S, T])) == 1
     for source, to, reach in (
         (S, T, NameFilter(prefixes=(b"other", dead[:8]))),
         (T, b"{acme}2", NameFilter(frozenset({dead}))),

@@ -1,46 +1,32 @@
-"""Appends are whole and ordered, reads see them, and what is refused changes nothing."""
+"""Entries: packed, encoded, counted, appended once under a key; and streams that expire."""
 
+import asyncio
 from array import array
 from itertools import accumulate
 
 import pytest
 
-from headgate.app.backends.port import Backend
-from headgate.engine.config import StreamConfig
+from headgate.app.backends.port import Ability, Backend
 from headgate.engine.entry import Draft, Entry, EntryId, size_in_chunk
 from headgate.engine.errors import IdNotGreater, StreamNotFound
-from headgate.engine.limits import PACKED_COUNT_MIN
+from headgate.engine.limits import IDEMPOTENCY_ID_BYTES_MAX, PACKED_COUNT_MIN
 from headgate.engine.packing import EncodedDrafts, encode_entries
 from headgate.engine.replies import Histogram
-from headgate.engine.requests.entries import (
-    Add,
-    Delete,
-    Range,
-    RangePacked,
-    References,
-    Trim,
-    TrimTo,
-)
+from headgate.engine.requests.bulk import CommitBatch, LastCommit
+from headgate.engine.requests.entries import Add, Delete, Range, RangePacked, Trim, TrimTo
 from headgate.engine.requests.histogram import CountByTime
-from headgate.engine.requests.keyspace import CountStreams, ListNames, ScanNames
-from headgate.engine.requests.names import NameFilter
+from headgate.engine.requests.idempotency import Idempotent
+from headgate.engine.requests.keyspace import (
+    CountStreams,
+    ExpireStream,
+    GetExpiry,
+    PersistStream,
+    PickName,
+    RememberKey,
+)
 from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream, ListStreams
-from tests.contract.calls import S, drafts, entry_id, ids, numbers
+from tests.contract.calls import S, drafts, entry_id, filled, ids, numbers
 from tests.packed_runs import entries_in
-
-
-async def test_what_was_appended_is_read_in_order_and_as_it_was(backend: Backend) -> None:
-    odd = Draft(entry_id(2), (b"\x00\xff", b"", b"", b"again", b"again", b"2"))
-    await backend.perform(Add(S, drafts(1)))
-    assert (await backend.perform(Add(S, [odd]))).ids == ids(2)
-    await backend.perform(Add(S, drafts(3)))
-    entries = await backend.perform(Range(S))
-    assert [entry.id for entry in entries] == ids(1, 2, 3)
-    assert entries[1].fields == odd.fields
-    assert [entry.id for entry in await backend.perform(Range(S, reverse=True, limit=2))] == ids(
-        3, 2
-    )
-    assert [entry.id for entry in await backend.perform(Range(S, entry_id(2), limit=1))] == ids(2)
 
 
 async def test_what_is_read_packed_is_what_is_read(backend: Backend) -> None:
@@ -86,51 +72,6 @@ async def test_a_copy_of_a_stream_is_the_same_stream_to_its_readers(backend: Bac
     assert (await backend.perform(DescribeStream(S))).epoch != 12
 
 
-async def test_ids_of_the_stream_ascend_whatever_was_asked_before(backend: Backend) -> None:
-    far = EntryId(2**62, 7)
-    await backend.perform(Add(S, [Draft(far, (b"n", b"1"))]))
-    first, second = (
-        await backend.perform(Add(S, [Draft(None, (b"n", b"2")), Draft(None, (b"n", b"3"))]))
-    ).ids
-    assert far < first < second
-
-
-async def test_a_batch_with_a_wrong_entry_appends_nothing(backend: Backend) -> None:
-    await backend.perform(Add(S, drafts(5)))
-    with pytest.raises(IdNotGreater):
-        await backend.perform(Add(S, drafts(6, 7, 7)))
-    with pytest.raises(IdNotGreater):
-        await backend.perform(Add(S, drafts(4)))
-    assert await numbers(backend) == [5]
-    assert (await backend.perform(DescribeStream(S))).entries_added == 1
-
-
-async def test_streams_are_listed_by_name_a_page_at_a_time(backend: Backend) -> None:
-    for name in (b"b", b"a", b"c", b"x"):
-        await backend.perform(CreateStream(name, StreamConfig()))
-    first = await backend.perform(ListStreams(limit=2))
-    second = await backend.perform(ListStreams(after=first[-1].name, limit=9))
-    assert [info.name for info in [*first, *second]] == [b"a", b"b", b"c", b"x"]
-    assert [info.name for info in await backend.perform(ListStreams(prefix=b"x"))] == [b"x"]
-
-
-async def test_lists_show_only_what_they_may(backend: Backend) -> None:
-    for name in (b"a", b"b1", b"b2", b"b3", b"c", b"d"):
-        await backend.perform(CreateStream(name))
-    only = NameFilter(frozenset({b"a", b"b2", b"none"}), (b"b", b"d"))
-    visible = [b"a", b"b1", b"b2", b"b3", b"d"]
-
-    first = await backend.perform(ListStreams(limit=3, only=only))
-    second = await backend.perform(ListStreams(after=first[-1].name, limit=3, only=only))
-    assert [info.name for info in [*first, *second]] == visible
-    assert await backend.perform(ListNames(only)) == visible
-    assert await backend.perform(ScanNames(0, 3, only)) == (visible[:3], 3)
-    assert await backend.perform(ScanNames(3, 3, only)) == (visible[3:], 0)
-    assert await backend.perform(CountStreams(only=only)) == 5
-    assert await backend.perform(CountStreams([b"c", b"c", b"none"], only)) == 2
-    assert await backend.perform(ListNames(NameFilter())) == []
-
-
 async def test_a_stream_that_comes_again_is_another_one(backend: Backend) -> None:
     await backend.perform(Add(S, drafts(1)))
     before = (await backend.perform(DescribeStream(S))).epoch
@@ -160,11 +101,66 @@ async def test_what_is_trimmed_is_not_counted(backend: Backend) -> None:
     assert (await backend.perform(CountByTime(S))).counts == []
 
 
-async def test_an_append_that_trims_with_references_may_create_its_stream(
-    backend: Backend,
-) -> None:
-    for references in References:
-        stream = references.value.encode()
-        trim = TrimTo(max_length=1, references=references)
-        await backend.perform(Add(stream, drafts(1, 2), trim=trim))
-        assert await numbers(backend, stream) == [2]
+FAR_MS = 40_000_000_000_123
+
+
+async def test_a_stream_expires_at_a_time(backend: Backend) -> None:
+    await filled(backend, 1)
+    assert await backend.perform(GetExpiry(S)) is None
+    assert await backend.perform(ExpireStream(S, 0, at_ms=FAR_MS))
+    assert await backend.perform(GetExpiry(S)) == FAR_MS
+    assert await backend.perform(PersistStream(S))
+    assert await backend.perform(GetExpiry(S)) is None
+    assert await backend.perform(ExpireStream(S, 0, at_ms=1))
+    assert await backend.perform(CountStreams([S])) == 0
+
+
+async def test_some_name_is_picked(backend: Backend) -> None:
+    assert await backend.perform(PickName(5)) is None
+    await filled(backend, 1)
+    assert await backend.perform(PickName(5)) == S
+
+
+ENTRY = [Draft(None, (b"n", b"1"))]
+LEFT, RIGHT = b"{batch}left", b"{batch}right"  # in one slot, where there are slots
+KEY = Idempotent(b"producer", b"key", b"digest")
+
+
+@pytest.mark.parametrize("place", ["producer", "key"])
+async def test_ids_may_be_long(backend: Backend, place: str) -> None:
+    key = KEY._replace(**{place: b"\xff" * IDEMPOTENCY_ID_BYTES_MAX})
+    first = await backend.perform(Add(S, ENTRY, key))
+    again = await backend.perform(Add(S, ENTRY, key))
+    assert (again.is_repeat, again.ids) == (True, first.ids)
+    await backend.perform(RememberKey(S, key.producer, key.key, first.ids[0]))
+    other = await backend.perform(Add(S, ENTRY, key._replace(**{place: b"\xfe" * 65_536})))
+    assert not other.is_repeat
+
+
+async def test_repeats_at_the_same_time_append_once(backend: Backend) -> None:
+    replies = await asyncio.gather(*(backend.perform(Add(S, ENTRY, KEY)) for _ in range(20)))
+    assert len({tuple(reply.ids) for reply in replies}) == 1
+    assert len(await numbers(backend)) == 1
+
+
+@pytest.mark.needs(Ability.BULK)
+async def test_a_batch_is_appended_once_and_as_a_whole(backend: Backend) -> None:
+    batch = {LEFT: ENTRY, RIGHT: ENTRY * 2}
+    first = await backend.perform(CommitBatch(b"writer", 3, batch))
+    again = await backend.perform(CommitBatch(b"writer", 3, batch))
+    older = await backend.perform(CommitBatch(b"writer", 2, batch))
+    assert (first.is_repeat, again.is_repeat, older.is_repeat) == (False, True, True)
+    assert {each.stream: each.entries for each in first.streams} == {LEFT: 1, RIGHT: 2}
+    last = await backend.perform(LastCommit(b"writer"))
+    assert last is not None
+    assert last.batch == 3
+
+
+@pytest.mark.needs(Ability.BULK)
+async def test_a_batch_with_a_wrong_entry_appends_nothing(backend: Backend) -> None:
+    await backend.perform(Add(LEFT, drafts(5)))
+    with pytest.raises(IdNotGreater) as refused:
+        await backend.perform(CommitBatch(b"writer", 1, {RIGHT: ENTRY, LEFT: drafts(4)}))
+    assert refused.value.stream == LEFT
+    assert [info.name for info in await backend.perform(ListStreams())] == [LEFT]
+    assert await backend.perform(LastCommit(b"writer")) is None

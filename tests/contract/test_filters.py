@@ -8,7 +8,6 @@ import pytest
 
 from headgate.app.backends.port import Backend
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
-from headgate.engine.errors import Invalid, StreamNotFound
 from headgate.engine.replies import StreamRead
 from headgate.engine.requests.entries import (
     Add,
@@ -19,7 +18,7 @@ from headgate.engine.requests.entries import (
     Read,
     StreamCursor,
 )
-from tests.contract.calls import S, blocked, drafts, entry_id, ids
+from tests.contract.calls import S, blocked, entry_id, ids
 from tests.filter_cases import holds
 
 SALES = {"exact": {"kind": "sale"}}
@@ -141,13 +140,3 @@ async def test_several_streams_have_one_filter(backend: Backend) -> None:
     cursors = [StreamCursor(S, MIN_ID), StreamCursor(other, MIN_ID)]
     reads = await backend.perform(Read(cursors, filters=json.dumps(SALES), size_bytes_max=2**20))
     assert [[entry.id.ms for entry in each.entries] for each in reads] == [[2], []]
-
-
-async def test_what_is_no_filter_is_refused(backend: Backend) -> None:
-    await backend.perform(Add(S, drafts(1)))
-    with pytest.raises(Invalid):
-        await backend.perform(Read([StreamCursor(S, MIN_ID)], filters='{"exactly": {}}'))
-    with pytest.raises(Invalid):
-        await backend.perform(RangeMatching(S, "["))
-    with pytest.raises(StreamNotFound):
-        await backend.perform(RangeMatching(b"none", "[]"))

@@ -27,9 +27,7 @@ async def test_a_stream_and_its_group_are_measured(backend: Backend) -> None:
     assert (group.delivered_count, group.acked_count) == (3, 1)
 
 
-async def test_a_stream_tells_what_its_entries_take_unless_servers_keep_it(
-    kind: Kind, backend: Backend
-) -> None:
+async def test_a_stream_tells_its_size_unless_servers_keep_it(kind: Kind, backend: Backend) -> None:
     await filled(backend, 1, 2, 3)
     info = await backend.perform(DescribeStream(S))
     [stream], _ = await backend.perform(Observe(10))

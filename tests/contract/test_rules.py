@@ -1,15 +1,27 @@
-"""The rules of a group: pause, rate and filters."""
+"""The rules of a group: pause, rate, filters, and the order of a key."""
 
 import pytest
 
 from headgate.app.backends.port import Ability, Backend
-from headgate.engine.config import GroupPolicy, Patch
-from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.config import FieldName, GroupPolicy
+from headgate.engine.entry import Draft
 from headgate.engine.replies import GroupState
-from headgate.engine.requests.deliveries import GroupCursor, Nack, NackMode, ReadGroup
+from headgate.engine.requests.deliveries import Ack, Nack, NackMode, ReadGroup
 from headgate.engine.requests.entries import Add
-from headgate.engine.requests.groups import CreateGroup, GroupStart, UpdateGroup
-from tests.contract.calls import ANA, BEN, G, S, blocked, drafts, entry_id, got, ids
+from tests.contract.calls import (
+    ANA,
+    BEN,
+    G,
+    S,
+    blocked,
+    change,
+    drafts,
+    entry_id,
+    got,
+    ids,
+    read,
+    ruled,
+)
 
 pytestmark = pytest.mark.needs(Ability.POLICIES)
 
@@ -19,23 +31,9 @@ NEVER = 2**53
 LIMITS = GroupPolicy(rate_per_s=1, rate_burst=2)
 
 
-def read(consumer: bytes, limit: int | None = None, *, by_policy: bool = True) -> ReadGroup:
-    return ReadGroup(G, consumer, [GroupCursor(S)], limit, claim_released=True, by_policy=by_policy)
-
-
 async def read_by(backend: Backend, request: ReadGroup) -> tuple[list[int], GroupState]:
     [reply] = await backend.perform(request)
     return [delivery.id.ms for delivery in reply.deliveries], reply.state
-
-
-async def ruled(backend: Backend, policy: GroupPolicy, *numbers: int) -> None:
-    await backend.perform(CreateGroup(S, G, GroupStart(MIN_ID), create_stream=True, policy=policy))
-    if numbers:
-        await backend.perform(Add(S, drafts(*numbers)))
-
-
-async def change(backend: Backend, **changes: object) -> None:
-    await backend.perform(UpdateGroup(S, G, policy=Patch.of(GroupPolicy, **changes)))
 
 
 def sales(*numbers: int) -> list[Draft]:
@@ -63,14 +61,14 @@ async def test_redis_words_know_no_pause(backend: Backend) -> None:
 
 
 async def test_a_rate_lets_a_burst_come_and_then_less(backend: Backend) -> None:
-    await ruled(backend, LIMITS, 1, 2, 3)
+    await ruled(backend, LIMITS, *drafts(1, 2, 3))
     assert await read_by(backend, read(ANA)) == ([1, 2], GroupState.RATE_LIMITED)
     assert await read_by(backend, read(BEN)) == ([], GroupState.RATE_LIMITED)
     assert await got(backend, read(BEN, by_policy=False)) == [3]
 
 
 async def test_a_rate_counts_what_comes_again(backend: Backend) -> None:
-    await ruled(backend, LIMITS, 1, 2, 3)
+    await ruled(backend, LIMITS, *drafts(1, 2, 3))
     assert await got(backend, read(ANA, 1)) == [1]
     await backend.perform(Nack(S, G, ids(1), mode=NackMode.SILENT))
     assert await got(backend, read(ANA)) == [1]
@@ -78,15 +76,9 @@ async def test_a_rate_counts_what_comes_again(backend: Backend) -> None:
 
 
 async def test_a_reader_waits_for_its_turn_in_the_rate(backend: Backend) -> None:
-    await ruled(backend, GroupPolicy(rate_per_s=20, rate_burst=1), 1, 2)
+    await ruled(backend, GroupPolicy(rate_per_s=20, rate_burst=1), *drafts(1, 2))
     assert await got(backend, read(ANA)) == [1]
     assert await got(backend, read(ANA), None) == [2]
-
-
-async def test_redis_words_know_no_filters(backend: Backend) -> None:
-    await ruled(backend, SALES)
-    await backend.perform(Add(S, sales(1, 2)))
-    assert await got(backend, read(ANA, by_policy=False)) == [1, 2]
 
 
 async def test_many_that_do_not_match_are_passed_by_in_parts(backend: Backend) -> None:
@@ -104,3 +96,42 @@ async def test_who_waits_passes_by_many(backend: Backend) -> None:
         await backend.perform(Add(S, sales(*range(first, first + 10_000, 2))))
     await backend.perform(Add(S, sales(20_002)))
     assert await reading == [20_002]
+
+
+KEY = FieldName(b"key")
+IN_ORDER = GroupPolicy(key_field=KEY)
+
+
+def keyed(**ids_by_key: list[int]) -> list[Draft]:
+    """Return entries with these ids, each with its key."""
+    pairs = sorted((number, key) for key, numbers in ids_by_key.items() for number in numbers)
+    return [Draft(entry_id(number), (b"key", key.encode())) for number, key in pairs]
+
+
+async def ack(backend: Backend, *numbers: int) -> None:
+    await backend.perform(Ack(S, G, ids(*numbers)))
+
+
+async def test_fewer_of_a_key_may_be_pending_from_now_on(backend: Backend) -> None:
+    policy = GroupPolicy(key_field=KEY, key_pending_max=3)
+    # So many are held that servers do not look at all keys at once.
+    await ruled(backend, policy, *keyed(a=[1, 2, 3, 4, 5], B=[*range(100, 1_000)]))
+    assert await got(backend, read(ANA)) == [1, 2, 3, 100, 101, 102]
+    await ack(backend, 1)
+    await change(backend, key_pending_max=1)
+    assert await got(backend, read(BEN)) == []
+    await ack(backend, 2)
+    assert await got(backend, read(BEN)) == []
+    await ack(backend, 3)
+    assert await got(backend, read(BEN)) == [4]
+
+
+async def test_long_keys_are_told_apart_by_their_ends(backend: Backend) -> None:
+    first, second = b"x" * 100_000 + b"1", b"x" * 100_000 + b"2"
+    keys = {1: first, 2: second, 3: first, 4: b"x" * 64, 5: b"x" * 65}
+    await ruled(
+        backend, IN_ORDER, *[Draft(entry_id(at), (b"key", key)) for at, key in keys.items()]
+    )
+    assert await got(backend, read(ANA)) == [1, 2, 4, 5]
+    await ack(backend, 1)
+    assert await got(backend, read(BEN)) == [3]

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from headgate.app.backends.port import Ability, Backend
-from headgate.engine.config import FieldName, GroupPolicy, Patch
+from headgate.engine.config import NO_POLICY, FieldName, GroupPolicy
 from headgate.engine.entry import MIN_ID, Draft, Timing
 from headgate.engine.errors import Invalid
 from headgate.engine.limits import DELAY_MS_MAX, FORGOTTEN_TIMES_MAX
@@ -17,7 +17,21 @@ from headgate.engine.requests.groups import CreateGroup, GroupStart, UpdateGroup
 from headgate.engine.requests.keyspace import SetCounters
 from headgate.engine.requests.streams import CreateStream, DescribeStream
 from tests.conditions import eventually
-from tests.contract.calls import ANA, BEN, G, S, blocked, entry_id, got, held, ids, numbers
+from tests.contract.calls import (
+    ANA,
+    BEN,
+    G,
+    S,
+    blocked,
+    change,
+    entry_id,
+    got,
+    held,
+    ids,
+    numbers,
+    read,
+    ruled,
+)
 
 pytestmark = pytest.mark.needs(Ability.POLICIES)
 
@@ -32,28 +46,14 @@ BRIEF = Timing(ttl_ms=SOON_MS)
 IN_ORDER = GroupPolicy(key_field=FieldName(b"key"))
 
 
-def read(consumer: bytes, limit: int | None = None, *, by_policy: bool = True) -> ReadGroup:
-    cursors = [GroupCursor(S)]
-    return ReadGroup(G, consumer, cursors, limit, claim_released=True, by_policy=by_policy)
-
-
 def entry(number: int, timing: Timing | None = None, key: bytes | None = None) -> Draft:
     fields = (b"n", b"%d" % number) if key is None else (b"n", b"%d" % number, b"key", key)
     return Draft(entry_id(number), fields, timing)
 
 
-async def timed(backend: Backend, *drafts: Draft, policy: GroupPolicy = GroupPolicy()) -> None:  # noqa: B008
-    await backend.perform(CreateGroup(S, G, GroupStart(MIN_ID), create_stream=True, policy=policy))
-    await backend.perform(Add(S, drafts))
-
-
 async def dead_letters(backend: Backend) -> list[dict[bytes, bytes]]:
     dead = await backend.perform(Range(DEAD))
     return [dict(zip(each.fields[::2], each.fields[1::2], strict=True)) for each in dead]
-
-
-async def change(backend: Backend, **changes: object) -> None:
-    await backend.perform(UpdateGroup(S, G, policy=Patch.of(GroupPolicy, **changes)))
 
 
 async def over(backend: Backend) -> None:
@@ -71,7 +71,7 @@ def now_ms() -> int:
 
 
 async def test_an_entry_that_is_due_comes_before_newer_ones(backend: Backend) -> None:
-    await timed(backend, entry(1, SOON), entry(2))
+    await ruled(backend, NO_POLICY, entry(1, SOON), entry(2))
     assert await got(backend, read(ANA)) == [2]
     [reading] = await blocked(backend, got(backend, read(ANA), None))
     assert await reading == [1]
@@ -80,13 +80,8 @@ async def test_an_entry_that_is_due_comes_before_newer_ones(backend: Backend) ->
     assert await got(backend, read(ANA)) == [1, 3]
 
 
-async def test_redis_words_know_no_times(backend: Backend) -> None:
-    await timed(backend, entry(1, LATER), entry(2, OVER))
-    assert await got(backend, read(ANA, by_policy=False)) == [1, 2]
-
-
 async def test_what_nobody_holds_is_settled_when_its_deadline_is_over(backend: Backend) -> None:
-    await timed(backend, entry(1, BRIEF), entry(2))
+    await ruled(backend, NO_POLICY, entry(1, BRIEF), entry(2))
     assert await got(backend, read(ANA)) == [1, 2]
     await backend.perform(Nack(S, G, ids(1), mode=NackMode.SILENT, delay_ms=DAY_MS))
     await eventually(lambda: held(backend), lambda items: items == {2: ANA})
@@ -94,7 +89,7 @@ async def test_what_nobody_holds_is_settled_when_its_deadline_is_over(backend: B
 
 
 async def test_what_a_consumer_holds_is_settled_when_it_gives_it_back(backend: Backend) -> None:
-    await timed(backend, entry(1, BRIEF))
+    await ruled(backend, NO_POLICY, entry(1, BRIEF))
     assert await got(backend, read(ANA)) == [1]
     await over(backend)
     assert await held(backend) == {1: ANA}
@@ -104,18 +99,16 @@ async def test_what_a_consumer_holds_is_settled_when_it_gives_it_back(backend: B
 
 
 async def test_what_its_consumer_has_left_is_settled_instead_of_claimed(backend: Backend) -> None:
-    await timed(backend, entry(1, BRIEF), entry(2))
+    await ruled(backend, NO_POLICY, entry(1, BRIEF), entry(2))
     assert await got(backend, read(ANA)) == [1, 2]
     await over(backend)
     assert await got(backend, replace(read(BEN), claim_idle_ms=1)) == [2]
     assert await held(backend) == {2: BEN}
 
 
-async def test_an_expired_entry_becomes_a_dead_letter_if_the_policy_says_so(
-    backend: Backend,
-) -> None:
+async def test_an_expired_entry_is_a_dead_letter_if_the_policy_says_so(backend: Backend) -> None:
     policy = GroupPolicy(max_deliveries=9, dead_letter_stream=DEAD, on_expiry=True)
-    await timed(backend, entry(1, OVER), entry(2, BRIEF), entry(3), policy=policy)
+    await ruled(backend, policy, entry(1, OVER), entry(2, BRIEF), entry(3))
     assert await got(backend, read(ANA)) == [2, 3]
     await over(backend)
     await backend.perform(Nack(S, G, ids(2), mode=NackMode.FAIL, error=b"no luck"))
@@ -128,7 +121,7 @@ async def test_an_expired_entry_becomes_a_dead_letter_if_the_policy_says_so(
 async def test_an_expired_dead_letter_comes_back_as_a_new_entry(backend: Backend) -> None:
     policy = GroupPolicy(max_deliveries=9, dead_letter_stream=DEAD, on_expiry=True)
     await backend.perform(CreateStream(DEAD))
-    await timed(backend, entry(1, OVER), policy=policy)
+    await ruled(backend, policy, entry(1, OVER))
     assert await got(backend, read(ANA)) == []
     await eventually(lambda: dead_letters(backend), bool)
     [redriven] = await backend.perform(Redrive(S, G))
@@ -138,7 +131,7 @@ async def test_an_expired_dead_letter_comes_back_as_a_new_entry(backend: Backend
 
 async def test_a_delayed_entry_waits_for_its_turn_once_it_is_due(backend: Backend) -> None:
     first, others = entry(1, SOON, b"a"), [entry(2, None, b"a"), entry(3, None, b"a")]
-    await timed(backend, first, *others, policy=IN_ORDER)
+    await ruled(backend, IN_ORDER, first, *others)
     assert await got(backend, read(ANA)) == [2]  # the delayed one is in nobody's way
     [reading] = await blocked(backend, got(backend, read(BEN), SOON_MS * 2))
     assert await reading == []
@@ -149,20 +142,11 @@ async def test_a_delayed_entry_waits_for_its_turn_once_it_is_due(backend: Backen
     assert await got(backend, read(BEN)) == [3]
 
 
-async def test_a_held_entry_that_expires_lets_the_next_one_come(backend: Backend) -> None:
-    drafts = [entry(1, None, b"a"), entry(2, BRIEF, b"a"), entry(3, None, b"a")]
-    await timed(backend, *drafts, policy=IN_ORDER)
-    assert await got(backend, read(ANA)) == [1]
-    await over(backend)
-    await backend.perform(Ack(S, G, ids(1)))
-    assert await got(backend, read(BEN)) == [3]
-
-
 async def test_all_rules_together(backend: Backend) -> None:
     """A delayed entry of a held key expires while the group is paused and its holder has died."""
     both = Timing(delay_ms=1, ttl_ms=SOON_MS)
     drafts = [entry(1, None, b"a"), entry(2, both, b"a"), entry(3, None, b"a")]
-    await timed(backend, *drafts, policy=IN_ORDER)
+    await ruled(backend, IN_ORDER, *drafts)
     assert await got(backend, read(ANA)) == [1]
     await change(backend, paused_until_ms=2**53)
     await over(backend)
@@ -174,7 +158,7 @@ async def test_all_rules_together(backend: Backend) -> None:
 
 
 async def test_times_go_with_their_entry(backend: Backend) -> None:
-    await timed(backend, entry(1, LATER), entry(2, LATER), entry(3))
+    await ruled(backend, NO_POLICY, entry(1, LATER), entry(2, LATER), entry(3))
     await backend.perform(Delete(S, ids(1)))
     await backend.perform(Trim(S, TrimTo(max_length=1)))
     assert await backend.perform(FindTimes(S, ids(1, 2))) == {}
@@ -182,7 +166,7 @@ async def test_times_go_with_their_entry(backend: Backend) -> None:
 
 async def test_an_id_that_comes_again_has_no_times_of_before(backend: Backend) -> None:
     count = FORGOTTEN_TIMES_MAX + 100  # those of a long trim are forgotten bit by bit
-    await timed(backend, *[entry(number, OVER) for number in range(1, count + 1)])
+    await ruled(backend, NO_POLICY, *[entry(number, OVER) for number in range(1, count + 1)])
     assert await got(backend, read(ANA)) == []
     await backend.perform(Trim(S, TrimTo(max_length=0)))
     await backend.perform(SetCounters(S, MIN_ID, max_deleted_id=MIN_ID))
@@ -195,7 +179,7 @@ async def test_an_id_that_comes_again_has_no_times_of_before(backend: Backend) -
 
 async def test_a_relative_time_counts_from_the_append(backend: Backend) -> None:
     before_ms = now_ms()
-    await timed(backend, entry(1, Timing(delay_ms=DAY_MS, ttl_ms=2 * DAY_MS)))
+    await ruled(backend, NO_POLICY, entry(1, Timing(delay_ms=DAY_MS, ttl_ms=2 * DAY_MS)))
     [times] = (await backend.perform(FindTimes(S, ids(1)))).values()
     assert times.deliver_at_ms is not None
     assert before_ms + DAY_MS <= times.deliver_at_ms <= now_ms() + DAY_MS
@@ -213,9 +197,7 @@ async def test_a_relative_time_counts_from_the_append(backend: Backend) -> None:
         (Timing(delay_ms=10_000, expires_at_ms=9), "expires_at_ms"),
     ],
 )
-async def test_times_that_make_no_sense_append_nothing(
-    backend: Backend, timing: Timing, field: str
-) -> None:
+async def test_senseless_times_append_nothing(backend: Backend, timing: Timing, field: str) -> None:
     await backend.perform(Add(S, [entry(1)]))
     with pytest.raises(Invalid) as caught:
         await backend.perform(Add(S, [entry(2), entry(3, timing)]))
@@ -238,6 +220,6 @@ async def test_times_survive_what_a_batch_is_packed_into(backend: Backend) -> No
     with pytest.raises(Invalid) as caught:
         await backend.perform(Add(S, [entry(number, LATER) for number in range(1, 5001)]))
     assert caught.value.location == ("drafts", 2500)
-    await timed(backend, *many)
+    await ruled(backend, NO_POLICY, *many)
     assert await got(backend, read(ANA, 3)) == [2, 4, 6]
     assert (await backend.perform(DescribeStream(S))).timed_count == 2500

@@ -6,11 +6,10 @@ import pytest
 
 from headgate.app.backends.port import Ability, Backend
 from headgate.app.redis_syntax.runs import CommandRunner
-from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.entry import Draft
 from headgate.engine.errors import StreamsChanged
 from headgate.engine.requests.deliveries import Ack
 from headgate.engine.requests.entries import Add, Delete
-from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.requests.keyspace import CountStreams, DeleteStreams, GetRevisions, IfUnchanged
 from tests.contract.calls import ANA, G, S, filled, got, ids, numbers, take
 
@@ -42,14 +41,6 @@ async def test_a_transaction_is_done_while_nothing_has_changed(backend: Backend)
     condition = await watch(backend, b"{orders}", b"{orders}none")
     assert await holds(backend, condition)
     assert len(await numbers(backend, T)) == 1
-
-
-async def test_what_happens_in_groups_does_not_count(backend: Backend) -> None:
-    stream = b"{orders}"
-    await backend.perform(Add(stream, [Draft(None, (b"a", b"b"))]))
-    condition = await watch(backend, stream)
-    await backend.perform(CreateGroup(stream, G, GroupStart(MIN_ID)))
-    assert await holds(backend, condition)
 
 
 async def test_changes_of_entries_and_of_existence_count(backend: Backend) -> None:

@@ -34,13 +34,14 @@ class History(NamedTuple):
 
 
 async def recorded(seed: int, count: int) -> list[bytes]:
-    """Return the records of a random history of so many commands."""
+    """Return so many records of a random history."""
     storage, clock = MemoryStorage(), ManualClock()
     engine = Engine(storage, clock=clock)
     workload = Workload(engine, clock, seed)
     await workload.begin()
-    await workload.run(count)
-    return list(storage.records)
+    while len(storage.records) < count:
+        await workload.step()
+    return [*storage.records][:count]
 
 
 async def written(
@@ -119,12 +120,7 @@ async def _start(disk: MemoryDisk, chance: Random) -> tuple[Journal, asyncio.Tas
 
     position = recovery.recover(disk).position
     journal = Journal(
-        disk,
-        FsyncPolicy.ALWAYS,
-        rewrite,
-        position=position,
-        growth=Growth(0),
-        chance=chance,
+        disk, FsyncPolicy.ALWAYS, rewrite, position=position, growth=Growth(0), chance=chance
     )
     return journal, asyncio.create_task(journal.run(nowhere))
 

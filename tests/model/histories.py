@@ -1,13 +1,13 @@
-"""Histories: random commands, and the comparable part of what servers reply to them.
+"""Histories: random commands, for a redis-server and for us.
 
 Replies and errors are compared, word for word. Where the server's version (Debian's 7.0) differs
-from the one we follow (8.10), `comparable` and `is_of_another_version` leave the difference out:
+from the one we follow (8.10), `wire/compared.py` leaves the difference out:
 
 - a consumer whose read or claim gets nothing is made in 8, not in 7.0: both make it first;
 - XINFO CONSUMERS has `inactive` since 7.2, and `idle` means another thing; XINFO STREAM has six
   more fields since 8.6; times differ by nature;
 - lag has two more rules since 8.0, and entries-read is estimated anew when trimming has overtaken
-  the group; ENTRIESREAD is cut to the entries added since 8.2. `state/test_stream.py` has these;
+  the group; ENTRIESREAD is cut to the entries added since 8.2. The examples have these;
 - XREAD and XREADGROUP know the id `+` since 7.4, and say "Unbalanced" in other words;
 - XSETID looks at the greatest deleted id before the last entry since 8;
 - a trim by MINID there leaves a node without entries, which is not among ours (`engine/README.md`).
@@ -21,6 +21,7 @@ from typing import Any
 from headgate.app.redis_syntax.runs import CommandRunner
 from tests.model.own_replies import own_reply
 from tests.model.redis_server import Redis, Words, words
+from tests.model.wire.compared import Parted, check_trees, tree_from
 
 STEPS = 200
 KEYS = [b"s", b"t"]
@@ -235,55 +236,6 @@ class History:
         )
 
 
-HIDDEN = {b"inactive", b"lag", b"entries-read", b"radix-tree-nodes"}
-HIDDEN |= {b"idmp-duration", b"idmp-maxsize", b"pids-tracked", b"iids-tracked"}
-HIDDEN |= {b"iids-added", b"iids-duplicates", b"nacked-count"}
-TIMES = {b"idle", b"seen-time", b"active-time"}
-NODES = b"radix-tree-keys"
-
-
-def comparable(command: Words, reply: Any) -> Any:
-    """Leave out of a reply what differs by version or by nature."""
-    if isinstance(reply, str):
-        return "Unbalanced" if "Unbalanced" in reply else str(reply)
-    name = command[0].upper()
-    if name == b"MEMORY" and isinstance(reply, int):
-        return int  # both take some
-    if reply is None or isinstance(reply, int | bytes):
-        return reply
-    if name == b"KEYS":
-        return sorted(reply)
-    if name == b"XPENDING" and len(command) > 3:
-        return [[item[0], item[1], item[3]] for item in reply]
-    if name == b"XINFO":
-        is_list = command[1].upper() != b"STREAM"
-        return [_fields(item) for item in reply] if is_list else _fields(reply)
-    return [comparable(words("X"), item) for item in reply]
-
-
-def _fields(flat: list[Any]) -> dict[bytes, Any]:
-    pairs = dict(zip(flat[0::2], flat[1::2], strict=True))
-    shown = {name: value for name, value in pairs.items() if name not in HIDDEN | TIMES}
-    for name in (b"groups", b"consumers"):
-        if isinstance(shown.get(name), list):
-            shown[name] = [_fields(item) for item in shown[name]]
-    if isinstance(shown.get(b"pending"), list):  # without the time in the middle
-        shown[b"pending"] = [[*item[:-2], item[-1]] for item in shown[b"pending"]]
-    return shown
-
-
-def is_of_another_version(command: Words, theirs: Any, ours: Any) -> bool:
-    """Tell whether a difference is one of versions or is meant."""
-    name = command[0].upper()
-    if name in (b"XREAD", b"XREADGROUP") and b"+" in command:
-        return isinstance(theirs, str) and "Invalid stream ID" in theirs
-    if name == b"XSETID":
-        return isinstance(ours, str) and "max_deleted_entry_id" in ours
-    if name == b"XINFO" and isinstance(theirs, dict) and isinstance(ours, dict):
-        return theirs == ours | {NODES: ours[NODES] + 1}
-    return False
-
-
 def run_ours(loop: asyncio.AbstractEventLoop, runner: CommandRunner, command: Words) -> Any:
     return loop.run_until_complete(own_reply(runner, command))
 
@@ -314,9 +266,12 @@ def run_history(
             made = words("XGROUP", "CREATECONSUMER", key, group, consumer)
             redis.run(made)
             run_ours(loop, runner, made)
-        theirs = comparable(command, redis.run(command))
-        ours = comparable(command, run_ours(loop, runner, command))
-        if theirs != ours and is_of_another_version(command, theirs, ours):
-            return step  # the states differ from here on
-        assert ours == theirs, f"seed {seed}, step {step}: {b' '.join(command).decode('latin-1')}"
+        theirs, ours = redis.run(command), run_ours(loop, runner, command)
+        try:
+            check_trees(command, tree_from(theirs), tree_from(ours))
+        except Parted:
+            return step
+        except AssertionError as error:
+            error.add_note(f"seed {seed}, step {step}")
+            raise
     return STEPS

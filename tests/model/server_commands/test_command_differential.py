@@ -18,7 +18,7 @@ from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.engine.engine import Engine
 from headgate.engine.journal.storage import MemoryStorage
 from tests.model.own_replies import own_reply
-from tests.model.redis_server import Redis, words
+from tests.model.redis_server import Redis, lines, words
 
 NEWER_ARGUMENTS = {
     "xadd": "KEEPREF, DELREF, ACKED; IDMP, IDMPAUTO",
@@ -36,83 +36,33 @@ NEWER_ARITY = {
     "command|getkeysandflags": "likewise",
 }
 
-ASKED = [
-    "xadd a * b c",
-    "xadd a",
-    "XREAD STREAMS a b 1 2",
-    "xread count 1 streams a b 1",
-    "xread count 1 stream a",
-    "xread count 1 streams",
-    "xread count streams streams a 0",
-    "xreadgroup group g c count 1 streams a b > >",
-    "xreadgroup group streams c streams a b > >",
-    "xgroup create a b c",
-    "xgroup foo a b",
-    "xgroup help",
-    "xinfo stream a full",
-    "xinfo help",
-    "del a b c",
-    "rename a b",
-    "watch a b c",
-    "xautoclaim s g c 0 0",
-    "nope a b",
-    "echo a",
-    "scan 0 match",
-    "exists a a",
-]
+ASKED = lines(
+    "xadd a * b c / xadd a / XREAD STREAMS a b 1 2 / xread count 1 streams a b 1 / "
+    "xread count 1 stream a / xread count 1 streams / xread count streams streams a 0 / "
+    "xreadgroup group g c count 1 streams a b > > / xreadgroup group streams c streams a b > > / "
+    "xgroup create a b c / xgroup foo a b / xgroup help / xinfo stream a full / xinfo help / "
+    "del a b c / rename a b / watch a b c / xautoclaim s g c 0 0 / nope a b / echo a / "
+    "scan 0 match / exists a a"
+)
 
 CONTAINERS = {"memory", "object"}
 
 OF_KEYS = ["copy a b", "restore a 0 b", "memory usage a", "object encoding a"]
 
 
-SERVER_COMMANDS = [
-    "COMMAND INFO nope",
-    "COMMAND DOCS nope",
-    "COMMAND LIST FILTERBY MODULE x",
-    "COMMAND LIST FILTERBY ACLCAT nope",
-    "COMMAND LIST FILTERBY FOO x",
-    "COMMAND LIST FOO",
-    "COMMAND COUNT 1",
-    "COMMAND FOO",
-    "COMMAND INFO xlen XRANGE",
-    "CONFIG FOO",
-    "CONFIG GET",
-    "CONFIG SET a",
-    "CONFIG SET a b c",
-    "CONFIG SET nope 1",
-    "CONFIG SET slowlog-max-len 1 slowlog-max-len 2",
-    "CONFIG SET databases 2",
-    "CONFIG GET save",
-    "CONFIG GET cluster-enabled",
-    "LATENCY LATEST",
-    "LATENCY FOO",
-    "SLOWLOG GET",
-    "SLOWLOG GET -2",
-    "SLOWLOG GET x",
-    "SLOWLOG GET 1 2",
-    "SLOWLOG LEN",
-    "SLOWLOG RESET",
-    "SLOWLOG",
-    "MEMORY FOO",
-    "ACL FOO",
-    "WAIT 0 1",
-    "WAIT x 0",
-    "WAIT 1 -1",
-    "WAIT 1 x",
-    "FUNCTION FLUSH",
-    "FUNCTION FLUSH async",
-    "FUNCTION FLUSH NOW",
-    "FUNCTION FOO",
-    "SCRIPT FLUSH SYNC",
-    "SCRIPT FLUSH NOW",
-    "SCRIPT FOO",
-    "CONFIG RESETSTAT",
-    "BGSAVE FOO",
-    "BGREWRITEAOF 1",
-    "FOO",
-    "FOO a b",
-]
+SERVER_COMMANDS = lines(
+    "COMMAND INFO nope / COMMAND DOCS nope / COMMAND LIST FILTERBY MODULE x / "
+    "COMMAND LIST FILTERBY ACLCAT nope / COMMAND LIST FILTERBY FOO x / COMMAND LIST FOO / "
+    "COMMAND COUNT 1 / COMMAND FOO / COMMAND INFO xlen XRANGE / CONFIG FOO / CONFIG GET / "
+    "CONFIG SET a / CONFIG SET a b c / CONFIG SET nope 1 / "
+    "CONFIG SET slowlog-max-len 1 slowlog-max-len 2 / CONFIG SET databases 2 / CONFIG GET save / "
+    "CONFIG GET cluster-enabled / LATENCY LATEST / LATENCY FOO / SLOWLOG GET / SLOWLOG GET -2 / "
+    "SLOWLOG GET x / SLOWLOG GET 1 2 / SLOWLOG LEN / SLOWLOG RESET / SLOWLOG / MEMORY FOO / "
+    "ACL FOO / WAIT 0 1 / WAIT x 0 / WAIT 1 -1 / WAIT 1 x / FUNCTION FLUSH / "
+    "FUNCTION FLUSH async / FUNCTION FLUSH NOW / FUNCTION FOO / SCRIPT FLUSH SYNC / "
+    "SCRIPT FLUSH NOW / SCRIPT FOO / CONFIG RESETSTAT / BGSAVE FOO / BGREWRITEAOF 1 / FOO / "
+    "FOO a b"
+)
 
 
 @pytest.fixture

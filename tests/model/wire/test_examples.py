@@ -76,9 +76,7 @@ async def test_a_nack_wakes_a_reader_that_claims(protocol: int) -> None:
 
 
 @pytest.mark.parametrize("protocol", [RESP2, RESP3])
-async def test_valkey_says_the_same_where_it_knows_all_words(
-    valkey_port: int, protocol: int
-) -> None:
+async def test_valkey_says_the_same_if_it_knows_all_words(valkey_port: int, protocol: int) -> None:
     differing = set()
     for name, lines, reply in CASES:
         if UNKNOWN_TO_VALKEY.isdisjoint(words_of(lines)) and not needs_clock(lines):

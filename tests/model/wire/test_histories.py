@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.model.histories import KEYS, History
-from tests.model.redis_server import Words, words
+from tests.model.redis_server import Words, lines, words
 from tests.model.wire.compared import Parted, check_equal, comparable
 from tests.model.wire.replies import Wire, tree_of, written
 from tests.model.wire.servers import gateway_port, server_port
@@ -32,43 +32,15 @@ CONNECTIONS = 2
 PACKED = (b"$", b"radix-tree-keys")
 """A field: in how many nodes the entries of a stream are."""
 
-ABOUT_CONNECTIONS = [
-    "PING",
-    "PING a",
-    "ECHO a",
-    "SELECT 0",
-    "SELECT x",
-    "CLIENT SETNAME a",
-    "CLIENT GETNAME",
-    "CLIENT FOO",
-    "CLIENT",
-    "CLIENT NO-EVICT ON",
-    "CLIENT TRACKINGINFO",
-    "UNWATCH",
-    "RESET",
-    "MULTI",
-    "EXEC",
-    "DISCARD",
-    "WATCH s",
-    "WATCH s t",
-    "FOO a b",
-    "XADD",
-    "XLEN",
-    "HELLO 9",
-    "CONFIG GET stream-node-max-entries",
-    "COMMAND COUNT x",
-    "COMMAND GETKEYS XADD s * a b",
-    "WAIT 0 0",
-    "UNLINK t",
-    "PTTL s",
-    "PERSIST s",
-    "EXPIRE nothing 5",
-    "EXISTS s t s",
-    "SCAN 0 MATCH nothing",
-    "XREAD BLOCK 1 STREAMS s t 0-0 $",
-    "XREAD STREAMS s t 0-0 0-0",
-    "XREAD STREAMS nothing 0",
-]
+ABOUT_CONNECTIONS = lines(
+    "PING / PING a / ECHO a / SELECT 0 / SELECT x / CLIENT SETNAME a / CLIENT GETNAME / "
+    "CLIENT FOO / CLIENT / CLIENT NO-EVICT ON / CLIENT TRACKINGINFO / UNWATCH / RESET / MULTI / "
+    "EXEC / DISCARD / WATCH s / WATCH s t / FOO a b / XADD / XLEN / HELLO 9 / "
+    "CONFIG GET stream-node-max-entries / COMMAND COUNT x / COMMAND GETKEYS XADD s * a b / "
+    "WAIT 0 0 / UNLINK t / PTTL s / PERSIST s / EXPIRE nothing 5 / EXISTS s t s / "
+    "SCAN 0 MATCH nothing / XREAD BLOCK 1 STREAMS s t 0-0 $ / XREAD STREAMS s t 0-0 0-0 / "
+    "XREAD STREAMS nothing 0"
+)
 
 UNLIKE_VALKEY = {"MULTI", "WATCH s", "WATCH s t"}
 """In a transaction Valkey 9 refuses them in other words, and then refuses the transaction."""

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.key_files import EVERYTHING, Keys
-from tests.model.redis_server import server_path
 from tests.model.wire.exchange import PATIENCE_S, QUIET_S, Answer, exchanged
 from tests.model.wire.malformed import CASES, OTHERWISE, OTHERWISE_TO_STRANGERS, STRANGERS
 from tests.model.wire.servers import gateway_port, server_port
 
 pytestmark = pytest.mark.skipif(
-    server_path() is None and not os.environ.get("CI"), reason="there is no redis-server"
+    shutil.which("redis-server") is None and not os.environ.get("CI"),
+    reason="there is no redis-server",
 )
 
 ROOT = Path(__file__).parents[3]
@@ -62,9 +63,7 @@ async def differences(
 
 
 @pytest.mark.parametrize("hello", [b"", b"HELLO 3 SETNAME a\r\nCLIENT REPLY ON\r\n"])
-async def test_what_is_malformed_is_answered_as_redis_does(
-    ports: tuple[int, int], hello: bytes
-) -> None:
+async def test_what_is_malformed_is_answered_alike(ports: tuple[int, int], hello: bytes) -> None:
     if hello:
         cases = [[data] for data in CASES if len(data) <= SHORT_BYTES_MAX]
         parted = await said_after(ports, hello, cases)

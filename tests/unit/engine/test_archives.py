@@ -8,18 +8,15 @@ import pytest
 from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
-from headgate.engine.errors import NoArchive
 from headgate.engine.journal import recovery
 from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.replies import Deletion, Gap
+from headgate.engine.replies import Gap
 from headgate.engine.requests.deliveries import Ack, GroupCursor, ReadGroup
 from headgate.engine.requests.dumps import CopyStream
 from headgate.engine.requests.entries import (
     Add,
     Delete,
     Range,
-    RangeMatching,
-    RangePacked,
     Read,
     References,
     StreamCursor,
@@ -39,7 +36,6 @@ from headgate.engine.requests.streams import (
 from headgate.engine.state.memory import MemoryBounds, WhenFull
 from tests.journals.life import Life, living
 from tests.journals.memory_disk import MemoryDisk
-from tests.packed_runs import entries_in
 
 S = b"s"
 ARCHIVING = StreamConfig(archive=True)
@@ -55,28 +51,6 @@ async def archive(life: Life, count: int, kept: int) -> None:
 async def everything(life: Life, start: int = 0) -> list[int]:
     request = Range(S, EntryId(start, 0), archived=True)
     return [entry.id.ms for entry in await life.perform(request)]
-
-
-async def test_what_is_trimmed_is_no_part_of_the_stream_and_stays_readable() -> None:
-    async with living(MemoryDisk()) as life:
-        await archive(life, 45, 12)
-        assert await life.numbers() == list(range(34, 46))
-        assert await everything(life) == list(range(1, 46))
-        assert await everything(life, 30) == list(range(30, 46))
-        down = await life.perform(
-            Range(S, end=EntryId(36, 0), limit=5, reverse=True, archived=True)
-        )
-        assert [entry.id.ms for entry in down] == [36, 35, 34, 33, 32]
-        info = await life.perform(DescribeStream(S))
-        assert (info.length, info.chunk_count, info.first_id) == (12, 2, EntryId(34, 0))
-        assert (info.archived_count, info.archived_first_id) == (33, EntryId(1, 0))
-        assert (info.trimmed_through, info.gone_through) == (EntryId(33, 0), MIN_ID)
-
-        filters = '{"suffix": {"n": "3"}}'
-        page = await life.perform(RangeMatching(S, filters, archived=True))
-        assert [entry.id.ms for entry in page.entries] == [3, 13, 23, 33, 43]
-        packed = await life.perform(RangePacked(S, MIN_ID, MAX_ID, 100, 10**6, archived=True))
-        assert [entry.id.ms for entry in entries_in(packed.runs)] == list(range(1, 34))
 
 
 async def test_a_cursor_goes_on_from_the_archive_into_the_stream_without_a_gap() -> None:
@@ -117,20 +91,6 @@ async def test_a_gap_is_what_no_archive_has() -> None:
         assert await everything(life) == list(range(15, 21))
 
 
-async def test_a_delete_is_a_delete() -> None:
-    async with living(MemoryDisk()) as life:
-        await archive(life, 45, 12)
-        await life.freeze()
-        ids = [EntryId(number, 0) for number in (3, 33, 34, 99)]
-        outcomes = await life.perform(Delete(S, ids, archived=True))
-        assert outcomes == [*[Deletion.DELETED] * 3, Deletion.NOT_FOUND]
-        assert await life.perform(Delete(S, [EntryId(4, 0)])) == [Deletion.NOT_FOUND]
-        left = sorted({*range(1, 46)} - {3, 4, 33, 34})
-        assert await everything(life) == left
-        info = await life.perform(DescribeStream(S))
-        assert info.max_deleted_id == EntryId(34, 0)
-
-
 async def test_a_rename_keeps_the_archive_and_a_copy_has_none() -> None:
     async with living(MemoryDisk()) as life:
         await archive(life, 45, 12)
@@ -154,15 +114,6 @@ async def test_ids_that_come_again_are_in_the_archive_no_more() -> None:
         await life.perform(Add(S, [Draft(EntryId(26, 0), (b"n", b"again"))]))
         entries = await life.perform(Range(S, EntryId(26, 0), archived=True))
         assert [entry.fields for entry in entries] == [(b"n", b"again")]
-
-
-async def test_an_engine_without_a_bucket_makes_no_archives() -> None:
-    engine = Engine(MemoryStorage())
-    with pytest.raises(NoArchive, match="bucket"):
-        await engine.perform(CreateStream(S, ARCHIVING))
-    await engine.perform(CreateStream(S))
-    with pytest.raises(NoArchive):
-        await engine.perform(UpdateStream(S, Patch.of(StreamConfig, archive=True)))
 
 
 async def test_full_memory_frees_what_is_archived_first() -> None:
@@ -252,18 +203,18 @@ class Story:
         info = await life.perform(DescribeStream(S))
         assert (info.length, info.archived_count) == (len(self.live), len(self.archived))
         start = self.chance.randint(0, self.last)
-        page = await life.perform(Range(S, EntryId(start, 0), limit=3, archived=True))
-        wanted = [each for each in sorted([*self.live, *self.archived]) if each >= start]
-        numbers = [entry.id.ms for entry in page]
-        assert numbers == wanted[: len(numbers)]
-        assert numbers or not wanted
-        page = await life.perform(
-            Range(S, end=EntryId(start, 0), limit=3, reverse=True, archived=True)
-        )
-        wanted = [each for each in sorted([*self.live, *self.archived])[::-1] if each <= start]
-        numbers = [entry.id.ms for entry in page]
-        assert numbers == wanted[: len(numbers)]
-        assert numbers or not wanted
+        there = sorted([*self.live, *self.archived])
+        at = EntryId(start, 0)
+        for request, wanted in (
+            (Range(S, at, limit=3, archived=True), [each for each in there if each >= start]),
+            (
+                Range(S, end=at, limit=3, reverse=True, archived=True),
+                [each for each in there[::-1] if each <= start],
+            ),
+        ):
+            numbers = [entry.id.ms for entry in await life.perform(request)]
+            assert numbers == wanted[: len(numbers)]
+            assert numbers or not wanted
 
     async def live_on(self, life: Life) -> None:
         acts = [

@@ -20,6 +20,7 @@ from headgate.engine.journal.names import extents_name
 from headgate.engine.journal.rewrites import Growth
 from headgate.engine.limits import COLD_READS_MAX
 from headgate.engine.replies import Deletion, Gap
+from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import BulkCursor, CommitBatch, PlanRead
 from headgate.engine.requests.deliveries import (
     AckAndDelete,
@@ -91,27 +92,6 @@ async def test_what_is_sealed_leaves_memory_and_is_there_after_a_start() -> None
     async with living(disk) as life:
         assert life.engine.memory.cold_bytes
         assert await life.numbers() == list(range(1, 46))
-
-
-async def test_what_changes_while_a_rewrite_is_under_way_stays_changed() -> None:
-    disk = MemoryDisk()
-    async with living(disk) as life:
-        await life.fill(65)
-        await life.begin_rewrite()
-        single, mostly, whole = [3], [*range(11, 17)], [*range(21, 31)]
-        for numbers in (single, mostly, whole):  # the second chunk is packed anew, the third goes
-            await life.perform(Delete(b"s", [EntryId(number, 0) for number in numbers]))
-        await life.perform(Add(b"s", [Draft(EntryId(66, 0), (b"n", b"66"))]))
-        life.may_end.set()
-        await life.journal._rewrites.until_done(10)
-
-        left = sorted({*range(1, 67)} - {*single, *mostly, *whole})
-        assert life.lines() > 0
-        assert await life.numbers() == left
-        assert (await life.perform(DescribeStream(b"s"))).length == len(left)
-
-    async with living(disk) as life:
-        assert await life.numbers() == left
 
 
 async def test_a_stream_that_was_renamed_meanwhile_is_frozen_by_the_next_rewrite() -> None:
@@ -270,15 +250,21 @@ async def test_a_cold_read_leaves_nothing_to_the_collector() -> None:
             gc.enable()
 
 
-async def test_what_cannot_be_read_now_is_refused_and_read_later() -> None:
+@pytest.mark.parametrize("is_missing", [False, True])
+async def test_what_cannot_be_read_now_is_refused_and_read_later(is_missing: bool) -> None:
     async with living(MemoryDisk()) as life:
         await life.fill(25)
         await life.freeze()
-        life.disk.faults["read"] = 5  # EIO
-        with pytest.raises(Unavailable, match="Input/output error"):
-            await life.numbers()
+        data = life.disk.files.pop(FILE) if is_missing else None
+        if data is None:
+            life.disk.faults["read"] = errno.EIO
+        with pytest.raises(Unavailable, match="No such file" if is_missing else "Input/output"):
+            await asyncio.wait_for(life.numbers(), 5)
         await life.perform(Add(b"s", [Draft(EntryId(26, 0), (b"n", b"26"))]))
-        del life.disk.faults["read"]
+        await life.freeze()  # a rewrite does not need it
+        life.disk.faults.clear()
+        if data is not None:
+            life.disk.files[FILE] = data
         assert await life.numbers() == list(range(1, 27))
 
 
@@ -351,28 +337,12 @@ async def test_a_transaction_sees_what_is_cold_and_what_its_steps_have_done() ->
         await life.fill(45)
         await life.freeze()
         replies: list[Any] = await life.engine.perform_all(
-            [
-                Delete(b"s", [EntryId(1, 0)]),
-                Trim(b"s", TrimTo(max_length=43)),
-                Range(b"s", limit=1),
-            ]
+            [Delete(b"s", [EntryId(1, 0)]), Trim(b"s", TrimTo(max_length=43)), Range(b"s", limit=1)]
         )
         deleted, trimmed, left = replies
         assert (deleted, trimmed) == ([Deletion.DELETED], 1)
         assert [entry.id for entry in left] == [EntryId(3, 0)]
         assert await life.numbers() == [*range(3, 46)]
-
-
-async def test_a_file_that_is_missing_is_said_and_nothing_is_lost() -> None:
-    async with living(MemoryDisk()) as life:
-        await life.fill(25)
-        await life.freeze()
-        data = life.disk.files.pop(FILE)
-        await life.freeze()  # a rewrite does not need it
-        with pytest.raises(Unavailable, match="No such file"):
-            await asyncio.wait_for(life.numbers(), 5)
-        life.disk.files[FILE] = data
-        assert await life.numbers() == list(range(1, 26))
 
 
 async def test_a_stream_may_be_named_twice() -> None:
@@ -417,34 +387,25 @@ async def test_a_request_waits_until_a_rewrite_has_made_room_in_memory() -> None
         assert len(await life.numbers()) == 1_000
 
 
-async def test_nobody_waits_for_rewrites_that_fail() -> None:
-    memory, growth = MemoryBounds(100_000), Growth(0, 64 * 2**20, 10_000)
+@pytest.mark.parametrize("when_full", WhenFull)
+async def test_nobody_waits_for_failing_rewrites_and_nothing_is_trimmed(
+    when_full: WhenFull,
+) -> None:
+    memory, growth = MemoryBounds(100_000, when_full), Growth(0, 64 * 2**20, 10_000)
     async with living(MemoryDisk(), memory, growth) as life:
-        life.disk.faults["open"] = errno.EIO
-        value = bytes(range(256)) * 4
-        while life.engine.memory.size_bytes <= 100_000:
-            await life.perform(Add(b"s", [Draft(None, (b"n", value))]))
-        with pytest.raises(MemoryFull):
-            await life.perform(Add(b"s", [Draft(None, (b"n", value))]))
-        assert [event for event, _ in life.events].count("rewrite failed") == 1
-
-        del life.disk.faults["open"]
-        await life.freeze()
-        await life.perform(Add(b"s", [Draft(None, (b"n", value))]))
-
-
-async def test_nothing_is_trimmed_as_rewrites_fail() -> None:
-    memory = MemoryBounds(100_000, WhenFull.TRIM_OLDEST)
-    async with living(MemoryDisk(), memory, Growth(0, 64 * 2**20, 10_000)) as life:
         await life.fill(25)
         await life.freeze()
         life.disk.faults["open"] = errno.EIO
-        value = bytes(range(256)) * 4
+        add = Add(b"s", [Draft(None, (b"n", bytes(range(256)) * 4))])
         while life.engine.memory.size_bytes <= 100_000:
-            await life.perform(Add(b"s", [Draft(None, (b"n", value))]))
+            await life.perform(add)
         with pytest.raises(MemoryFull):
-            await life.perform(Add(b"s", [Draft(None, (b"n", value))]))
+            await life.perform(add)
+        assert [event for event, _ in life.events].count("rewrite failed") == 1
         assert await life.perform(Range(b"s", limit=1)) == [Entry(EntryId(1, 0), (b"n", b"1"))]
+        del life.disk.faults["open"]
+        await life.freeze()
+        await life.perform(add)
 
 
 async def test_a_stream_of_which_most_is_cold_is_dumped_as_a_whole() -> None:
@@ -487,64 +448,46 @@ async def spread_over_streams(life: Life) -> list[GroupCursor]:
     return [GroupCursor(name, None) for name in names]
 
 
-Deed = Callable[[Life, list[EntryId], list[GroupCursor]], Any]
-"""The request that needs many extents."""
+NEW = [GroupCursor(b"s", None)]
+Deed = Callable[[list[EntryId], list[GroupCursor]], Request[Any]]
+"""Returns the request that needs many extents, of ids of one stream, or of many streams."""
 
-DEEDS: dict[str, tuple[bool, Deed]] = {  # whether the entries are pending before; the request
-    "a read of many streams": (
-        False,
-        lambda _, __, cursors: Read([StreamCursor(name, MIN_ID) for name, _ in cursors]),
+DEEDS: dict[str, Deed] = {
+    "a read of many streams": lambda _, many: Read(
+        [StreamCursor(name, MIN_ID) for name, _ in many]
     ),
-    "ranges of many streams that are opened": (
-        False,
-        lambda _, __, cursors: OpenRanges([Span(name, MIN_ID, MAX_ID) for name, _ in cursors]),
+    "ranges of many streams": lambda _, many: OpenRanges([Span(name) for name, _ in many]),
+    "a group read of many streams": lambda _, many: ReadGroup(b"g", b"c", many, limit=10),
+    "a plan for many streams": lambda _, many: PlanRead(
+        [BulkCursor(name, EntryId(3, 0)) for name, _ in many]
     ),
-    "a group read of many streams": (
-        False,
-        lambda _, __, cursors: ReadGroup(b"g", b"c", cursors, limit=10),
+    "a batch for many streams that are trimmed": lambda _, many: CommitBatch(
+        b"w", 1, {name: [Draft(None, (b"n", b"x"))] for name, _ in many}
     ),
-    "a plan for many streams": (
-        False,
-        lambda _, __, cursors: PlanRead([BulkCursor(name, EntryId(3, 0)) for name, _ in cursors]),
+    "a deletion": lambda ids, _: Delete(b"s", ids),
+}
+DEEDS_ABOUT_PENDING: dict[str, Deed] = {
+    "a read of what a consumer holds": lambda *_: ReadGroup(
+        b"g", b"c", [GroupCursor(b"s", MIN_ID)], limit=100
     ),
-    "a batch for many streams that are trimmed": (
-        False,
-        lambda _, __, cursors: CommitBatch(
-            b"w", 1, {name: [Draft(None, (b"n", b"x"))] for name, _ in cursors}
-        ),
-    ),
-    "a read of what a consumer holds": (
-        True,
-        lambda _, __, ___: ReadGroup(b"g", b"c", [GroupCursor(b"s", MIN_ID)], limit=100),
-    ),
-    "a read that claims": (
-        True,
-        lambda _, __, ___: ReadGroup(
-            b"g", b"d", [GroupCursor(b"s", None)], limit=100, claim_idle_ms=0
-        ),
-    ),
-    "a claim by ids": (True, lambda _, ids, __: Claim(b"s", b"g", b"d", ids, 0)),
-    "a claim of what is idle": (
-        True,
-        lambda _, __, ___: Autoclaim(b"s", b"g", b"d", 0, limit=100),
-    ),
-    "a deletion": (False, lambda _, ids, __: Delete(b"s", ids)),
-    "an acknowledgement that deletes": (True, lambda _, ids, __: AckAndDelete(b"s", b"g", ids)),
+    "a read that claims": lambda *_: ReadGroup(b"g", b"d", NEW, limit=100, claim_idle_ms=0),
+    "a claim by ids": lambda ids, _: Claim(b"s", b"g", b"d", ids, 0),
+    "a claim of what is idle": lambda *_: Autoclaim(b"s", b"g", b"d", 0, limit=100),
+    "an acknowledgement that deletes": lambda ids, _: AckAndDelete(b"s", b"g", ids),
 }
 
 
-@pytest.mark.parametrize("deed", DEEDS)
+@pytest.mark.parametrize("deed", [*DEEDS, *DEEDS_ABOUT_PENDING])
 async def test_what_a_request_needs_is_read_together(deed: str) -> None:
-    are_pending, request = DEEDS[deed]
     async with living(LatentDisk()) as life:
         ids = await spread_over_extents(life)
         cursors = await spread_over_streams(life)
-        if are_pending:
-            await life.perform(ReadGroup(b"g", b"c", [GroupCursor(b"s", None)], limit=100))
+        if deed in DEEDS_ABOUT_PENDING:
+            await life.perform(ReadGroup(b"g", b"c", NEW, limit=100))
         await life.freeze()
         assert life.lines() == SPREAD
         began_ms = now_ms()
-        await life.perform(request(life, ids, cursors))
+        await life.perform((DEEDS | DEEDS_ABOUT_PENDING)[deed](ids, cursors))
         assert 1_000 <= now_ms() - began_ms < 4_000
 
 

@@ -86,9 +86,7 @@ def engine() -> Driver:
 
 
 @pytest.mark.parametrize("pending", [0, 200, 3 * RESTORED_AT_ONCE_MAX])
-async def test_what_is_restored_is_one_record_and_is_dumped_again(
-    engine: Driver, pending: int
-) -> None:
+async def test_what_is_restored_is_one_record_and_dumped(engine: Driver, pending: int) -> None:
     engine.clock.now_ms = 100_000
     value = image(4_000, pending=pending)
     before = engine.storage.position
@@ -152,10 +150,7 @@ async def test_a_copy_is_one_record_with_both_names(engine: Driver) -> None:
 async def test_what_replaces_a_stream_is_one_record_as_well(engine: Driver) -> None:
     await engine.start(1, 2)
     await engine.put(1, stream=T)
-    for request in (
-        RestoreStream(T, image(5), replace=True),
-        CopyStream(S, T, replace=True),
-    ):
+    for request in (RestoreStream(T, image(5), replace=True), CopyStream(S, T, replace=True)):
         changes, before = engine.unsaved_count, engine.storage.position
         await engine.perform(request)
         assert (engine.unsaved_count, engine.storage.position) == (changes + 1, before + 1)

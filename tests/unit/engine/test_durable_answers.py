@@ -19,27 +19,12 @@ from headgate.engine.errors import (
     StreamNotFound,
     Unavailable,
 )
-from headgate.engine.requests import Request
+from headgate.engine.requests import Request, groups, streams
 from headgate.engine.requests.bulk import CommitBatch, SplitRange
 from headgate.engine.requests.deliveries import Ack, Autoclaim, GroupCursor, ReadGroup, SumPending
 from headgate.engine.requests.entries import Add, Delete, Range, Read, StreamCursor, Trim, TrimTo
-from headgate.engine.requests.groups import (
-    CreateGroup,
-    DescribeGroup,
-    GroupStart,
-    ListConsumers,
-    ListGroups,
-    UpdateGroup,
-)
 from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.keyspace import RequireGroups
-from headgate.engine.requests.streams import (
-    CreateStream,
-    DeleteStream,
-    DescribeStream,
-    DetailStream,
-    UpdateStream,
-)
 from tests.journals.slow_storage import SlowStorage
 from tests.unit.driver import G, S
 
@@ -73,7 +58,9 @@ async def slow() -> AsyncIterator[Slow]:
     started = Slow()
     running = asyncio.create_task(started.engine.run())
     await started.safely(started.engine.perform(Add(S, [Draft(None, FIELDS), Draft(None, FIELDS)])))
-    await started.safely(started.engine.perform(CreateGroup(S, G, GroupStart(MIN_ID))))
+    await started.safely(
+        started.engine.perform(groups.CreateGroup(S, G, groups.GroupStart(MIN_ID)))
+    )
     yield started
     await started.engine.close()
     await running
@@ -85,31 +72,28 @@ def group_request(stream: bytes, group: bytes) -> ReadGroup:
 
 DRAFTS = [Draft(None, FIELDS)]
 REFUSED: list[tuple[type[StreamError], Request[Any]]] = [
-    (StreamNotFound, DescribeStream(MISSING)),
-    (StreamNotFound, DetailStream(MISSING)),
+    (StreamNotFound, streams.DescribeStream(MISSING)),
+    (StreamNotFound, streams.DetailStream(MISSING)),
     (StreamNotFound, Add(MISSING, DRAFTS, create_stream=False)),
-    (
-        StreamNotFound,
-        CommitBatch(b"w", 1, {MISSING: DRAFTS}, create_streams=False),
-    ),
+    (StreamNotFound, CommitBatch(b"w", 1, {MISSING: DRAFTS}, create_streams=False)),
     (StreamNotFound, Range(MISSING)),
     (StreamNotFound, Range(MISSING, reverse=True)),
     (StreamNotFound, Read([StreamCursor(MISSING, MIN_ID)])),
     (StreamNotFound, SplitRange(MISSING, MIN_ID, EntryId(9, 9), 2)),
     (StreamNotFound, CountByTime(MISSING)),
-    (StreamNotFound, ListGroups(MISSING)),
-    (StreamNotFound, CreateGroup(MISSING, G, GroupStart(None))),
+    (StreamNotFound, groups.ListGroups(MISSING)),
+    (StreamNotFound, groups.CreateGroup(MISSING, G, groups.GroupStart(None))),
     (
         GroupExists,
-        CreateGroup(S, G, GroupStart(None), policy=GroupPolicy(on_disconnect=True)),
+        groups.CreateGroup(S, G, groups.GroupStart(None), policy=GroupPolicy(on_disconnect=True)),
     ),
-    (StreamNotFound, UpdateStream(MISSING, Patch(StreamConfig()))),
+    (StreamNotFound, streams.UpdateStream(MISSING, Patch(StreamConfig()))),
     (StreamNotFound, Delete(MISSING, [MIN_ID])),
     (StreamNotFound, Trim(MISSING, TrimTo(0))),
-    (GroupNotFound, UpdateGroup(S, MISSING)),
-    (StreamExists, CreateStream(S, StreamConfig(max_length=1))),
-    (GroupNotFound, DescribeGroup(S, MISSING)),
-    (GroupNotFound, ListConsumers(S, MISSING)),
+    (GroupNotFound, groups.UpdateGroup(S, MISSING)),
+    (StreamExists, streams.CreateStream(S, StreamConfig(max_length=1))),
+    (GroupNotFound, groups.DescribeGroup(S, MISSING)),
+    (GroupNotFound, groups.ListConsumers(S, MISSING)),
     (GroupNotFound, group_request(S, MISSING)),
     (GroupNotFound, Ack(S, MISSING, [EntryId(1, 0)])),
     (GroupNotFound, SumPending(S, MISSING)),
@@ -136,9 +120,9 @@ async def test_an_error_waits_until_what_it_tells_of_is_durable(
 
 
 async def test_an_error_that_tells_of_what_is_lost_is_not_told(slow: Slow) -> None:
-    deleting = asyncio.create_task(slow.engine.perform(DeleteStream(S)))
+    deleting = asyncio.create_task(slow.engine.perform(streams.DeleteStream(S)))
     await turns()
-    asking = asyncio.create_task(slow.engine.perform(DescribeStream(S)))
+    asking = asyncio.create_task(slow.engine.perform(streams.DescribeStream(S)))
     await turns()
 
     slow.storage.fail()
@@ -151,40 +135,27 @@ async def test_an_error_that_tells_of_what_is_lost_is_not_told(slow: Slow) -> No
 
 async def test_an_error_is_told_at_once_if_all_is_durable(slow: Slow) -> None:
     with pytest.raises(StreamNotFound):
-        await slow.engine.perform(DescribeStream(MISSING))
+        await slow.engine.perform(streams.DescribeStream(MISSING))
 
 
-async def test_a_takeover_is_told_once_it_is_durable(slow: Slow) -> None:
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_a_takeover_is_told_once_it_is_durable_and_not_lost(
+    slow: Slow, is_lost: bool
+) -> None:
     engine = slow.engine
     await slow.safely(engine.perform(group_request(S, G)))
     async with engine.claims(S, G, b"a") as takeovers:
-        pending_takeover = asyncio.ensure_future(anext(takeovers))
+        told = asyncio.ensure_future(anext(takeovers))
         claiming = asyncio.create_task(engine.perform(Autoclaim(S, G, b"b", min_idle_ms=0)))
         await turns()
-        was_answered_early = pending_takeover.done()
-        slow.storage.settle()
-        await claiming
-        takeover = await pending_takeover
-
-    assert not was_answered_early
-    assert (len(takeover.counts), takeover.by) == (2, b"b")
-
-
-async def test_a_takeover_that_is_lost_is_never_told(slow: Slow) -> None:
-    engine = slow.engine
-    await slow.safely(engine.perform(group_request(S, G)))
-    async with engine.claims(S, G, b"a") as takeovers:
-        pending_takeover = asyncio.ensure_future(anext(takeovers))
-        claiming = asyncio.create_task(engine.perform(Autoclaim(S, G, b"b", min_idle_ms=0)))
+        assert not told.done()
+        slow.storage.fail() if is_lost else slow.storage.settle()
+        await asyncio.wait([claiming])
         await turns()
-
-        slow.storage.fail()
-
-        with pytest.raises(Unavailable):
-            await claiming
-        await turns()
-        was_answered = pending_takeover.done()
-
-    assert not was_answered
-    with pytest.raises(StopAsyncIteration):
-        await pending_takeover
+        assert told.done() != is_lost
+    if is_lost:
+        assert isinstance(claiming.exception(), Unavailable)
+        with pytest.raises(StopAsyncIteration):
+            await told
+    else:
+        assert (len(told.result().counts), told.result().by) == (2, b"b")

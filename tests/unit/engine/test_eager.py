@@ -85,21 +85,6 @@ async def test_a_call_goes_on_where_its_completion_is_completed() -> None:
     assert calls.ended == [call]
 
 
-async def test_a_failed_completion_raises_where_it_is_awaited() -> None:
-    completion, seen = Completion[str](), list[str]()
-
-    async def wait() -> None:
-        try:
-            await completion
-        except Failure as error:
-            seen.append(str(error))
-
-    call = Calls().start(wait())
-    completion.fail(Failure("no"))
-    assert seen == ["no"]
-    assert call.is_done
-
-
 async def test_a_completion_whose_task_was_cancelled_may_still_be_completed() -> None:
     completion = Completion[int]()
     wait = asyncio.ensure_future(_value(completion))
@@ -277,21 +262,3 @@ async def test_each_call_has_context_variables_of_its_own() -> None:
         await asyncio.sleep(0)
     assert seen == ["a", "b", "a", "b"]
     assert SOMEBODY.get() == "nobody"
-
-
-async def test_a_call_may_complete_what_another_call_waits_for() -> None:
-    first, second, seen = Completion[str](), Completion[str](), list[str]()
-
-    async def wait() -> None:
-        seen.append(await first)
-
-    async def complete() -> None:
-        first.succeed("first")
-        seen.append(await second)
-
-    calls = Calls()
-    calls.start(wait())
-    calls.start(complete())
-    second.succeed("second")
-    assert seen == ["first", "second"]
-    assert [call.is_done for call in calls.ended] == [True, True]

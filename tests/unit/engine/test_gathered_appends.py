@@ -50,7 +50,7 @@ async def values_in(engine: Engine, stream: bytes = S) -> list[bytes]:
     return [entry.fields[1] for entry in await engine.perform(Range(stream))]
 
 
-async def test_appends_at_once_keep_their_order_and_get_their_own_ids(
+async def test_appends_at_once_keep_order_and_have_own_ids(
     engine: Engine, journal: Journal
 ) -> None:
     await engine.perform(plain(b"first"))

@@ -1,11 +1,16 @@
-"""To look at the state changes nothing: what has to go does so when a request is answered."""
+"""To look at the state changes nothing; what needs one decision is begun without a coroutine."""
 
 from __future__ import annotations
 
 import asyncio
 
-from headgate.engine.entry import Draft
-from headgate.engine.requests.entries import Add, Range
+import pytest
+
+from headgate.engine.engine import Engine
+from headgate.engine.entry import Draft, EntryId
+from headgate.engine.errors import StreamNotFound
+from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.requests.entries import Add, Delete, From, Range, Read, StreamCursor
 from headgate.engine.requests.keyspace import ExpireStream
 from headgate.engine.requests.streams import DescribeStream, ListStreams
 from headgate.engine.state.entries.packed import is_worth_packing
@@ -54,3 +59,32 @@ async def test_a_long_batch_is_decided_about_once_it_is_packed() -> None:
     ids = (await adding).ids
     assert (await engine.perform(DescribeStream(S))).length == len(MANY)
     assert (await engine.perform(Range(S, limit=1)))[0].id == ids[0] > entry_id(1)
+
+
+PAIR = (b"f", b"v")
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine(MemoryStorage())
+
+
+async def test_what_needs_one_decision_can_be_carried_out_at_once(engine: Engine) -> None:
+    begun = engine.begin(Add(S, [Draft(None, PAIR)]))
+    assert begun is not None
+    await engine.until_durable(begun.position)
+    assert engine.durable_position >= begun.position
+    assert [entry.id for entry in await engine.perform(Range(S))] == begun.reply.ids
+
+
+async def test_what_may_wait_or_take_long_is_not_begun(engine: Engine) -> None:
+    await engine.perform(Add(S, [Draft(None, PAIR)]))
+    assert engine.begin(Read([StreamCursor(S, From.NOW)], wait_ms=None)) is None
+    assert engine.begin(Add(S, [Draft(None, PAIR)] * 5_000)) is None
+    assert engine.begin(Delete(S, [EntryId(number, 0) for number in range(1_000)])) is None
+    assert len(await engine.perform(Range(S))) == 1
+
+
+async def test_what_cannot_be_is_an_error_at_once(engine: Engine) -> None:
+    with pytest.raises(StreamNotFound):
+        engine.begin(DescribeStream(S))

@@ -14,7 +14,7 @@ from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from headgate.engine.errors import MemoryFull, Unavailable
 from headgate.engine.journal.storage import MemoryStorage, Storage
-from headgate.engine.replies import Created, Outcome
+from headgate.engine.replies import Created
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch, LastCommit
 from headgate.engine.requests.deliveries import (
@@ -75,19 +75,7 @@ async def test_an_append_is_refused_when_memory_is_full_and_changes_nothing() ->
 
     assert (engine.storage.position, (await engine.perform(DescribeStream(b"s"))).length) == before
     assert await engine.perform(LastCommit(b"w")) is None
-
-
-async def test_reads_acks_trims_and_deletes_go_on_and_appends_are_back() -> None:
-    engine = engine_of()
-    await engine.perform(CreateGroup(b"s", b"g", GroupStart(MIN_ID), create_stream=True))
-    await fill(engine)
-
-    [first, *_] = await engine.perform(Range(b"s", limit=1))
-    assert await read_group(engine, 5) == 5
-    assert await engine.perform(Ack(b"s", b"g", [first.id], consumer=b"c")) == [Outcome.ACKED]
-    assert len(await engine.perform(Delete(b"s", [first.id]))) == 1
     assert await engine.perform(Trim(b"s", TrimTo(max_length=BATCH))) > 0
-
     await engine.perform(Add(b"s", [Draft(None, PAIR)]))
 
 

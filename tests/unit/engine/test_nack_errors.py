@@ -29,10 +29,6 @@ async def fail(engine: Driver, *numbers: int, error: bytes | None) -> None:
     await engine.perform(Nack(S, G, ids, NackMode.FAIL, error=error))
 
 
-async def errors(engine: Driver) -> list[bytes | None]:
-    return [item.last_error for item in await engine.held()]
-
-
 def items_of(keyspace: Keyspace) -> tuple[list[Any], Keyspace]:
     """Return the items of a snapshot of a state, and what is loaded from it."""
     data = b"".join(snapshot.pieces(keyspace, 1))

@@ -116,9 +116,7 @@ async def test_a_range_that_is_closed_is_read_no_further() -> None:
     await engine.perform(CloseRange(S, opened.number))
 
 
-async def test_what_open_ranges_hold_of_what_has_gone_has_a_bound(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_what_open_ranges_hold_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executor, "HELD_BYTES_MAX", 10_000)
     monkeypatch.setattr(ranges, "HELD_BYTES_MAX", 10_000)
     engine = await filled(20_000)
@@ -151,9 +149,7 @@ async def test_there_may_be_so_many_open_ranges(monkeypatch: pytest.MonkeyPatch)
     assert open_count(engine) == 3
 
 
-async def test_the_chunks_of_all_open_ranges_have_a_bound(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_chunks_of_all_open_ranges_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranges, "OPEN_CHUNKS_MAX", 50)
     engine = await filled(3_000)
     [opened] = await engine.perform(OpenRanges([Span(S)]))

@@ -2,13 +2,11 @@
 
 import tracemalloc
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.engine.entry import EntryId
 from headgate.engine.limits import ENTRY_FIELDS_MAX
-from headgate.engine.origin import Origin, entry_of, origins, parted
+from headgate.engine.origin import Origin, origins, parted
 
 some_bytes = st.binary(max_size=4)
 some_origins = st.builds(
@@ -32,17 +30,6 @@ def test_what_is_behind_fields_is_found_again(
 def test_other_fields_are_left_together(fields: tuple[bytes, ...]) -> None:
     assert parted(fields) == (fields, None)
     assert parted((*fields, b"_error", b"e")) == ((*fields, b"_error", b"e"), None)
-
-
-@pytest.mark.parametrize(("text", "entry_id"), [(b"5-6", EntryId(5, 6)), (b"x", None)])
-def test_an_id_is_one_or_is_not(text: bytes, entry_id: EntryId | None) -> None:
-    assert Origin(b"s", text, b"g", b"1", b"fatal").entry_id == entry_id
-
-
-def test_the_entry_is_that_of_its_group_only() -> None:
-    dead_letter = Origin(b"s", b"5-6", b"g", b"1", b"fatal").behind((b"n", b"v"))
-    assert entry_of(dead_letter, b"s", b"g") == (EntryId(5, 6), (b"n", b"v"))
-    assert entry_of(dead_letter, b"s", b"other") is None
 
 
 def test_as_many_origins_as_an_entry_has_room_for_are_looked_at_without_a_copy() -> None:

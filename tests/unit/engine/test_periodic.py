@@ -8,10 +8,7 @@ import pytest
 from headgate.engine.periodic import repeat
 from tests.failures import FAILURES
 
-EACH = [
-    *FAILURES,
-    ExceptionGroup("several", [OSError(errno.EMFILE, "Too many open files")]),
-]
+EACH = [*FAILURES, ExceptionGroup("several", [OSError(errno.EMFILE, "Too many open files")])]
 
 
 class Work:

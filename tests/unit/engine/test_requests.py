@@ -6,7 +6,6 @@ import pkgutil
 from importlib import import_module
 from typing import Any
 
-import msgspec
 import pytest
 
 from headgate.engine import requests
@@ -35,13 +34,6 @@ def test_only_what_may_be_asked_is_answered() -> None:
     assert performers() | set(table.DECISIONS) == set(KINDS)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_request_is_a_value(kind: type[Request[Any]]) -> None:
-    assert kind.__struct_config__.frozen
-    assert kind.__struct_config__.eq
-    assert issubclass(kind, msgspec.Struct)
-
-
 @pytest.mark.parametrize(
     "request_",
     [
@@ -52,9 +44,7 @@ def test_a_request_is_a_value(kind: type[Request[Any]]) -> None:
     ],
     ids=lambda request: type(request).__name__,
 )
-async def test_what_takes_more_than_one_decision_fails_in_a_transaction(
-    request_: Request[Any],
-) -> None:
+async def test_what_takes_several_decisions_fails_in_a_transaction(request_: Request[Any]) -> None:
     engine = Driver()
     await engine.start(1)
 

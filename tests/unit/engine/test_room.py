@@ -130,38 +130,29 @@ def resp2(value: object) -> bytes:
     raise AssertionError(value)
 
 
+WIDE_ENTRIES = [Entry(entry_id(number), WIDE) for number in range(1, COUNT)]
+
+
 def test_a_reply_takes_in_so_many_entries_of_all_its_streams() -> None:
     room = ReplyRoom(Budget(entries_max=7, size_bytes_max=LARGE))
-
-    assert [room.take(SMALL), room.count, room.take(SMALL), room.count] == [5, 2, 2, 0]
-    assert room.take(SMALL) == 0
-
-
-def test_a_stream_is_read_no_further_than_the_reply_goes() -> None:
-    room = ReplyRoom(Budget(entries_max=7, size_bytes_max=LARGE))
-    room.take(SMALL)
-
+    assert [room.take([]), room.take(SMALL), room.count] == [0, 5, 2]
     assert [room.limit(None), room.limit(1), room.limit(5)] == [2, 1, 2]
+    assert [room.take(SMALL), room.count, room.take(SMALL)] == [2, 0, 0]
 
 
-def test_a_reply_takes_in_so_many_bytes_and_the_entry_that_passes_them() -> None:
-    assert ReplyRoom(Budget(100, size_bytes_max=4)).take(SMALL) == 2
-    assert ReplyRoom(Budget(100, size_bytes_max=5)).take(SMALL) == 3
-
-
-@pytest.mark.parametrize("budget", [Budget(100, 1), Budget(100, LARGE, 1), Budget(100, 0)])
-def test_the_first_entry_of_a_reply_comes_whatever_its_size_and_no_other(budget: Budget) -> None:
+@pytest.mark.parametrize(
+    ("budget", "entries", "taken"),
+    [
+        (Budget(100, 4), SMALL, 2),
+        (Budget(100, 5), SMALL, 3),  # with the entry that passes it
+        (Budget(100, 0), SMALL, 1),  # the first one whatever its size
+        (Budget(100, LARGE, 1), SMALL, 1),
+        (Budget(100, LARGE), WIDE_ENTRIES, AT_ONCE),
+    ],
+)
+def test_a_reply_has_so_much_room(budget: Budget, entries: list[Entry], taken: int) -> None:
     room = ReplyRoom(budget)
-
-    assert room.take([]) == 0
-    assert room.take(SMALL) == 1
-    assert [room.count, room.take(SMALL)] == [0, 0]
-
-
-def test_a_reply_takes_in_so_many_names_and_values() -> None:
-    wide = [Entry(entry_id(number), WIDE) for number in range(1, COUNT)]
-
-    assert ReplyRoom(Budget(100, LARGE)).take(wide) == AT_ONCE
+    assert [room.take(entries), room.count, room.take(SMALL)] == [taken, 0, 0]
 
 
 @pytest.mark.parametrize("count", range(1, len(SMALL)))

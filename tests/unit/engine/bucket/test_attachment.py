@@ -30,12 +30,6 @@ def shipped(bucket: LocalBucket, disk: MemoryDisk | None = None, count: int = 20
         return leading.disk
 
 
-def test_an_empty_directory_gets_everything(bucket: LocalBucket) -> None:
-    shipped(bucket)
-    attached = attach(MemoryDisk(), bucket)
-    assert values_of(attached.loaded.keyspace) == list(range(20))
-
-
 def test_a_directory_from_before_the_bucket_is_shipped_as_a_whole(bucket: LocalBucket) -> None:
     disk = MemoryDisk()
     with Leading(None, disk) as leading:

@@ -50,7 +50,7 @@ def draft(text: bytes) -> Draft:
     return Draft(None, (b"n", text))
 
 
-def test_two_snapshots_of_one_position_are_two_objects(
+def test_two_snapshots_of_a_position_stay(
     bucket: SlowBucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(freezing, "CLEANED_BYTES_MAX", 1)  # so that each rewrite leaves some
@@ -118,9 +118,7 @@ def test_nothing_is_answered_before_the_bucket_has_what_comes_first(
         assert values_of(attach(MemoryDisk(), bucket).loaded.keyspace) == list(range(26))
 
 
-def test_segments_that_wait_for_the_bucket_take_room_as_soon_as_they_are_replaced(
-    bucket: SlowBucket,
-) -> None:
+def test_segments_that_wait_for_the_bucket_take_room_when_replaced(bucket: SlowBucket) -> None:
     chance = random.Random(1)
 
     async def fill_and_rewrite(engine: Engine, journal: Journal) -> None:

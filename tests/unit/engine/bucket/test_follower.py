@@ -32,6 +32,17 @@ T = TypeVar("T")
 
 SEGMENT = journal_name(1)
 HEADER = blocks.Header(blocks.Kind.JOURNAL, 1, 7)
+HEAD = blocks.pack_header(HEADER)
+RECORD = c.encode_parts(c.encode_each([c.ClockSet(5)]))
+BLOCK = blocks.pack_block(HEADER, 1, 0, c.join([RECORD]))
+
+
+def followed(bucket: DirectoryBucket, disk: MemoryDisk) -> BucketFollower:
+    """Return a follower that has the first of two parts of somebody else."""
+    assert parts.put(bucket, Part(1, 1, "other", SEGMENT, 0, 0, 0, 0, HEAD))
+    follower = BucketFollower(bucket, attach(disk, bucket), disk, ManualClock())
+    assert parts.put(bucket, Part(2, 1, "other", SEGMENT, len(HEAD), 1, 0, 0, BLOCK))
+    return follower
 
 
 class PausingDisk(MemoryDisk):
@@ -50,15 +61,8 @@ class PausingDisk(MemoryDisk):
 
 async def test_a_part_is_applied_once_though_following_ends_in_the_middle(tmp_path: Path) -> None:
     bucket, disk = DirectoryBucket(tmp_path), PausingDisk()
-    head = blocks.pack_header(HEADER)
-    assert parts.put(bucket, Part(1, 1, "other", SEGMENT, 0, 0, 0, 0, head))
-    attached = attach(disk, bucket)
     records, holder = Records(0), Nobody()
-    follower = BucketFollower(bucket, attached, disk, ManualClock())
-    record = c.encode_parts(c.encode_each([c.ClockSet(5)]))
-    block = blocks.pack_block(HEADER, 1, 0, c.join([record]))
-    assert parts.put(bucket, Part(2, 1, "other", SEGMENT, len(head), 1, 0, 0, block))
-
+    follower = followed(bucket, disk)
     following = asyncio.create_task(follower.catch_up(records, holder))
     await asyncio.wait_for(disk.is_done.wait(), 10)
     following.cancel()
@@ -68,7 +72,7 @@ async def test_a_part_is_applied_once_though_following_ends_in_the_middle(tmp_pa
     await follower.catch_up(records, holder)
 
     assert (follower.next_part, records.position) == (3, 1)
-    assert disk.size_bytes(SEGMENT) == len(head) + len(block)
+    assert disk.content(SEGMENT) == HEAD + BLOCK
     bucket.close()
 
 
@@ -91,38 +95,29 @@ def test_a_follower_that_lags_behind_what_was_removed_starts_anew(tmp_path: Path
 
 async def test_a_part_is_written_again_that_a_full_disk_has_cut(tmp_path: Path) -> None:
     bucket, disk = LocalBucket(tmp_path), MemoryDisk()
-    head = blocks.pack_header(HEADER)
-    assert parts.put(bucket, Part(1, 1, "other", SEGMENT, 0, 0, 0, 0, head))
-    attached = attach(disk, bucket)
-    record = c.encode_parts(c.encode_each([c.ClockSet(5)]))
-    block = blocks.pack_block(HEADER, 1, 0, c.join([record]))
-    assert parts.put(bucket, Part(2, 1, "other", SEGMENT, len(head), 1, 0, 0, block))
-    disk.append(SEGMENT, block[:10])
-
-    records = Records(0)
-    await BucketFollower(bucket, attached, disk, ManualClock()).catch_up(records, Nobody())
-    assert (records.position, disk.content(SEGMENT)) == (1, head + block)
+    records, follower = Records(0), followed(bucket, disk)
+    disk.append(SEGMENT, BLOCK[:10])
+    await follower.catch_up(records, Nobody())
+    assert (records.position, disk.content(SEGMENT)) == (1, HEAD + BLOCK)
 
 
 async def test_a_copy_of_the_directory_of_the_leader_starts_anew(tmp_path: Path) -> None:
     bucket, disk = LocalBucket(tmp_path), MemoryDisk()
     attached = attach(disk, bucket)
     follower = BucketFollower(bucket, attached, disk, ManualClock())
-    writer, head = attached.marker.writer, blocks.pack_header(HEADER)
-    assert parts.put(bucket, Part(1, 1, writer, SEGMENT, 0, 0, 0, 0, head))
+    writer = attached.marker.writer
+    assert parts.put(bucket, Part(1, 1, writer, SEGMENT, 0, 0, 0, 0, HEAD))
     with pytest.raises(Corrupt, match="this one starts anew"):
         await follower.catch_up(Records(0), Nobody())
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
-async def test_a_leader_that_shipped_nothing_is_known_to_have_led(
-    tmp_path: Path, is_restarted: bool
-) -> None:
+async def test_a_leader_that_shipped_nothing_has_led(tmp_path: Path, is_restarted: bool) -> None:
     """It may have answered what is lost: own parts without bytes do not hide it."""
     bucket, disk = LocalBucket(tmp_path), MemoryDisk()
-    writer, head = attach(disk, bucket).marker.writer, blocks.pack_header(HEADER)
-    disk.append(SEGMENT, head)
-    assert parts.put(bucket, Part(1, 1, writer, SEGMENT, 0, 0, 5, 5, head))
+    writer = attach(disk, bucket).marker.writer
+    disk.append(SEGMENT, HEAD)
+    assert parts.put(bucket, Part(1, 1, writer, SEGMENT, 0, 0, 5, 5, HEAD))
     attached = attach(disk, bucket)
     assert attached.last_writer == writer
     assert parts.put(bucket, Part(2, 2, "other", "", 0, 0, 6, 6, b""))

@@ -33,9 +33,7 @@ def shipper_of(bucket: DirectoryBucket, disk: MemoryDisk, clock: ManualClock) ->
     )
 
 
-async def test_a_part_covers_what_was_appended_before_its_last_block_was_begun(
-    tmp_path: Path,
-) -> None:
+async def test_a_part_covers_what_came_before_its_last_block_was_begun(tmp_path: Path) -> None:
     bucket, disk, clock = DirectoryBucket(tmp_path), MemoryDisk(), ManualClock(1_000)
     shipper = shipper_of(bucket, disk, clock)
     shipper.note_writing()

@@ -54,15 +54,13 @@ def test_reads_show_no_difference(disk: TieredDisk) -> None:
         assert file.read(10) == CONTENT[NAMES[2]][-5:]
 
 
-def test_only_what_the_bucket_has_leaves_the_directory(
-    directory: MemoryDisk, tmp_path: Path
-) -> None:
+def test_only_what_the_bucket_has_leaves_the_disk(directory: MemoryDisk, tmp_path: Path) -> None:
     disk = TieredDisk(directory, LocalBucket(tmp_path), {})
     assert disk.evict(0) == []
     assert disk.remote_bytes == 0
 
 
-def test_a_file_of_another_size_is_not_taken_for_that_of_the_bucket(
+def test_a_file_of_another_size_is_not_the_one_there(
     disk: TieredDisk, directory: MemoryDisk
 ) -> None:
     directory.append(NAMES[1], b"more")

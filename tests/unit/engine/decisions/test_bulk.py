@@ -13,7 +13,7 @@ from headgate.engine.limits import WRITER_SILENT_MS_MAX, WRITERS_MAX
 from headgate.engine.replies import Commit
 from headgate.engine.requests.bulk import BulkCursor, CommitBatch, LastCommit, PlanRead
 from headgate.engine.requests.entries import Add, From
-from headgate.engine.requests.streams import DeleteStream, ListStreams
+from headgate.engine.requests.streams import DeleteStream
 from headgate.engine.room import shares
 from headgate.engine.state.writers import Writers
 from tests.virtual_time import ManualClock
@@ -22,9 +22,7 @@ ROW = Draft(None, (b"k", b"v"))
 
 
 @given(st.lists(st.integers(0, 50), max_size=8), st.integers(0, 120))
-def test_shares_are_in_proportion_and_nobody_with_a_backlog_goes_without(
-    backlogs: list[int], limit: int
-) -> None:
+def test_shares_are_in_proportion_and_for_each_backlog(backlogs: list[int], limit: int) -> None:
     given_ = shares(backlogs, limit)
 
     assert sum(given_) == min(limit, sum(backlogs))
@@ -87,15 +85,6 @@ async def test_a_batch_is_one_record_that_ends_with_who_wrote_it() -> None:
     _, record = storage.records
     assert decode(record)[-1] == BatchCommitted(b"w", 3, 50)
     assert await engine.perform(LastCommit(b"w")) == Commit(3, 50)
-
-
-async def test_streams_made_by_one_batch_have_each_an_epoch_of_its_own() -> None:
-    engine = Engine(MemoryStorage(), clock=ManualClock(50))
-    await engine.perform(CommitBatch(b"w", 0, {b"a": [ROW], b"b": [ROW], b"c": []}))
-
-    infos = await engine.perform(ListStreams())
-    assert [(info.name, info.length) for info in infos] == [(b"a", 1), (b"b", 1)]
-    assert infos[0].epoch != infos[1].epoch
 
 
 def test_writers_are_forgotten_by_number_and_by_time_the_silent_first() -> None:

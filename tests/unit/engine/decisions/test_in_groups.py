@@ -17,7 +17,7 @@ from headgate.engine.requests.entries import Add, Delete, References, Trim, Trim
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from tests.changes import acting_by, configured
 from tests.lengths import length_of
-from tests.unit.driver import Driver, S, entry_id
+from tests.unit.driver import Driver, S, entry_id, kept
 from tests.virtual_time import VirtualClock
 
 GROUPS = [b"%02d" % number for number in range(40)]
@@ -69,9 +69,7 @@ async def gone_at_once_max(engine: Driver, work: Coroutine[Any, Any, Any]) -> in
     ],
     ids=lambda each: repr(each)[:60],
 )
-async def test_what_leaves_many_groups_leaves_them_in_parts(
-    request_: Request[Any], left: int | None
-) -> None:
+async def test_many_groups_are_left_in_parts(request_: Request[Any], left: int | None) -> None:
     engine = await begin()
 
     gone_max = await gone_at_once_max(engine, engine.perform(request_))
@@ -82,17 +80,13 @@ async def test_what_leaves_many_groups_leaves_them_in_parts(
 
 
 @pytest.mark.parametrize("config", [TO_LENGTH, StreamConfig(max_age_ms=1)], ids=repr)
-async def test_a_changed_retention_answers_at_once_and_housekeeping_does_the_rest(
-    config: StreamConfig,
-) -> None:
+async def test_a_changed_retention_answers_at_once_and_is_kept_later(config: StreamConfig) -> None:
     engine = await begin()
 
     await engine.perform(configured(S, config))
     assert await length_of(engine, S) > COUNT // 2
-    housekeeping = asyncio.create_task(engine.run_housekeeping())
-    await asyncio.sleep(10)
-    housekeeping.cancel()
-    await asyncio.wait([housekeeping])
+    async with kept(engine):
+        await asyncio.sleep(10)
 
     assert await length_of(engine, S) == (config.max_length or 0)
 

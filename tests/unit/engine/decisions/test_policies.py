@@ -6,14 +6,12 @@ from headgate.engine.commands import (
     ConsumerDeleted,
     EntriesAcked,
     EntriesAdded,
-    EntriesDelayed,
     EntriesDeleted,
     EntriesReleased,
     StreamCreated,
 )
 from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions import policies
-from headgate.engine.decisions.deliveries import nack
 from headgate.engine.decisions.group_reads import settling
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.limits import ENTRY_FIELDS_MAX
@@ -37,18 +35,6 @@ async def under(engine: Driver, policy: GroupPolicy, *added: int) -> None:
     await engine.perform(acting_by(S, G, policy))
 
 
-async def test_what_fails_rests_and_the_rest_is_released(engine: Driver) -> None:
-    await under(engine, GroupPolicy(backoff_ms=(0, 30)), 1, 2)
-    await engine.take(limit=1)
-    await engine.take(claim=0)
-    fail = Nack(S, G, [entry_id(1), entry_id(2)], NackMode.FAIL)
-    decision = nack(engine.keyspace, fail, 500)
-    assert decision.commands == [
-        EntriesReleased(S, G, [(entry_id(2), 1)]),
-        EntriesDelayed(S, G, [(entry_id(1), 2, 530)]),
-    ]
-
-
 @pytest.mark.parametrize("idle_ms", [(10, None), (None, 10), (99, 10), (10, 99)])
 async def test_what_is_idle_by_the_policy_or_by_the_read_is_dead(
     engine: Driver, idle_ms: tuple[int | None, int | None]
@@ -69,16 +55,6 @@ async def test_what_is_idle_by_the_policy_or_by_the_read_is_dead(
     assert added.entries[0].fields == (b"n", b"1", *origin, *reason)
 
 
-@pytest.mark.parametrize("idle_ms", [None, 10**9])
-async def test_what_somebody_may_still_be_at_is_not_dead(
-    engine: Driver, idle_ms: int | None
-) -> None:
-    await under(engine, GroupPolicy(max_deliveries=1, dead_letter_stream=D), 1)
-    await engine.take()
-    decision = settling.settle(engine.keyspace, S, G, idle_ms, engine.clock.now_ms + 10**6)
-    assert (decision.reply, decision.commands) == (0, [])
-
-
 async def test_what_still_rests_is_not_dead(engine: Driver) -> None:
     await under(engine, GroupPolicy(), 1)
     await engine.take()
@@ -92,9 +68,7 @@ async def test_what_still_rests_is_not_dead(engine: Driver) -> None:
         assert decide(engine.keyspace, S, G, 0, at_ms, released=released).reply == 1
 
 
-async def test_of_what_was_given_back_only_what_is_nobodys_and_spent_is_dead(
-    engine: Driver,
-) -> None:
+async def test_of_what_was_given_back_only_nobodys_spent_entries_are_dead(engine: Driver) -> None:
     await under(engine, GroupPolicy(0, 1, D), 1, 2, 3, 4)
     await engine.take()
     ids = [entry_id(number) for number in (4, 1, 4, 3, 9)]
@@ -188,20 +162,8 @@ async def test_consumers_go_exactly_when_their_time_is_over(engine: Driver) -> N
     assert policies.forget_consumers(engine.keyspace, S, G, at_ms).commands == []
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        b"1",
-        b"x",
-        b"",
-        b"1-0-0",
-        b"\xff",
-        b"1-18446744073709551616",
-    ],
-)
-async def test_what_only_looks_like_a_letter_is_left_where_it_is(
-    engine: Driver, written: bytes
-) -> None:
+@pytest.mark.parametrize("written", [b"1", b"x", b"", b"1-0-0", b"\xff", b"1-18446744073709551616"])
+async def test_what_only_looks_like_a_letter_is_left_there(engine: Driver, written: bytes) -> None:
     await under(engine, GroupPolicy(max_deliveries=1, dead_letter_stream=D), 1)
     origin = Origin(S, written, G, b"1", b"fatal")
     await engine.perform(Add(D, [Draft(EntryId(5, 5), origin.behind((b"f", b"v")))]))

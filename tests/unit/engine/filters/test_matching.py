@@ -1,15 +1,18 @@
-"""Matching: a filter lets through what an obvious implementation lets through."""
+"""Matching: a filter lets through what an obvious implementation does, and needs bytes of it."""
 
 import json
 import tracemalloc
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.engine.filters.matching import Matcher, Matchers, matcher_of
+from headgate.engine.filters.needed import needed_bytes
 from headgate.engine.filters.reading import read_filter
 from headgate.engine.limits import CONDITIONS_KEPT_MAX
+from headgate.engine.packing import encode_entries
 from tests.filter_cases import fields, filters, holds
 
 
@@ -73,3 +76,30 @@ def test_the_orders_of_names_are_kept_once_for_all_filters() -> None:
     finally:
         tracemalloc.stop()
     assert kept_bytes < 4_000_000
+
+
+FIELDS = (b"kind", b"order", b"site", b"berlin")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"exact":{"kind":"order"}}',
+        '{"prefix":{"site":"ber"}}',
+        '{"present":["site"]}',
+        '{"any":[{"exact":{"kind":"bill"}},{"exact":{"site":"berlin"}}]}',
+        '{"all":[{"exact":{"kind":"order"}},{"suffix":{"site":"lin"}}]}',
+        '{"not":{"exact":{"kind":"bill"}}}',
+    ],
+)
+def test_an_entry_that_matches_has_them(text: str) -> None:
+    assert matcher_of(text).matches(FIELDS)
+    needed, packed = needed_bytes(read_filter(text)), encode_entries([FIELDS])
+
+    assert not needed or any(part in packed for part in needed)
+
+
+def test_a_name_is_not_enough_for_a_value() -> None:
+    packed = encode_entries([FIELDS])
+
+    assert not any(part in packed for part in needed_bytes(read_filter('{"exact":{"kind":"x"}}')))

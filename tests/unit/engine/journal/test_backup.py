@@ -254,18 +254,6 @@ async def test_only_a_backup_of_the_same_journal_is_gone_on_with() -> None:
 # Tar files
 
 
-async def test_a_tar_file_is_a_backup() -> None:
-    _, _, history = await grown(1)
-    file = io.BytesIO()
-    taken = write_tar(history.disk, file, NOW_MS, no_progress)
-    target = MemoryDisk()
-    file.seek(0)
-    assert verify(TarBackup(file)) == taken.manifest
-    file.seek(0)
-    assert restore(TarBackup(file), target) == taken.manifest
-    assert snapshot(recovery.load(target).keyspace) == history.states[-1]
-
-
 async def test_a_tar_file_that_is_cut_off_is_refused() -> None:
     _, _, history = await grown(1)
     file = io.BytesIO()
@@ -388,11 +376,13 @@ async def test_damage_of_a_linked_backup_is_seen() -> None:
     assert target.names() == []
 
 
-async def test_a_tar_file_has_extent_files() -> None:
+async def test_a_tar_file_is_a_backup_with_its_extent_files() -> None:
     disk, file, target = await frozen(b"a"), io.BytesIO(), MemoryDisk()
-    write_tar(disk, file, NOW_MS, no_progress)
+    taken = write_tar(disk, file, NOW_MS, no_progress)
     file.seek(0)
-    restore(TarBackup(file), target)
+    assert verify(TarBackup(file)) == taken.manifest
+    file.seek(0)
+    assert restore(TarBackup(file), target) == taken.manifest
     assert contents(target) == {b"a": [*COLD, *HOT]}
 
 

@@ -7,8 +7,9 @@ import asyncio
 import re
 import struct
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -23,6 +24,7 @@ from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.rewrite import in_process_of_its_own
 from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.limits import PACKED_COUNT_MIN
+from headgate.engine.requests import Request
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 
@@ -70,31 +72,23 @@ def blocks(data: bytes, kind: int) -> Iterator[tuple[int, int, typing.Any]]:
         at += 32 + length
 
 
-async def keep(directory: Path) -> None:
-    """Run an engine that is given two entries and a group, one after the other."""
+ENTRIES = [Draft(EntryId(1, 0), (b"a", b"1")), Draft(EntryId(1, 1), (b"a", b"2"))]
+FEW = [Add(b"s", ENTRIES), CreateGroup(b"s", b"g", GroupStart(MIN_ID))]
+
+
+async def keep(directory: Path, requests: Sequence[Request[Any]]) -> None:
+    """Run an engine that is sent requests, one after the other."""
     journal = Journal(SystemDisk(directory), FsyncPolicy.ALWAYS, in_process_of_its_own(directory))
     engine = Engine(journal)
     running = asyncio.create_task(engine.run())
-    await engine.perform(
-        Add(b"s", [Draft(EntryId(1, 0), (b"a", b"1")), Draft(EntryId(1, 1), (b"a", b"2"))])
-    )
-    await engine.perform(CreateGroup(b"s", b"g", GroupStart(MIN_ID)))
-    await engine.close()
-    await running
-
-
-async def keep_batch(directory: Path, drafts: list[Draft]) -> None:
-    """Run an engine that is given one batch."""
-    journal = Journal(SystemDisk(directory), FsyncPolicy.ALWAYS, in_process_of_its_own(directory))
-    engine = Engine(journal)
-    running = asyncio.create_task(engine.run())
-    await engine.perform(Add(b"s", drafts))
+    for request in requests:
+        await engine.perform(request)
     await engine.close()
     await running
 
 
 def test_a_journal_can_be_read_with_nothing_but_its_description(tmp_path: Path) -> None:
-    asyncio.run(keep(tmp_path))
+    asyncio.run(keep(tmp_path, FEW))
 
     [path] = tmp_path.glob("journal-*")
     first, second = blocks(path.read_bytes(), kind=1)
@@ -108,7 +102,7 @@ def test_a_journal_can_be_read_with_nothing_but_its_description(tmp_path: Path) 
 
 def test_a_long_batch_can_be_read_with_nothing_but_its_description(tmp_path: Path) -> None:
     many = [(b"n", b"%d" % number) for number in range(PACKED_COUNT_MIN)]
-    asyncio.run(keep_batch(tmp_path, [Draft(None, pair) for pair in many]))
+    asyncio.run(keep(tmp_path, [Add(b"s", [Draft(None, pair) for pair in many])]))
 
     [path] = tmp_path.glob("journal-*")
     [(_, _, [[_, (kind, stream, chunks)]])] = blocks(path.read_bytes(), kind=1)
@@ -125,7 +119,7 @@ def test_a_long_batch_can_be_read_with_nothing_but_its_description(tmp_path: Pat
 
 
 def test_a_snapshot_can_be_read_with_nothing_but_its_description(tmp_path: Path) -> None:
-    asyncio.run(keep(tmp_path))
+    asyncio.run(keep(tmp_path, FEW))
     disk = SystemDisk(tmp_path)
     recovery.rewrite(disk, through=2)
     disk.close()
@@ -149,7 +143,7 @@ def test_a_snapshot_can_be_read_with_nothing_but_its_description(tmp_path: Path)
 
 def test_an_extent_can_be_read_with_nothing_but_its_description(tmp_path: Path) -> None:
     drafts = [Draft(None, (b"n", b"%d" % number)) for number in range(PACKED_COUNT_MIN)]
-    asyncio.run(keep_batch(tmp_path, drafts))
+    asyncio.run(keep(tmp_path, [Add(b"s", drafts)]))
     disk = SystemDisk(tmp_path)
     recovery.rewrite(disk, through=1, hot_bytes_max=0)
     disk.close()

@@ -1,6 +1,7 @@
-"""From files to their state; torn ends after a crash, and damage."""
+"""From files to their state; torn ends after a crash, damage, and files that go."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -83,11 +84,6 @@ CREATE: list[Command] = [StreamCreated(b"s", 1, StreamConfig())]
 
 
 # Whole files
-
-
-def test_an_empty_directory_stands_for_nothing() -> None:
-    loaded = recovery.recover(MemoryDisk())
-    assert (loaded.position, loaded.torn, len(loaded.keyspace.streams)) == (0, None, 0)
 
 
 async def test_everything_written_comes_back(history: History, long_history: History) -> None:
@@ -182,19 +178,10 @@ async def test_what_a_snapshot_has_replaced_goes(history: History) -> None:
     assert holds(disk, history) == 30
 
 
-def test_other_files_are_left_alone() -> None:
-    others = {"journal-1": b"x", "notes": b"y", "snapshot-x": b"z", "aside-journal": b"a"}
-    disk = MemoryDisk({FIRST: segment(1, CREATE), **others})
-    assert recovery.load(disk).position == 1
-    assert recovery.names_in_use(disk) == [FIRST]
-
-
 # Damage
 
 
-async def test_damage_to_what_was_safe_is_refused_and_nothing_is_touched(
-    history: History,
-) -> None:
+async def test_damage_to_what_was_safe_is_refused_and_not_touched(history: History) -> None:
     disk = history.disk
     disk.files[FIRST][2 * HEADER_BYTES + 2] ^= 1  # in the first block's payload
     before = dict(disk.copy().files)
@@ -346,9 +333,7 @@ def test_a_newer_format_is_not_touched() -> None:
 
 
 @pytest.mark.parametrize("forget", [lambda disk: None, lambda disk: recovery.rewrite(disk, 2)])
-async def test_ids_grow_on_after_a_recovery_with_an_earlier_clock(
-    forget: Callable[[MemoryDisk], None],
-) -> None:
+async def test_ids_grow_on_with_an_earlier_clock(forget: Callable[[MemoryDisk], None]) -> None:
     """Also when everything was deleted, and when only a snapshot remembers."""
     storage = MemoryStorage()
     before = Engine(storage, clock=ManualClock(5_000))
@@ -376,3 +361,34 @@ async def test_a_new_life_of_a_stream_is_told_from_the_old_one_with_an_earlier_c
     engine = Engine(MemoryStorage(), keyspace=keyspace, clock=ManualClock(10))
     await engine.perform(CreateStream(b"s", StreamConfig()))
     assert (await engine.perform(DescribeStream(b"s"))).epoch == 5_001
+
+
+class Busy(MemoryDisk):
+    """A disk on which a segment begins between any two calls of somebody else."""
+
+    first = 0
+
+    def names(self) -> list[str]:
+        names = super().names()
+        self.append(journal_name(self.first), pack_header(Header(Kind.JOURNAL, self.first)))
+        return names
+
+
+async def test_a_segment_that_begins_while_old_files_go_stays() -> None:
+    history = await written((await recorded(1, 40))[:20], restart_at=10)
+    disk = Busy({name: bytes(data) for name, data in history.disk.files.items()})
+    recovery.save(history.disk, recovery.load(history.disk, through=10).keyspace, 10)
+    disk.files[snapshot_name(10)] = history.disk.files[snapshot_name(10)]
+    disk.first = 21
+    sizes = recovery.clean(disk)
+    assert list(disk.files) == [journal_name(11), snapshot_name(10), journal_name(21)]
+    assert sizes == {name: len(disk.files[name]) for name in [snapshot_name(10), journal_name(11)]}
+    assert recovery.recover(MemoryDisk({n: bytes(d) for n, d in disk.files.items()})).position == 20
+
+
+@pytest.mark.parametrize("name", ["journal-1", "notes", "aside-journal-00000000000000000001-32"])
+def test_files_that_are_nobodys_stay(name: str) -> None:
+    files: dict[str, Any] = {name: b"x", snapshot_name(3) + ".new": b"y"}
+    disk = MemoryDisk(files)
+    recovery.clean(disk)
+    assert disk.names() == [name]

@@ -24,6 +24,7 @@ from headgate.engine.limits import BLOCK_BYTES_MAX, COUNT_MAX, IDEMPOTENCY_ID_BY
 from headgate.engine.requests.entries import Add
 from headgate.engine.state.idempotency import Made
 from headgate.engine.state.keyspace import Keyspace
+from tests.journals.records import replayed
 from tests.journals.workload import Workload
 from tests.model.snapshot import snapshot as everything_in
 from tests.unit.driver import Driver, S, entry_id
@@ -61,6 +62,7 @@ async def test_nothing_tells_a_loaded_state_from_its_original(seed: int) -> None
     await workload.begin()
     await workload.run(600)
 
+    assert everything_in(replayed(original)) == everything_in(original.keyspace)
     later.now_ms = clock.now_ms
     copy = Engine(MemoryStorage(), keyspace=again(original.keyspace), clock=later)
     assert everything_in(copy.keyspace) == everything_in(original.keyspace)
@@ -98,13 +100,6 @@ async def test_that_the_clock_was_set_is_remembered() -> None:
     copy = again(engine.keyspace)
     assert (copy.clock_set_ms, copy.latest_ms) == (5_000, 1_000)
     assert everything_in(copy) == everything_in(engine.keyspace)
-
-
-def test_a_file_from_before_the_clock_was_watched_is_read() -> None:
-    first = msgspec.msgpack.decode(msgspec.msgpack.encode(FIRST))[:3]
-    items = msgspec.msgpack.encode([first, snapshot.EndItem(1)])
-    keyspace = loaded(pack_header(HEADER) + pack_block(HEADER, 0, 0, items))
-    assert (keyspace.clock_set_ms, keyspace.latest_ms) == (0, 0)
 
 
 # Files that are not whole
@@ -194,12 +189,3 @@ async def test_long_keys_of_a_producer_are_written_in_blocks() -> None:
         keyspace.stream(S).keys.by_producer[b"p"].items()
     )
     assert copy.memory_bytes == keyspace.stream(S).keys.memory_bytes
-
-
-def test_a_stream_of_a_snapshot_from_before_streams_could_be_closed_is_open() -> None:
-    counters = EntryId(1, 0), EntryId(0, 0), EntryId(0, 0), 1
-    item = snapshot.StreamItem(S, 7, StreamConfig(), *counters, None, 0, 0, [], 1_000)
-    *before, closed_at_ms, _ = msgspec.msgpack.decode(msgspec.msgpack.encode(item))
-    assert closed_at_ms == 1_000
-    read = msgspec.msgpack.decode(msgspec.msgpack.encode(before), type=snapshot.StreamItem)
-    assert (read.name, read.last_id, read.closed_at_ms) == (S, EntryId(1, 0), None)

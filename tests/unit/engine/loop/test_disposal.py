@@ -16,7 +16,6 @@ from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.requests.keyspace import DeleteAll
 from headgate.engine.requests.streams import DeleteStream, ListStreams
 from headgate.engine.state.dismantling import free
-from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.pending import PendingEntry
 from tests.unit.driver import Driver, G, S
 
@@ -111,7 +110,3 @@ async def test_a_group_that_is_destroyed_leaves_no_cycle(
         gc.enable()
 
     assert left == 0
-
-
-def test_a_keyspace_of_nobody_frees_at_once() -> None:
-    assert Keyspace().dispose is free

@@ -13,10 +13,8 @@ from headgate.engine.decisions import trims
 from headgate.engine.decisions.group_reads import settling
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
-from headgate.engine.errors import Unavailable
 from headgate.engine.journal import blocks, room
 from headgate.engine.journal.journal import Journal
-from headgate.engine.journal.rewrites import Growth
 from headgate.engine.journal.room import DiskBounds
 from headgate.engine.journal.storage import MemoryStorage, Storage
 from headgate.engine.journal.writer import FsyncPolicy
@@ -25,8 +23,8 @@ from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.requests.streams import CreateStream
-from headgate.engine.state.keyspace import Keyspace
 from tests.changes import acting_by
+from tests.conditions import until
 from tests.failures import each_failure
 from tests.journals.memory_disk import MemoryDisk
 from tests.virtual_time import VirtualClock
@@ -57,12 +55,6 @@ class Cause:
 
     def works(self) -> set[str]:
         return {work for work, _ in self.outcomes}
-
-
-async def until(is_done: Callable[[], bool]) -> None:
-    async with asyncio.timeout(120):
-        while not is_done():
-            await asyncio.sleep(0.1)
 
 
 class Running(Engine):
@@ -198,28 +190,7 @@ async def test_the_journal_sees_how_much_room_there_is(
     await engine.end()
 
 
-@each_failure
-async def test_a_rewrite_that_fails_is_begun_again(failure: Exception) -> None:
-    cause, disk = Cause(failure, 3), MemoryDisk()
-    begun: list[int] = []
-
-    async def rewriter(through: int, _: object) -> None:
-        cause.before(begun.append)(through)
-        raise OSError(errno.EMFILE, "there is no snapshot")
-
-    storage = Journal(disk, FsyncPolicy.ALWAYS, rewriter, growth=Growth(1, 1), watch=cause.watch)
-    engine = Running(cause, storage)
-    await add(engine, b"s")
-
-    await until(lambda: bool(begun))
-
-    assert length_of(engine, b"s") == 1
-    await engine.end()
-
-
-async def test_a_block_for_which_there_is_no_memory_is_written_later(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_block_without_memory_is_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
     cause, disk = Cause(MemoryError(), 0), MemoryDisk()
     monkeypatch.setattr(blocks, "pack_block", cause.before(blocks.pack_block))
 
@@ -236,20 +207,3 @@ async def test_a_block_for_which_there_is_no_memory_is_written_later(
     assert length_of(engine, b"s") == 2
     assert storage.durable_position == storage.position
     await engine.end()
-
-
-async def test_a_change_that_cannot_be_applied_still_ends_the_engine(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    cause = Cause(MemoryError(), 1)
-    engine = Running(cause)
-    await engine.perform(CreateStream(b"s", StreamConfig(max_age_ms=1000)))
-    await add(engine, b"s")
-    monkeypatch.setattr(Keyspace, "apply", cause.before(Keyspace.apply))
-
-    with pytest.raises(ExceptionGroup) as ended:
-        await engine.running
-
-    assert ended.group_contains(RuntimeError, match="not what the records lead to")
-    with pytest.raises(Unavailable):
-        await add(engine, b"s")

@@ -18,9 +18,7 @@ def filtered(number: int, wait_ms: int | None) -> Read:
     return Read([StreamCursor(S, entry_id(1))], wait_ms=wait_ms, filters=text)
 
 
-async def test_a_filter_is_not_made_ready_while_there_is_nothing_to_look_at(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_filter_is_not_made_ready_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Driver(VirtualClock())
     await engine.put(1)
     made: list[str] = []

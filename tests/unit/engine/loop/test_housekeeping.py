@@ -1,12 +1,12 @@
 """Housekeeping: what is too old goes in time and bit by bit, and nothing else is touched."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
+from headgate.engine.commands import KeysForgotten
 from headgate.engine.config import GroupPolicy, StreamConfig
+from headgate.engine.decisions import keys
 from headgate.engine.entry import Draft, EntryId
-from headgate.engine.limits import CONSUMERS_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX
+from headgate.engine.limits import CONSUMERS_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX, FORGOTTEN_KEYS_MS
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateConsumer, ListConsumers
 from headgate.engine.requests.idempotency import Idempotent
@@ -14,7 +14,7 @@ from headgate.engine.requests.keyspace import ExpireStream
 from headgate.engine.requests.streams import CreateStream, ListStreams
 from tests.changes import acting_by, configured
 from tests.lengths import length_of
-from tests.unit.driver import Driver, G, S
+from tests.unit.driver import Driver, G, S, kept
 from tests.virtual_time import VirtualClock
 
 WINDOW_MS = 10_000
@@ -30,16 +30,6 @@ class CountingClock(VirtualClock):
         return super().wall_ms()
 
 
-@asynccontextmanager
-async def kept(clock: VirtualClock) -> AsyncIterator[Driver]:
-    """Yield an engine whose house is kept."""
-    engine = Driver(clock)
-    housekeeping = asyncio.create_task(engine.run_housekeeping())
-    yield engine
-    housekeeping.cancel()
-    await asyncio.wait([housekeeping])
-
-
 async def use_key(engine: Driver, stream: bytes, key: bytes) -> None:
     draft = Draft(None, (b"f", b"v"))
     await engine.perform(Add(stream, [draft], Idempotent(b"p", key)))
@@ -49,24 +39,9 @@ def key_count(engine: Driver, stream: bytes) -> int:
     return len(engine.keyspace.stream(stream).keys)
 
 
-async def test_keys_of_many_moments_all_go_once_their_time_is_over() -> None:
-    clock = VirtualClock()
-    engine = Driver(clock)
-    for number in range(20):
-        await use_key(engine, S, b"%d" % number)
-        await asyncio.sleep(1)
-    await asyncio.sleep(1000)
-    housekeeping = asyncio.create_task(engine.run_housekeeping())
-    await asyncio.sleep(2)
-    housekeeping.cancel()
-
-    assert key_count(engine, S) == 0
-    await asyncio.wait([housekeeping])
-
-
 async def test_streams_of_which_nothing_is_due_cost_nothing() -> None:
     clock = CountingClock()
-    async with kept(clock) as engine:
+    async with kept(Driver(clock)) as engine:
         for number in range(1_000):
             name = b"%d" % number
             await engine.perform(CreateStream(name, StreamConfig(max_age_ms=60_000)))
@@ -81,7 +56,7 @@ async def test_streams_of_which_nothing_is_due_cost_nothing() -> None:
 
 async def test_keys_go_when_their_time_is_over_whatever_the_clock_did() -> None:
     clock = VirtualClock(10**9)
-    async with kept(clock) as engine:
+    async with kept(Driver(clock)) as engine:
         await engine.perform(CreateStream(S, StreamConfig(idempotency_window_ms=WINDOW_MS)))
         await use_key(engine, S, b"a")
         await asyncio.sleep(5)
@@ -95,7 +70,7 @@ async def test_keys_go_when_their_time_is_over_whatever_the_clock_did() -> None:
 
 
 async def test_a_shorter_window_or_age_holds_at_once() -> None:
-    async with kept(VirtualClock(10**9)) as engine:
+    async with kept(Driver(VirtualClock(10**9))) as engine:
         await engine.perform(CreateStream(S, StreamConfig(max_age_ms=10**6)))
         await use_key(engine, S, b"a")
         await asyncio.sleep(3)
@@ -111,7 +86,7 @@ async def test_a_shorter_window_or_age_holds_at_once() -> None:
 
 async def test_many_streams_that_expire_at_one_moment_go_bit_by_bit() -> None:
     clock = VirtualClock(10**9)
-    async with kept(clock) as engine:
+    async with kept(Driver(clock)) as engine:
         for number in range(10 * EXPIRED_AT_ONCE_MAX):
             name = b"%d" % number
             await engine.perform(CreateStream(name, StreamConfig()))
@@ -124,7 +99,7 @@ async def test_many_streams_that_expire_at_one_moment_go_bit_by_bit() -> None:
 
 
 async def test_many_consumers_that_are_idle_go() -> None:
-    async with kept(VirtualClock()) as engine:
+    async with kept(Driver(VirtualClock())) as engine:
         await engine.start()
         await engine.perform(acting_by(S, G, GroupPolicy(consumer_ttl_ms=5_000)))
         for number in range(2 * CONSUMERS_AT_ONCE_MAX + 1):
@@ -133,3 +108,23 @@ async def test_many_consumers_that_are_idle_go() -> None:
         assert len(await engine.perform(ListConsumers(S, G))) == 2 * CONSUMERS_AT_ONCE_MAX + 1
         await asyncio.sleep(3)
         assert await engine.perform(ListConsumers(S, G)) == []
+
+
+DRAFT = Draft(None, (b"k", b"v"))
+
+
+async def test_keys_of_some_moments_are_forgotten_at_once() -> None:
+    engine = Driver()
+    for number in range(10):
+        await engine.perform(Add(S, [DRAFT], Idempotent(b"p", b"%d" % number)))
+        engine.clock.now_ms += FORGOTTEN_KEYS_MS
+    engine.clock.now_ms += 1_000_000
+
+    left = []
+    while (decision := keys.forget_keys(engine.keyspace, S, engine.clock.wall_ms())).commands:
+        [command] = decision.commands
+        assert isinstance(command, KeysForgotten)
+        engine.keyspace.apply(command)
+        left.append(len(engine.keyspace.stream(S).keys))
+
+    assert left == list(range(9, -1, -1))

@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
 import pytest
@@ -11,14 +11,23 @@ from headgate.engine.config import StreamConfig
 from headgate.engine.eager import EagerCall
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft
-from headgate.engine.errors import Draining, LimitExceeded, StreamNotFound, Unavailable
+from headgate.engine.errors import Draining, LimitExceeded, Unavailable
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import SERVED_AT_ONCE_MAX
-from headgate.engine.requests.deliveries import Ack, Claim, Extend, Nack, NackMode
+from headgate.engine.requests import Request
+from headgate.engine.requests.deliveries import (
+    Ack,
+    Claim,
+    Extend,
+    GroupCursor,
+    Nack,
+    NackMode,
+    ReadGroup,
+)
 from headgate.engine.requests.entries import Add, Delete, From, Read, References, StreamCursor
 from headgate.engine.requests.groups import DeleteConsumer, DestroyGroup
 from headgate.engine.requests.streams import CreateStream, DeleteStream
-from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
+from tests.unit.driver import Driver, G, S, entry_id, numbers
 from tests.virtual_time import VirtualClock, now_ms, settle
 
 T = TypeVar("T")
@@ -33,8 +42,15 @@ async def started(*reads: Coroutine[Any, Any, T]) -> list[asyncio.Task[T]]:
     """Start reads one after the other, each until it is blocked or over."""
     tasks = []
     for read in reads:
-        tasks.append(asyncio.get_running_loop().create_task(read))
+        tasks.append(asyncio.create_task(read))
         await settle()
+    return tasks
+
+
+async def begun(reads: Iterable[Coroutine[Any, Any, T]]) -> list[asyncio.Task[T]]:
+    """Start many reads, and return once all are blocked."""
+    tasks = [asyncio.create_task(read) for read in reads]
+    await settle()
     return tasks
 
 
@@ -102,39 +118,52 @@ async def test_a_reader_that_names_a_stream_twice_is_counted_once() -> None:
     assert engine.waiter_count == 0
 
 
-async def test_a_reader_of_a_stream_that_may_be_missing_waits_for_it_through_its_deletion() -> None:
-    engine, _ = blocking_driver()
-    (task,) = await started(engine.follow(missing_ok=True))
-    await engine.perform(CreateStream(S, StreamConfig()))
-    await engine.perform(DeleteStream(S))
-    assert not task.done()
-    await engine.put(1)
-    assert await task == [(S, [1])]
-
-
-async def test_deleting_the_stream_answers_a_plain_reader_at_once() -> None:
-    engine, _ = blocking_driver()
-    await engine.put(1)
-    (task,) = await started(engine.follow())
-    await engine.perform(DeleteStream(S))
-    with pytest.raises(StreamNotFound):
-        await task
-    assert engine.waiter_count == 0
-
-
 # Claiming while blocked
 
 
-async def test_a_claiming_reader_wakes_at_the_very_moment_an_entry_is_idle_enough() -> None:
+IDS = [entry_id(1), entry_id(2)]
+Steps = list[int | Request[Any]]
+
+
+async def done(engine: Driver, steps: Steps) -> None:
+    """Let so many milliseconds pass, or perform a request, one step after the other."""
+    for step in steps:
+        await (asyncio.sleep(step / 1000) if isinstance(step, int) else engine.perform(step))
+
+
+def taken(limit: int | None = None) -> ReadGroup:
+    return ReadGroup(G, b"b", [GroupCursor(S)], limit)
+
+
+@pytest.mark.parametrize(
+    ("given", "claim_ms", "meanwhile", "expected", "at_ms"),
+    [
+        pytest.param([taken(), 300], 900, [], [1, 2], 900, id="idle enough"),
+        pytest.param([taken(1), 50, taken(1)], 100, [Ack(S, G, IDS[:1])], [2], 150, id="acked"),
+        pytest.param([taken(), Delete(S, IDS)], 100, [], [], 1_000, id="deleted"),
+        pytest.param([taken()], 100, [80, Extend(S, G, IDS, b"b")], [1, 2], 180, id="extended"),
+        pytest.param(
+            [taken()], 100, [20, Claim(S, G, b"c", IDS[:1], 0, idle_ms=70)], [1], 50, id="aged"
+        ),
+        pytest.param([taken()], 10**12, [Nack(S, G, IDS, NackMode.FAIL)], [1, 2], 0, id="nacked"),
+        pytest.param(
+            [taken()], 500, [DeleteConsumer(S, G, b"b", release=True)], [1, 2], 0, id="released"
+        ),
+    ],
+)
+async def test_a_claiming_reader_wakes_at_the_very_moment_it_may_claim_and_no_other_does(
+    given: Steps, claim_ms: int, meanwhile: Steps, expected: list[int], at_ms: int
+) -> None:
     engine, _ = blocking_driver()
-    await engine.start(1)
-    await engine.take(b"b")
-    await asyncio.sleep(0.300)
-    (read,) = await engine.take(b"a", claim=1_000, wait_ms=None)
-    assert now_ms() == 1_000
-    assert [
-        (delivery.id.ms, delivery.idle_ms, delivery.claimed_from) for delivery in read.deliveries
-    ] == [(1, 1_000, b"b")]
+    await engine.start(1, 2)
+    await done(engine, given)
+    plain, claiming = await started(
+        engine.take(b"p", wait_ms=None), engine.take(b"a", claim=claim_ms, wait_ms=1_000 - now_ms())
+    )
+    await done(engine, meanwhile)
+    assert numbers(await claiming) == expected
+    assert (now_ms(), plain.done()) == (at_ms, False)
+    await cancelled(plain)
 
 
 async def test_two_claiming_readers_wake_each_at_its_own_time() -> None:
@@ -150,72 +179,6 @@ async def test_two_claiming_readers_wake_each_at_its_own_time() -> None:
     assert numbers(await slow) == [2]
     assert now_ms() == 500
     assert engine.waiter_count == 0
-
-
-async def test_an_acknowledged_entry_is_not_waited_for() -> None:
-    engine, _ = blocking_driver()
-    await engine.start(1, 2)
-    await engine.take(b"b", 1)
-    await asyncio.sleep(0.050)
-    await engine.take(b"b", 1)
-    (task,) = await started(engine.take(b"a", claim=100, wait_ms=None))
-    await engine.perform(Ack(S, G, [entry_id(1)]))
-    assert numbers(await task) == [2]
-    assert now_ms() == 150
-
-
-async def test_a_deleted_entry_that_is_still_pending_does_not_end_the_wait() -> None:
-    engine, _ = blocking_driver()
-    await engine.start(1)
-    await engine.take(b"b")
-    await engine.perform(Delete(S, [entry_id(1)]))
-    assert numbers(await engine.take(b"a", claim=100, wait_ms=1_000)) == []
-    assert now_ms() == 1_000
-
-
-async def test_extending_a_delivery_moves_the_moment_at_which_it_can_be_claimed() -> None:
-    engine, _ = blocking_driver()
-    await engine.start(1)
-    await engine.take(b"b")
-    (task,) = await started(engine.take(b"a", claim=100, wait_ms=None))
-    await asyncio.sleep(0.080)
-    await engine.perform(Extend(S, G, [entry_id(1)], consumer=b"b"))
-    assert numbers(await task) == [1]
-    assert now_ms() == 180
-
-
-async def test_a_claim_that_makes_an_entry_look_older_brings_the_moment_forward() -> None:
-    engine, _ = blocking_driver()
-    await engine.start(1)
-    await engine.take(b"b")
-    (task,) = await started(engine.take(b"a", claim=100, wait_ms=None))
-    await asyncio.sleep(0.020)
-    await engine.perform(Claim(S, G, b"c", [entry_id(1)], 0, idle_ms=70))
-    assert numbers(await task) == [1]
-    assert now_ms() == 50
-
-
-async def test_a_nack_wakes_a_claiming_reader_at_once_and_no_other() -> None:
-    engine, _ = blocking_driver()
-    await engine.start(1)
-    await engine.take(b"b")
-    plain, claiming = await started(
-        engine.take(b"p", wait_ms=None), engine.take(b"a", claim=10**12, wait_ms=None)
-    )
-    await engine.perform(Nack(S, G, [entry_id(1)], mode=NackMode.FAIL))
-    assert [(d.id.ms, d.idle_ms) for d in deliveries(await claiming)] == [(1, 0)]
-    assert (now_ms(), plain.done()) == (0, False)
-    await cancelled(plain)
-
-
-async def test_a_consumer_that_goes_hands_its_entries_to_claiming_readers_at_once() -> None:
-    engine, _ = blocking_driver()
-    await engine.start(1, 2)
-    await engine.take(b"b")
-    (task,) = await started(engine.take(b"a", claim=10_000, wait_ms=None))
-    await engine.perform(DeleteConsumer(S, G, b"b", release=True))
-    assert numbers(await task) == [1, 2]
-    assert now_ms() == 0
 
 
 async def test_a_paced_reader_woken_by_time_takes_as_much_as_it_asked_for_once() -> None:
@@ -287,19 +250,6 @@ async def test_a_cancelled_reader_leaves_nothing_behind() -> None:
     assert await engine.held() == []
 
 
-async def test_a_reader_cancelled_in_the_tick_in_which_it_was_served_hands_back() -> None:
-    engine, _ = blocking_driver()
-    await engine.start()
-    gone, behind = await started(
-        engine.take(b"a", wait_ms=None), engine.take(b"b", claim=10**9, wait_ms=None)
-    )
-    await engine.put(1)
-    await cancelled(gone)
-    assert [(d.id.ms, d.delivered_before) for d in deliveries(await behind)] == [(1, 0)]
-    assert await engine.held_numbers(b"a") == []
-    assert engine.waiter_count == 0
-
-
 async def test_a_claimed_entry_handed_back_has_the_count_it_had_before() -> None:
     engine, _ = blocking_driver()
     await engine.start(1)
@@ -326,9 +276,8 @@ async def test_a_reader_cancelled_before_it_is_served_in_one_tick_is_passed_over
 async def test_an_entry_added_at_the_moment_of_the_deadline_is_delivered_to_one_only() -> None:
     engine, _ = blocking_driver()
     await engine.start()
-    loop = asyncio.get_running_loop()
-    added = loop.create_task(_add_at(engine, 0.100))
-    first = loop.create_task(engine.take(b"a", wait_ms=100))
+    added = asyncio.create_task(_add_at(engine, 0.100))
+    first = asyncio.create_task(engine.take(b"a", wait_ms=100))
     got = numbers(await first)
     await added
     again = numbers(await engine.take(b"b"))
@@ -385,9 +334,7 @@ async def test_an_append_looks_at_one_group_reader_more_than_it_serves() -> None
     clock = CountingClock()
     engine = Driver(clock)
     await engine.start()
-    loop = asyncio.get_running_loop()
-    tasks = [loop.create_task(engine.take(b"%d" % n, 1, wait_ms=None)) for n in range(500)]
-    await settle()
+    tasks = await begun(engine.take(b"%d" % n, 1, wait_ms=None) for n in range(500))
     clock.count = 0
     await engine.put(1, 2, 3)
     assert clock.count == 1 + 3 + 1
@@ -401,10 +348,10 @@ async def test_an_entry_given_back_is_offered_to_one_reader_more_than_takes_it()
     engine = Driver(clock)
     await engine.start(1, 2)
     await engine.take(b"z")
-    loop = asyncio.get_running_loop()
-    plain = [loop.create_task(engine.take(b"p%d" % n, 1, wait_ms=None)) for n in range(500)]
+    plain = [asyncio.create_task(engine.take(b"p%d" % n, 1, wait_ms=None)) for n in range(500)]
     tasks = [
-        loop.create_task(engine.take(b"%d" % n, 1, claim=10**9, wait_ms=None)) for n in range(500)
+        asyncio.create_task(engine.take(b"%d" % n, 1, claim=10**9, wait_ms=None))
+        for n in range(500)
     ]
     await settle()
     clock.count = 0
@@ -421,11 +368,10 @@ async def test_an_append_looks_at_no_reader_whose_consumer_holds_all_it_may() ->
     clock = CountingClock()
     engine = Driver(clock)
     await engine.start(*range(1, 501))
-    loop = asyncio.get_running_loop()
     for n in range(500):
         await engine.take(b"%d" % n, 1)
     tasks = [
-        loop.create_task(engine.take(b"%d" % n, max_pending=1, wait_ms=None)) for n in range(500)
+        asyncio.create_task(engine.take(b"%d" % n, max_pending=1, wait_ms=None)) for n in range(500)
     ]
     await settle()
     clock.count = 0
@@ -449,9 +395,7 @@ async def test_an_append_looks_at_no_reader_whose_consumer_holds_all_it_may() ->
 async def test_many_readers_are_served_in_turns_and_others_have_theirs_between() -> None:
     engine, _ = blocking_driver()
     await engine.put(1)
-    loop = asyncio.get_running_loop()
-    tasks = [loop.create_task(engine.follow()) for _ in range(1_000)]
-    await settle()
+    tasks = await begun(engine.follow() for _ in range(1_000))
     await engine.put(2)
     seen = [engine.waiter_count]
     while engine.waiter_count:
@@ -464,15 +408,14 @@ async def test_many_readers_are_served_in_turns_and_others_have_theirs_between()
 async def test_a_reader_that_comes_while_others_are_served_has_its_turn_behind_them() -> None:
     engine, _ = blocking_driver()
     await engine.start()
-    loop = asyncio.get_running_loop()
-    tasks = [loop.create_task(engine.take(b"%d" % n, 1, wait_ms=None)) for n in range(300)]
-    late = loop.create_task(engine.take(b"late", 1, wait_ms=1))
-    tasks += [loop.create_task(engine.take(b"%d" % n, 1, wait_ms=None)) for n in range(300, 400)]
+    tasks = [asyncio.create_task(engine.take(b"%d" % n, 1, wait_ms=None)) for n in range(300)]
+    late = asyncio.create_task(engine.take(b"late", 1, wait_ms=1))
+    tasks += [asyncio.create_task(engine.take(b"%d" % n, 1, wait_ms=None)) for n in range(300, 400)]
     await settle()
     await engine.put(*range(1, 402))
     assert engine.waiter_count == 301
     tasks[150].cancel()
-    newcomer = loop.create_task(engine.take(b"new", wait_ms=0))
+    newcomer = asyncio.create_task(engine.take(b"new", wait_ms=0))
     assert numbers(await newcomer) == [401]
     del tasks[150]
     assert [numbers(await task) for task in [*tasks[:299], late, *tasks[299:]]] == [
@@ -483,9 +426,7 @@ async def test_a_reader_that_comes_while_others_are_served_has_its_turn_behind_t
 async def test_everybody_is_told_in_turns_that_the_engine_is_about_to_stop() -> None:
     engine, _ = blocking_driver()
     await engine.start()
-    loop = asyncio.get_running_loop()
-    tasks = [loop.create_task(engine.take(b"%d" % n, wait_ms=None)) for n in range(250)]
-    await settle()
+    tasks = await begun(engine.take(b"%d" % n, wait_ms=None) for n in range(250))
     engine.drain()
     with pytest.raises(Draining):
         await engine.take(wait_ms=1)
@@ -499,11 +440,9 @@ async def test_everybody_is_told_in_turns_that_the_engine_is_about_to_stop() -> 
 async def test_who_comes_while_others_are_told_of_a_failure_waits_as_ever() -> None:
     engine, _ = blocking_driver()
     await engine.start()
-    loop = asyncio.get_running_loop()
-    tasks = [loop.create_task(engine.take(b"%d" % n, wait_ms=None)) for n in range(250)]
-    await settle()
+    tasks = await begun(engine.take(b"%d" % n, wait_ms=None) for n in range(250))
     engine._executor.waiters.fail(Unavailable("for a moment"))
-    late = loop.create_task(engine.take(b"late", wait_ms=None))
+    late = asyncio.create_task(engine.take(b"late", wait_ms=None))
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(isinstance(outcome, Unavailable) for outcome in outcomes)
     assert (engine.waiter_count, late.done()) == (1, False)

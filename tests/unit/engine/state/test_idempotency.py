@@ -28,32 +28,23 @@ def test_a_digest_is_what_it_was_in_earlier_releases() -> None:
     assert digest.value().hex() == "e2f069e1d8588d19d89261f266c2927d"
 
 
-async def test_others_come_between_while_many_entries_are_told_apart(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("many", "turns"), [(FIELDS, 2), ([(b"k", b"v" * (5 * 2**20 + 1), b"", b"")], 6)]
+)
+async def test_others_come_between_while_many_entries_or_a_long_value_are_read(
+    many: list[tuple[bytes, ...]], turns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turn, "TURN_MS_MAX", 0)
-    drafts = [Draft(None, fields) for fields in FIELDS]
-    working = asyncio.ensure_future(KEY.of(drafts, is_batch=True))
+    digest = Digest()
+    for fields in many:
+        digest.add(fields)
+    drafts = [Draft(None, fields) for fields in many]
+    working = asyncio.ensure_future(KEY.of(drafts, is_batch=len(many) > 1))
     others = 0
     while not working.done():
         await asyncio.sleep(0)
         others += 1
-    assert others >= len(drafts)
-    assert working.result().digest.hex() == "e2f069e1d8588d19d89261f266c2927d"
-
-
-async def test_others_come_between_while_a_long_value_is_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(turn, "TURN_MS_MAX", 0)
-    fields, digest = (b"k", b"v" * (5 * 2**20 + 1), b"", b""), Digest()
-    digest.add(fields)
-    working = asyncio.ensure_future(KEY.of([Draft(None, fields)], is_batch=False))
-    others = 0
-    while not working.done():
-        await asyncio.sleep(0)
-        others += 1
-    assert others > 5
+    assert others >= turns
     assert working.result().digest == digest.value()
 
 

@@ -127,9 +127,7 @@ def step(guests: Guests, name: str, key: Key) -> None:
 
 @settings(max_examples=300)
 @given(steps, st.sampled_from([1, 2, 4, 512]))
-def test_any_history_leaves_the_same_as_in_a_sorted_dict(
-    history: list[tuple[str, Key]], block_max: int
-) -> None:
+def test_any_history_is_as_in_a_sorted_dict(history: list[tuple[str, Key]], block_max: int) -> None:
     guests = Guests(block_max)
     for name, key in history:
         step(guests, name, key)

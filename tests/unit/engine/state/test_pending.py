@@ -166,9 +166,7 @@ steps = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(steps)
-def test_any_history_leaves_the_same_as_in_a_plain_dict(
-    history: list[tuple[str, int, int, int]],
-) -> None:
+def test_any_history_is_as_in_a_plain_dict(history: list[tuple[str, int, int, int]]) -> None:
     plain = Plain()
     for name, number, owner, ms in history:
         getattr(plain, name)(number, owner, ms)

@@ -48,34 +48,6 @@ def test_all_that_is_held_becomes_free_when_the_bound_is_raised(turns: Turns) ->
     assert numbers == list(range(COUNT, 2 * COUNT))
 
 
-def test_nothing_is_free_any_more_when_the_bound_is_lowered(turns: Turns) -> None:
-    turns.change(2)
-    assert ready(turns)
-    turns.change(1)
-
-    assert ready(turns) == []
-    while turns.has_ready:
-        assert ready(turns) == []
-
-
-def test_without_a_bound_whoever_is_delivered_has_no_turn(turns: Turns) -> None:
-    turns.change(None)
-    while first := ready(turns, 100):
-        for number in first:
-            turns.begin(entry_id(number))
-
-    assert (len(turns), turns.held_count) == (COUNT, 0)
-
-
-def test_the_first_held_entry_follows_the_one_that_ends(turns: Turns) -> None:
-    turns.end_all([entry_id(7), entry_id(3)])
-
-    assert ready(turns) == [COUNT + 3, COUNT + 7]
-    turns.begin(entry_id(COUNT + 3))
-    assert ready(turns) == [COUNT + 7]
-    assert turns.room(b"3") == 0
-
-
 def test_what_turns_take_is_gone_with_them(turns: Turns, memory: Memory) -> None:
     assert memory.pending_bytes == turns.memory_bytes > 0
     turns.end_all([entry_id(number) for number in range(2 * COUNT)])

@@ -35,9 +35,7 @@ async def turns_of(count: int, *, begins: bool) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("begins", [True, False])
-async def test_many_who_find_the_time_used_up_go_on_one_in_each_turn_in_order(
-    begins: bool,
-) -> None:
+async def test_many_who_find_no_time_go_on_one_in_each_turn_in_order(begins: bool) -> None:
     at = await turns_of(50, begins=begins)
 
     assert len({number for number, _ in at}) == 50

@@ -67,9 +67,7 @@ def test_what_a_store_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["localhost:9000", ""])
-def test_an_endpoint_that_is_no_url_is_refused(
-    endpoint: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endpoint_must_be_a_url(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
     with pytest.raises(ValueError, match="AWS_ENDPOINT_URL should begin with https://"):
         open_bucket("s3://name/a")
@@ -91,7 +89,7 @@ def test_the_package_for_stores_is_named_if_it_is_missing(monkeypatch: pytest.Mo
         "http://secret-word.invalid",
     ],
 )
-def test_an_error_has_no_address_and_no_credential(
+def test_an_error_has_no_address_or_credential(
     endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)

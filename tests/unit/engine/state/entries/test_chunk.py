@@ -38,9 +38,7 @@ def numbered(count: int) -> list[Entry]:
 
 @settings(max_examples=300)
 @given(entry_lists, st.data())
-def test_dead_entries_are_seen_by_nobody_whether_sealed_or_open(
-    entries: list[Entry], data: st.DataObject
-) -> None:
+def test_dead_entries_are_seen_by_nobody(entries: list[Entry], data: st.DataObject) -> None:
     chunk, alive = chunk_of(entries, seal=data.draw(st.booleans())), list(entries)
     for entry in data.draw(st.lists(st.sampled_from(entries), unique=True)):
         position = chunk.position(entry.id)

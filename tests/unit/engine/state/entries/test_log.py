@@ -3,11 +3,10 @@
 import tracemalloc
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import groupby
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -209,11 +208,7 @@ class LogMachine(RuleBasedStateMachine):
         appended: list[Entry],
     ) -> Cut | None:
         cut: Cut | None = self.log.cut_chunks(
-            length_max=length_max,
-            min_id=min_id,
-            limit=limit,
-            appended=appended,
-            node_limits=LIMITS,
+            length_max=length_max, min_id=min_id, limit=limit, appended=appended, node_limits=LIMITS
         )
         return cut
 
@@ -308,17 +303,6 @@ def numbered_log(count: int, limits: NodeLimits) -> Log:
     return log
 
 
-def test_thirty_five_entries_in_chunks_of_ten_lose_twenty_to_an_approximate_trim_to_twelve() -> (
-    None
-):
-    limits = NodeLimits(10, 0)
-    log = numbered_log(35, limits)
-    cut = log.cut_chunks(length_max=12, min_id=None, limit=None, node_limits=limits)
-    assert cut == Cut(EntryId(20, 0), 20)
-    log.trim_through(cut.through)
-    assert log.cut_chunks(length_max=12, min_id=None, limit=None, node_limits=limits) is None
-
-
 def test_zero_is_no_limit_for_a_chunk() -> None:
     assert numbered_log(500, NodeLimits(0, 0)).chunk_count == 1
 
@@ -353,17 +337,6 @@ def test_who_wants_the_ids_of_large_entries_does_not_unpack_them() -> None:
     finally:
         tracemalloc.stop()
     assert peak_bytes < 10_000
-
-
-@given(st.integers(1, 30), st.lists(st.integers(1, 30), unique=True))
-def test_every_chunk_bound_survives_deletes(count: int, deleted: list[int]) -> None:
-    log = numbered_log(count, LIMITS)
-    for number in deleted:
-        assert log.delete(EntryId(number, 0)) == (number <= count)
-    alive = [number for number in range(1, count + 1) if number not in deleted]
-    nodes = [list(node) for _, node in groupby(alive, key=lambda number: (number - 1) // 3)]
-    assert [entry.id.ms for entry in log.range(MIN_ID, MAX_ID)] == alive
-    assert log.chunk_count == len(nodes)
 
 
 def test_a_long_count_comes_in_parts_of_so_many_chunks(monkeypatch: pytest.MonkeyPatch) -> None:

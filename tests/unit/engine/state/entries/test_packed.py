@@ -24,7 +24,6 @@ from headgate.engine.entry import (
 from headgate.engine.errors import EntryTooLarge, IdNotGreater, Invalid
 from headgate.engine.journal.blocks import Block
 from headgate.engine.journal.snapshot import load, pieces
-from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import COMMIT_STREAMS_MAX, COMPRESSED_BYTES_MAX, U64_MAX
 from headgate.engine.packing import EncodedDrafts, encode_entries, pack_fields
 from headgate.engine.requests.bulk import CommitBatch
@@ -65,12 +64,6 @@ def encoded(many: Sequence[Fields]) -> EncodedDrafts:
     return EncodedDrafts(b"".join(data), ends, size_ends)
 
 
-def records(engine: Driver) -> list[bytes]:
-    storage = engine.storage
-    assert isinstance(storage, MemoryStorage)
-    return [*storage.records]
-
-
 async def numbers(engine: Driver) -> list[int]:
     return [int(entry.fields[1]) for entry in await engine.perform(Range(S))]
 
@@ -95,7 +88,7 @@ async def outcome(engine: Driver, many: Sequence[Draft]) -> object:
 
 
 @given(drafts, drafts)
-def test_a_packed_batch_is_what_its_entries_one_by_one_would_be(
+def test_a_packed_batch_is_as_its_entries_one_by_one(
     first: list[Draft], second: list[Draft]
 ) -> None:
     async def both() -> None:
@@ -227,9 +220,7 @@ def test_chunks_of_encoded_drafts_are_bounded_where_those_of_a_stream_are_not() 
     assert [chunk.entry_count for chunk in chunks] == [6, 6, 6, 2]
 
 
-def test_an_encoded_draft_is_as_small_as_others_have_to_be(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_encoded_draft_is_as_small_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "ENTRY_BYTES_MAX", 100)
     with pytest.raises(EntryTooLarge) as refused:
         list(pack(encoded([PAIR, PAIR, (b"k", b"v" * 100), PAIR]), NodeLimits(1, 0)))

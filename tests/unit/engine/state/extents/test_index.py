@@ -1,13 +1,12 @@
-"""The index in columns: its changes, and its parts, which stay as they were."""
-
-from collections import Counter
+"""The index in columns, its parts, and one line for several extents."""
 
 import pytest
 
-from headgate.engine.entry import EntryId
+from headgate.engine.entry import Entry, EntryId
+from headgate.engine.state.entries.chunk import Chunk
 from headgate.engine.state.extents.index import Extents
-from headgate.engine.state.extents.line import Line
-from headgate.engine.state.memory import LINE_BYTES, ExtentPlace, Memory
+from headgate.engine.state.extents.line import Covered, Line, line_of
+from headgate.engine.state.memory import ExtentPlace, Memory
 
 
 def line(number: int) -> Line:
@@ -22,24 +21,6 @@ def index_of(*numbers: int) -> tuple[Extents, Memory]:
     return extents, memory
 
 
-def test_a_part_stays_as_it_was_whatever_changes() -> None:
-    extents, memory = index_of(*range(10))
-    part = extents.part(2, 8)
-    expected = [line(number) for number in range(2, 8)]
-
-    extents.drop(4, 6)
-    extents.append(line(10))
-    extents.replace(0, 2, line(1))
-    extents.drop(0, 3)
-
-    assert list(part.lines()) == expected
-    assert [each.first_id.ms // 10 for each in extents.lines()] == [6, 7, 8, 9, 10]
-    assert memory.held_bytes == LINE_BYTES * 10
-    part.close(memory)
-    assert memory.held_bytes == 0
-    assert memory.files == Counter(each.place.file for each in extents.lines())
-
-
 def test_lines_may_be_added_while_a_part_is_read_without_a_copy() -> None:
     extents, memory = index_of(*range(4))
     part = extents.part(0, 4)
@@ -49,27 +30,33 @@ def test_lines_may_be_added_while_a_part_is_read_without_a_copy() -> None:
     assert memory.held_bytes == 0
 
 
-def test_what_has_gone_is_counted_no_more() -> None:
-    extents, memory = index_of(*range(7))
-    for low, high in ((0, 1), (2, 4), (0, 2), (0, 2)):
-        extents.drop(low, high)
-        assert memory.index_bytes == LINE_BYTES * len(extents)
-        assert memory.cold_bytes == extents.size_bytes == 100 * len(extents)
-        assert extents.chunk_count == len(extents)
-    assert not extents
-    assert not memory.files
-
-
-def test_dumped_lines_are_loaded_behind_others() -> None:
-    extents, _ = index_of(*range(5))
-    copy, memory = index_of(0, 1)
-    copy.load(*extents.dump(2, 5))
-    assert list(copy.lines()) == list(extents.lines())
-    assert memory.cold_bytes == 500
-
-
 def test_columns_that_contradict_each_other_are_refused() -> None:
     extents, _ = index_of(1, 2)
     columns, dead = extents.dump(0, 2)
     with pytest.raises(ValueError, match="equal length"):
         Extents(Memory()).load([*columns[:-1], columns[-1][:8]], dead)
+
+
+def chunk_of(first: int, count: int, dead: int) -> Chunk:
+    chunk = Chunk()
+    entries = [Entry(EntryId(number, 0), (b"n", b"v")) for number in range(first, first + count)]
+    chunk.extend(entries, 10)
+    chunk.seal()
+    return chunk.marked(dead)
+
+
+def test_a_line_for_extents_and_hot_chunks_has_the_dead_of_all_of_them() -> None:
+    first = line_of([chunk_of(1, 3, 0b001), chunk_of(4, 2, 0b10)], ExtentPlace(1, 32, 50))
+    second = line_of([chunk_of(6, 4, 0b0100)], ExtentPlace(1, 82, 50))
+    hot = [chunk_of(10, 2, 0b00), chunk_of(12, 3, 0b110)]
+
+    covered = Covered(0, [first, second], hot)
+    line = covered.line(ExtentPlace(2, 32, 200))
+
+    assert (first.dead, second.dead) == (0b10001, 0b0100)
+    assert line.dead == 0b11000_0100_10001
+    assert (line.entry_count, line.live_count, line.chunk_count) == (14, 9, 5)
+    assert (line.first_id.ms, line.last_id.ms, line.through.ms) == (2, 12, 14)
+    assert covered.entry_count == line.entry_count
+    assert not covered.is_at(line.place)
+    assert Covered(0, [first], []).is_at(first.place)
