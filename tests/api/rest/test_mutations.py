@@ -13,7 +13,7 @@ import pytest
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.settings import Settings
 from headgate.engine.engine import Engine
-from tests.api.conftest import Live, refusal_of, running
+from tests.api.conftest import Live, running
 from tests.conditions import moment, until
 from tests.journals.slow_storage import SlowStorage
 
@@ -52,31 +52,24 @@ async def slow() -> AsyncIterator[Slow]:
         storage.settle()
 
 
-async def test_two_patches_of_a_stream_at_once_both_count(slow: Slow) -> None:
+@pytest.mark.parametrize("path", [ORDERS, BILLING])
+async def test_two_patches_at_once_both_count(slow: Slow, path: str) -> None:
     http = slow.live.http
     entry = {"fields": {"n": "1"}}
-
+    first, second = {"max_length": 5}, {"max_age_ms": 60_000}
+    if path == BILLING:
+        first, second = {"policy": {"max_pending": 5}}, {"policy": {"claim_idle_ms": 100}}
     await slow.at_once(
         http.post(f"{ORDERS}/entries", json=entry),
-        http.patch(ORDERS, json={"max_length": 5}),
-        http.patch(ORDERS, json={"max_age_ms": 60_000}),
+        http.patch(path, json=first),
+        http.patch(path, json=second),
     )
-
     config = (await slow.live.stream("orders"))["config"]
-    assert (config["max_length"], config["max_age_ms"]) == (5, 60_000)
-
-
-async def test_two_patches_of_a_policy_at_once_both_count(slow: Slow) -> None:
-    http = slow.live.http
-
-    await slow.at_once(
-        http.post(f"{ORDERS}/entries", json={"fields": {"n": "1"}}),
-        http.patch(BILLING, json={"policy": {"max_pending": 5}}),
-        http.patch(BILLING, json={"policy": {"claim_idle_ms": 100}}),
-    )
-
     policy = (await slow.live.group("orders", "billing"))["policy"]
-    assert policy == {"max_pending": 5, "claim_idle_ms": 100}
+    if path == BILLING:
+        assert policy == {"max_pending": 5, "claim_idle_ms": 100}
+    else:
+        assert (config["max_length"], config["max_age_ms"]) == (5, 60_000)
 
 
 @pytest.mark.parametrize("path", [ORDERS.replace("orders", "new"), f"{BILLING}/consumers/me"])
@@ -90,20 +83,3 @@ async def test_what_was_created_is_answered_though_it_is_deleted_at_once(
     assert created.status_code == 201
     assert deleted.is_success
     assert created.json()["name"] == path.rpartition("/")[2]
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
-        ("POST", f"{ORDERS}/trim", {"max_length": 0}),
-        ("POST", f"{ORDERS}/entries/delete", {"ids": ["1-0"]}),
-        ("DELETE", f"{ORDERS}/entries/1-0", None),
-        ("PATCH", ORDERS, {"max_length": 1}),
-    ],
-)
-async def test_a_change_of_a_missing_stream_says_so(
-    live: Live, method: str, path: str, body: object
-) -> None:
-    answer = await live.http.request(method, path, json=body)
-
-    assert refusal_of(answer)[:2] == (404, "stream_not_found")

@@ -131,14 +131,6 @@ def staged_files(directory: Path) -> list[Path]:
     return [path for path in (directory / "staged").rglob("*") if path.is_file()]
 
 
-async def test_a_commit_leaves_no_file_behind(live: Live, settings: Settings) -> None:
-    await stage(live, body_of("a"), (0, 0, "t", 0))
-    await stage(live, body_of("a"), (0, 0, "u", 0))
-    assert len(await asyncio.to_thread(staged_files, settings.data_dir)) == 2
-    await commit(live, 0, [(0, "t", 1)])
-    assert await asyncio.to_thread(staged_files, settings.data_dir) == []
-
-
 @asynccontextmanager
 async def life(settings: Settings, guard: BlockBuster) -> AsyncIterator[Live]:
     """Run a gateway that others come before or after: it waits for its threads as it stops."""
