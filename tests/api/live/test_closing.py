@@ -38,25 +38,16 @@ async def test_events_of_a_stream_end_behind_the_last_entry(shared: Live) -> Non
 async def test_a_browser_that_has_read_it_all_is_told_not_to_come_back(shared: Live) -> None:
     ids = await shared.append("orders", "1", "2")
     await close(shared)
-
-    at_end = await shared.http.get(f"{ORDERS}/events", headers={"Last-Event-ID": ids[1]})
-    assert (at_end.status_code, at_end.content) == (204, b"")
-
-    async with events_of(shared, f"{ORDERS}/events", **{"Last-Event-ID": ids[0]}) as events:
+    url = f"{ORDERS}/events"
+    async with events_of(shared, url, **{"Last-Event-ID": ids[0]}) as events:
         assert (await events.next("ready"))["resumed"]
         assert await events.entries(1) == ids[1:]
         await events.next("closed")
-
-
-async def test_the_event_of_the_end_has_the_id_to_come_back_with(
-    shared: Live,
-) -> None:
-    await shared.append("orders", "1")
-    await close(shared)
-    text = (await shared.http.get(f"{ORDERS}/events")).text
+    text = (await shared.http.get(url)).text
     *_, last_id = (line[4:] for line in text.splitlines() if line.startswith("id: "))
-    answer = await shared.http.get(f"{ORDERS}/events", headers={"Last-Event-ID": last_id})
-    assert answer.status_code == 204
+    for seen in (ids[1], last_id):
+        at_end = await shared.http.get(url, headers={"Last-Event-ID": seen})
+        assert (at_end.status_code, at_end.content) == (204, b"")
 
 
 async def test_events_of_a_group_end_once_all_is_settled(shared: Live) -> None:
