@@ -32,16 +32,12 @@ async def test_a_range_is_read_forwards_and_backwards(live: Live, ids: list[str]
     everything = await headgate(live.url, "read", "orders")
     later = await headgate(live.url, "read", "orders", "--after", first, "--limit", "1")
     back = await headgate(live.url, "read", "orders", "--end", second, "--reverse", "--json")
+    waited = await headgate(live.url, "read", "orders", "--after", third, "--wait", "20ms")
+    assert waited == (0, "", "")
 
     assert everything.lines == [f"{first} v=1", f"{second} v=2", f"{third} v=3"]
     assert later.lines == [f"{second} v=2"]
     assert [json.loads(line)["id"] for line in back.lines] == [second, first]
-
-
-async def test_a_read_waits_for_what_comes(live: Live, ids: list[str]) -> None:
-    nothing = await headgate(live.url, "read", "orders", "--after", ids[-1], "--wait", "20ms")
-
-    assert nothing == (0, "", "")
 
 
 async def test_what_a_group_delivered_is_pending_until_it_is_acknowledged(
@@ -66,15 +62,6 @@ async def test_what_a_group_delivered_is_pending_until_it_is_acknowledged(
     assert [json.loads(line)["outcome"] for line in again.lines] == ["not_pending", "acked"]
 
 
-async def test_what_was_given_back_is_delivered_again(live: Live, ids: list[str]) -> None:
-    await taken(live)
-
-    ended = await headgate(live.url, "nack", *GROUP, ids[0], "--mode", "silent")
-
-    assert (ended.code, ended.lines[1]) == (0, f"{ids[0]}\treleased")
-    assert await taken(live) == ids[:1]
-
-
 async def test_an_error_is_shown_with_the_entry_and_its_dead_letter(
     live: Live, ids: list[str]
 ) -> None:
@@ -94,11 +81,14 @@ async def test_an_error_is_shown_with_the_entry_and_its_dead_letter(
     assert (dead_letter["error"], dead_letter["fields"]) == (error, {"v": "1"})
 
 
-async def test_a_delay_keeps_an_entry_from_everybody(live: Live, ids: list[str]) -> None:
+async def test_what_is_given_back_comes_again_unless_it_is_delayed(
+    live: Live, ids: list[str]
+) -> None:
     await taken(live)
-
+    ended = await headgate(live.url, "nack", *GROUP, ids[0], "--mode", "silent")
+    assert (ended.code, ended.lines[1]) == (0, f"{ids[0]}\treleased")
+    assert await taken(live) == ids[:1]
     await headgate(live.url, "nack", *GROUP, ids[0], "--delay", "1h")
-
     assert await taken(live, limit=3) == ids[1:]
 
 
@@ -143,24 +133,3 @@ async def test_a_group_without_dead_letters_says_how_to_keep_them(live: Live) ->
 
     assert ended.code == 1
     assert "headgate group policy orders billing --dead-letter-stream STREAM" in ended.error
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["read", "orders", "--group", "billing"],
-        ["read", "orders", "--after", "0", "--reverse"],
-        ["read", "orders", "--claim-idle", "1m"],
-        ["claim", *GROUP],
-        ["redrive", *GROUP],
-        ["redrive", *GROUP, "1-0", "--all"],
-        ["nack", *GROUP, "1-0", "--delay", "1 minute"],
-        ["ack", *GROUP],
-        ["pending", "orders", "a/b"],
-    ],
-)
-async def test_what_makes_no_sense_is_not_asked_for(words: list[str]) -> None:
-    ended = await headgate("http://127.0.0.1:1", *words)
-
-    assert (ended.code, ended.output) == (2, "")
-    assert "Error: " in ended.error

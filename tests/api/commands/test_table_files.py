@@ -90,13 +90,6 @@ async def test_what_is_wrong_with_a_file_is_one_line(
     assert ended.error.startswith("Error: ")
 
 
-async def test_the_ending_of_a_file_says_what_it_is(tmp_path: Path) -> None:
-    ended = await separately("", "dump", "orders", str(tmp_path / "orders.xlsx"))
-
-    assert ended.code == 2
-    assert "'orders.xlsx' should end with .csv, .ndjson, .jsonl, .parquet" in ended.error
-
-
 async def test_a_bench_measures_and_leaves_nothing(live: Live) -> None:
     words = ["--for", "100ms", "--batch", "10", "--writers", "2"]
 

@@ -56,10 +56,3 @@ async def test_what_the_documentation_loads_is_taken_for_nothing_else(shared: Li
     for asset in re.findall(r"""(?:src|href)=["']([^"']+)["']""", page.text):
         answer = await shared.http.get(asset)
         assert answer.headers["x-content-type-options"] == "nosniff"
-
-
-async def test_no_page_has_colours_of_its_own() -> None:
-    pages = {page.name: page.read_text("utf-8") for page in APP.glob("*.html")}
-
-    assert len(pages) == 3
-    assert [name for name, text in pages.items() if "prefers-color-scheme" in text] == []

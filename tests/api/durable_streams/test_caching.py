@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from headgate.app.auth.grants import Grant, Verb
 from tests.api.auth.secured import secured
 from tests.api.conftest import Live
@@ -54,11 +52,11 @@ async def test_a_tag_ends_with_what_is_removed(live: Live) -> None:
     assert (await live.http.get(PLACE, headers=tag)).status_code == 200
 
 
-@pytest.mark.parametrize("tag", ['"', "*", '"1:2"', '"1.2:0-0:x:m"', '"' + ":" * 500 + '"'])
-async def test_a_tag_that_makes_no_sense_is_of_nothing(live: Live, tag: str) -> None:
+async def test_a_tag_that_makes_no_sense_is_of_nothing(live: Live) -> None:
     await live.http.put(PLACE, headers=TEXT, content=b"a")
-    answer = await live.http.get(PLACE, headers={"If-None-Match": tag})
-    assert (answer.status_code, answer.content) == (200, b"a")
+    for tag in ('"', "*", '"1:2"', '"1.2:0-0:x:m"', '"' + ":" * 500 + '"'):
+        answer = await live.http.get(PLACE, headers={"If-None-Match": tag})
+        assert (answer.status_code, answer.content) == (200, b"a")
 
 
 async def test_what_is_not_kept_any_more_is_gone(live: Live) -> None:
@@ -90,13 +88,6 @@ async def test_only_without_keys_an_answer_is_for_all(live: Live, tmp_path: Path
         assert each.headers["vary"] == "Authorization, Cookie"
 
 
-async def test_an_answer_without_content_is_asked_for_again(live: Live) -> None:
-    await live.http.put(PLACE, headers=TEXT)
-    assert (await live.http.get(PLACE)).headers["cache-control"] == "no-cache"
-    now = await live.http.get(PLACE, params={"offset": "now"})
-    assert now.headers["cache-control"] == "no-store"
-
-
 async def test_what_comes_behind_a_deleted_end_is_news(live: Live) -> None:
     await live.http.put(PLACE, headers=TEXT, content=b"a")
     first = (await live.http.get(PLACE)).headers["stream-next-offset"]
@@ -117,8 +108,11 @@ async def test_what_comes_behind_a_deleted_end_is_news(live: Live) -> None:
     assert (await live.http.get(PLACE, params=params, headers=tag)).content == b"c"
 
 
-async def test_what_comes_from_now_on_is_kept_by_nobody(live: Live) -> None:
+async def test_what_is_empty_or_from_now_on_is_kept_by_nobody(live: Live) -> None:
     await live.http.put(PLACE, headers=TEXT)
+    assert (await live.http.get(PLACE)).headers["cache-control"] == "no-cache"
+    now = await live.http.get(PLACE, params={"offset": "now"})
+    assert now.headers["cache-control"] == "no-store"
     asked = live.http.get(PLACE, params={"offset": "now", "live": "long-poll"})
     waiting = asyncio.create_task(asked)
     await live.until_waiting(1)

@@ -44,7 +44,7 @@ async def statuses(gateway: Secured, *grants: Grant) -> dict[str, int]:
     return {name: answer.status_code for name, answer in answers.items()}
 
 
-READS = {"read": 200, "head": 200}
+READS, WRITES = {"read": 200, "head": 200}, {"again": 200, "append": 204}
 NOTHING = dict.fromkeys(
     ("create", "again", "append", "read", "head", "fork", "close", "delete"), 403
 )
@@ -55,13 +55,9 @@ NOTHING = dict.fromkeys(
     [
         ([Verb.READ], False, READS),
         ([Verb.CONSUME], False, {}),
-        ([Verb.APPEND], False, {"again": 200, "append": 204}),
-        ([Verb.APPEND], True, {"create": 201, "again": 200, "append": 204}),
-        (
-            [Verb.APPEND, Verb.READ],
-            True,
-            {"create": 201, "again": 200, "append": 204, **READS, "fork": 201},
-        ),
+        ([Verb.APPEND], False, WRITES),
+        ([Verb.APPEND], True, {**WRITES, "create": 201}),
+        ([Verb.APPEND, Verb.READ], True, {**WRITES, "create": 201, **READS, "fork": 201}),
         ([Verb.MANAGE], False, {"close": 204, "delete": 204}),
     ],
 )
