@@ -185,22 +185,6 @@ async def test_each_way_to_run_a_command_asks_for_its_right(
             assert not is_refused or matrix.live.position == before
 
 
-async def test_a_transaction_with_one_refusal_does_nothing(
-    matrix: Secured, client: httpx.AsyncClient, keys: dict[tuple[Verb, str], str]
-) -> None:
-    before = matrix.live.position
-    token = keys[Verb.APPEND, "own"]
-    words = [words_of("XADD", MINE), words_of("XADD", About("yours.a"))]
-
-    answers = await client.post(
-        "/v1/commands/multi-exec", json=words, headers={"Authorization": f"Bearer {token}"}
-    )
-
-    assert (answers.status_code, matrix.live.position) == (400, before)
-    assert answers.json()["error"].startswith("EXECABORT")
-    assert "NOPERM" in answers.json()["error"]
-
-
 async def test_wrong_words_are_refused_without_a_look_at_the_stream(
     client: httpx.AsyncClient, keys: dict[tuple[Verb, str], str]
 ) -> None:

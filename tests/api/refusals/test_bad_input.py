@@ -157,20 +157,14 @@ async def test_what_is_no_name_is_refused_wherever_a_name_can_stand(shared: Live
     await check_refused(shared, *name_cases())
 
 
-@pytest.mark.parametrize("name", ["a" * 256, "é" * 128, "🍞" * 64, " ", "%", "..."])
-async def test_a_name_of_up_to_256_bytes_is_taken(shared: Live, name: str) -> None:
-    stream = f"/v1/streams/{quote(name)}"
-    group = f"{stream}/groups/{quote(name)}"
-
-    answers = [
-        await shared.http.put(stream),
-        await shared.http.put(group),
-        await shared.http.put(f"{group}/consumers/{quote(name)}"),
-        await shared.http.post(f"{group}/read?consumer={quote(name)}"),
-    ]
-
-    assert [answer.status_code for answer in answers] == [201, 201, 201, 200]
-    assert [answer.json()["name"] for answer in answers[:3]] == [name] * 3
+async def test_a_name_of_up_to_256_bytes_is_taken(shared: Live) -> None:
+    for name in ("a" * 256, "é" * 128, "🍞" * 64, " ", "%", "...", "käse & brot? #1 50%"):
+        stream = f"/v1/streams/{quote(name)}"
+        group = f"{stream}/groups/{quote(name)}"
+        for path in (stream, group, f"{group}/consumers/{quote(name)}"):
+            answer = await shared.http.put(path)
+            assert (answer.status_code, answer.json()["name"]) == (201, name)
+        assert (await shared.http.post(f"{group}/read?consumer={quote(name)}")).status_code == 200
 
 
 TRIM = {"max_length": 1, "min_id": "1"}
@@ -180,7 +174,6 @@ TOGETHER: dict[tuple[str, str], list[tuple[str, Any]]] = {
         ("/body", {"fields": {}}),
         ("/body", {"pairs": []}),
         ("/body", {**ENTRY, "pairs": [["a", "b"]]}),
-        *(("/body/fields/a", {"fields": {"a": value}}) for value in (42, None, ["b"], {"b": "c"})),
         ("/body/fields/~1~0", {"fields": {"/~": 1}}),
         ("/body/pairs/1", {"pairs": [["a", "b"], ["a", "b", "c"]]}),
         ("/body/pairs/0/1", {"pairs": [["a", 1]]}),
@@ -212,7 +205,6 @@ TOGETHER: dict[tuple[str, str], list[tuple[str, Any]]] = {
     **{
         ("POST", path): [
             *(("/body/ids", {**more, "ids": ids}) for ids in ([], ["1-0"] * 10_001)),
-            ("/body/ids/1", {**more, "ids": ["1-0", 1]}),
         ]
         for path, more in ((ACK, {}), (NACK, {}), (EXTEND, {}), (CLAIM, {"min_idle_ms": 0}))
     },
@@ -342,21 +334,6 @@ async def test_one_wrong_line_spoils_the_batch_and_is_named(shared: Live, number
         problem_text = problem_in(answer)["detail"]
         assert problem_text.startswith(f"{case.problem[2]}: line {number}: ")
         assert "at line" not in problem_text
-
-
-async def test_one_wrong_entry_spoils_the_batch_and_is_pointed_at(shared: Live) -> None:
-    await check_refused(
-        shared,
-        *(
-            Case("POST", BATCH, (*problem, f"/body/499{pointer}"), [ENTRY] * 499 + [ENTRY | wrong])
-            for wrong, problem, pointer in (
-                ({"id": "x"}, BAD_ID, "/id"),
-                ({"id": "1-0"}, (409, "id_not_greater"), "/id"),
-                ({"base64": ["a"]}, INVALID, "/fields/a"),
-                ({"x": 1}, INVALID, "/x"),
-            )
-        ),
-    )
 
 
 async def test_of_many_mistakes_a_hundred_are_told(shared: Live) -> None:
