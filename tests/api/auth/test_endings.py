@@ -130,9 +130,7 @@ async def test_a_key_and_a_ticket_end_in_time_and_what_they_opened_with_them(
         assert await refused(gateway, f"{EVENTS}?ticket={text}") == 401
 
 
-async def test_a_blocked_read_ends_with_its_key_and_takes_nothing_with_it(
-    gateway: Secured,
-) -> None:
+async def test_a_blocked_read_ends_with_its_key_and_takes_nothing_with_it(gateway: Secured) -> None:
     for steps in range(8):  # the entry comes at about the moment at which the key ends
         key = await gateway.key(WORK, READ)
         async with gateway.client(key) as http:

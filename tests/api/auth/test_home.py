@@ -32,9 +32,7 @@ async def _first_key(live: Live, folder: Path) -> str:
 
 async def test_from_the_first_key_on_everybody_needs_one(live: Live, tmp_path: Path) -> None:
     await live.append("news", "a")
-    blocked = asyncio.create_task(
-        live.http.get("/v1/streams/news/entries?after=$&wait_ms=30000"),
-    )
+    blocked = asyncio.create_task(live.http.get("/v1/streams/news/entries?after=$&wait_ms=30000"))
     await live.until_waiting(1)
     async with (
         frames_of(live, "/v1/ws") as socket,

@@ -196,9 +196,7 @@ async def test_there_are_no_more_connections_than_a_principal_may_have(gateway: 
             await frames.next("welcome")
 
 
-async def test_there_are_no_more_subscriptions_than_a_principal_may_have(
-    gateway: Secured,
-) -> None:
+async def test_there_are_no_more_subscriptions_than_a_principal_may_have(gateway: Secured) -> None:
     async with limited(gateway, subscriptions_max=1) as http, frames_of(http) as frames:
         await frames.next("welcome")
         await frames.subscribe("a")

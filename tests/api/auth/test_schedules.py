@@ -47,9 +47,7 @@ async def test_a_schedule_is_for_who_manages_its_stream_and_may_append(gateway: 
         assert (await http.delete("/v1/schedules/a")).status_code == 204
 
 
-async def test_a_schedule_of_another_is_not_seen_replaced_run_or_deleted(
-    gateway: Secured,
-) -> None:
+async def test_a_schedule_of_another_is_not_seen_replaced_run_or_deleted(gateway: Secured) -> None:
     assert (await gateway.admin.put("/v1/schedules/a", json=body("yours.a"))).status_code == 201
     mine = Grant(streams=["mine.*"], do=[Verb.MANAGE, Verb.APPEND, Verb.READ])
     async with gateway.client(await gateway.key(mine)) as http:

@@ -81,9 +81,7 @@ async def test_another_first_frame_ends_the_connection(gateway: Secured) -> None
     assert (await gateway.live.stream("orders"))["length"] == 0
 
 
-async def test_a_short_form_that_is_refused_says_so_after_the_first_frame(
-    gateway: Secured,
-) -> None:
+async def test_a_short_form_that_is_refused_says_so_after_the_first_frame(gateway: Secured) -> None:
     key = await gateway.key(READ_NEWS)
     for url, code, problem in (
         ("/v1/streams/jobs/ws", 4403, "forbidden"),

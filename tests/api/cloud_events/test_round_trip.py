@@ -10,14 +10,7 @@ from cloudevents.core.bindings import http
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from tests.api.cloud_events.sent import (
-    AS_BATCH,
-    AS_EVENT,
-    BATCH,
-    ENTRIES,
-    ORDERS,
-    events_in,
-)
+from tests.api.cloud_events.sent import AS_BATCH, AS_EVENT, BATCH, ENTRIES, ORDERS, events_in
 from tests.api.conftest import Live
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -26,9 +26,7 @@ QUICK = {
 PAGES = [
     pytest.param(task, marks=() if task in QUICK else pytest.mark.long) for task in guide.TASKS
 ]
-UNANSWERED = {
-    "-o readings.arrow": "it writes a file",
-}
+UNANSWERED = {"-o readings.arrow": "it writes a file"}
 """Parts of commands that print nothing, and why."""
 
 

@@ -85,11 +85,7 @@ async def test_a_client_may_leave_at_the_moment_its_entries_are_taken_over(live:
     [
         ({}, {"type": "credit", "sub": "1", "entries": 5}, None),
         ({}, {"type": "unsubscribe", "rid": "r", "sub": "1"}, "unsubscribed"),
-        (
-            {"group": "billing"},
-            {"type": "ack", "rid": "r", "sub": "1", "ids": ["1-0"]},
-            "problem",
-        ),
+        ({"group": "billing"}, {"type": "ack", "rid": "r", "sub": "1", "ids": ["1-0"]}, "problem"),
     ],
 )
 async def test_a_subscription_may_end_while_a_frame_about_it_waits_for_an_append(

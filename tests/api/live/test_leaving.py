@@ -24,15 +24,7 @@ from tests.api.live.event_source import events_of
 from tests.api.live.frames import Frames, frames_of
 from tests.conditions import until
 
-KINDS = (
-    BoundedHttp,
-    BoundedWebSocket,
-    Connection,
-    PatientResponse,
-    Request,
-    Subscription,
-    Waiter,
-)
+KINDS = (BoundedHttp, BoundedWebSocket, Connection, PatientResponse, Request, Subscription, Waiter)
 STREAM = "/v1/streams/orders"
 GROUP = "/v1/streams/orders/groups/billing"
 

@@ -145,9 +145,7 @@ async def test_the_subprotocol_is_agreed_if_it_is_offered(shared: Live) -> None:
         assert frames.socket.subprotocol is None
 
 
-async def test_a_wrong_frame_is_answered_with_a_problem_and_the_socket_stays(
-    shared: Live,
-) -> None:
+async def test_a_wrong_frame_is_answered_with_a_problem_and_the_socket_stays(shared: Live) -> None:
     await shared.create_group("orders", "billing")
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"type": "credit", "entries": 0}, "/body/entries"),
@@ -211,8 +209,7 @@ async def test_a_subscription_that_cannot_be_is_told_why_and_closed(
 
 
 @pytest.mark.parametrize(
-    ("what", "code"),
-    [("orders", "stream_not_found"), ("orders/groups/billing", "group_not_found")],
+    ("what", "code"), [("orders", "stream_not_found"), ("orders/groups/billing", "group_not_found")]
 )
 async def test_a_stream_or_group_that_goes_closes_its_sockets(
     shared: Live, what: str, code: str

@@ -74,10 +74,7 @@ async def test_each_act_leaves_a_line_that_names_the_group(
     lines = [vars(record) for record in caplog.records if record.message == "act"]
     assert [(line["what"], line["stream"], line["group"], line["outcome"]) for line in lines] == [
         (f"{act}Push", "orders", "billing", "ok") for act in ("set", "pause", "resume", "retry")
-    ] + [
-        ("rotatePushSecret", "orders", "billing", "ok"),
-        ("deletePush", "orders", "billing", "ok"),
-    ]
+    ] + [("rotatePushSecret", "orders", "billing", "ok"), ("deletePush", "orders", "billing", "ok")]
 
 
 async def test_one_principal_leaves_pushes_to_others(

@@ -203,9 +203,7 @@ TOGETHER: dict[tuple[str, str], list[tuple[str, Any]]] = {
         ("/body/ack", {"ack": ["1-0"] * 10_001}),
     ],
     **{
-        ("POST", path): [
-            *(("/body/ids", {**more, "ids": ids}) for ids in ([], ["1-0"] * 10_001)),
-        ]
+        ("POST", path): [*(("/body/ids", {**more, "ids": ids}) for ids in ([], ["1-0"] * 10_001))]
         for path, more in ((ACK, {}), (NACK, {}), (EXTEND, {}), (CLAIM, {"min_idle_ms": 0}))
     },
     ("POST", "/v1/read"): [

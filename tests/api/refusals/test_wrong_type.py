@@ -77,10 +77,7 @@ async def live(server: Server) -> AsyncIterator[Live]:
     """Run a gateway over it, without keys of another test."""
     clear(server)
     settings = Settings(
-        backend=SecretStr(server.url),
-        redis_prefix=PREFIX,
-        redis_port=0,
-        heartbeat_ms=200,
+        backend=SecretStr(server.url), redis_prefix=PREFIX, redis_port=0, heartbeat_ms=200
     )
     async with running(settings) as gateway:
         yield gateway

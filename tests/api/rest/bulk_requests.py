@@ -35,10 +35,7 @@ async def values(live: Live, stream: str) -> list[str]:
 
 
 async def stage(
-    live: Live,
-    body: bytes,
-    place: tuple[int, int, str, int],
-    query: str = "stream=out",
+    live: Live, body: bytes, place: tuple[int, int, str, int], query: str = "stream=out"
 ) -> httpx.Response:
     """Stage a chunk; its place is batch, partition, attempt and number."""
     batch, partition, attempt, number = place

@@ -168,16 +168,8 @@ async def test_what_is_written_as_lines_reads_as_lines(shared: Live) -> None:
         {"fields": {"blob": "/wA=", "text": "/wA="}, "base64": ["blob"]},
         {"fields": {"k": "3", "j": "2"}, "pairs": [["k", "1"], ["j", "2"], ["k", "3"]]},
         {"fields": {"/w==": "a"}, "names_base64": True},
-        {
-            "fields": {"/w==": "/w==", "YQ==": "b"},
-            "base64": ["/w=="],
-            "names_base64": True,
-        },
-        {
-            "fields": {"k": "YQ=="},
-            "pairs": [["k", "/w=="], ["k", "YQ=="]],
-            "base64": ["k"],
-        },
+        {"fields": {"/w==": "/w==", "YQ==": "b"}, "base64": ["/w=="], "names_base64": True},
+        {"fields": {"k": "YQ=="}, "pairs": [["k", "/w=="], ["k", "YQ=="]], "base64": ["k"]},
     ],
 )
 async def test_an_entry_reads_as_it_was_written(shared: Live, wire: dict[str, Any]) -> None:
