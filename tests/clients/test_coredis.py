@@ -7,7 +7,7 @@ from typing import Any
 
 import coredis
 import pytest
-from coredis.exceptions import ResponseError, StreamDuplicateConsumerGroupError
+from coredis.exceptions import StreamDuplicateConsumerGroupError
 from coredis.patterns.streams import Consumer, GroupConsumer
 
 from tests.conditions import moment
@@ -22,29 +22,6 @@ def redis(gateway: GatewayProcess) -> Any:
     )
 
 
-async def test_entries_are_written_and_read(redis: Any, stream: str) -> None:
-    async with redis as client:
-        assert await client.ping() == "PONG"
-        assert await client.xadd(stream, {"sku": "a"}, identifier="1-1") == "1-1"
-        assert await client.xadd(stream, {"sku": "b"}, identifier="2-0") == "2-0"
-        with pytest.raises(ResponseError, match="equal or smaller"):
-            await client.xadd(stream, {"sku": "b"}, identifier="2-0")
-        entries = await client.xrange(stream)
-        assert [(entry.identifier, dict(entry.field_values)) for entry in entries] == [
-            ("1-1", {"sku": "a"}),
-            ("2-0", {"sku": "b"}),
-        ]
-        read = await client.xread({stream: "1-1"})
-        assert [entry.identifier for entry in read[stream]] == ["2-0"]
-        about = await client.xinfo_stream(stream)
-        assert (about["length"], about["last-entry"].identifier) == (2, "2-0")
-        assert await client.xtrim(stream, coredis.PureToken.MAXLEN, 1) == 1
-        assert await client.xlen(stream) == 1
-        assert await client.client_getname() == "coredis-test"
-        assert (await client.client_info())["resp"] == "3"
-        assert await client.delete([stream]) == 1
-
-
 async def test_a_group_shares_entries(redis: Any, stream: str) -> None:
     async with redis as client:
         for number in (1, 2, 3):
@@ -57,6 +34,10 @@ async def test_a_group_shares_entries(redis: Any, stream: str) -> None:
         assert await client.xack(stream, "g", ["1-0"]) == 1
         pending = await client.xpending(stream, "g")
         assert (pending.pending, pending.minimum_identifier) == (1, "2-0")
+        about = await client.xinfo_stream(stream)
+        assert (about["length"], about["last-entry"].identifier) == (3, "3-0")
+        assert await client.client_getname() == "coredis-test"
+        assert (await client.client_info())["resp"] == "3"
         following, claimed, deleted = await client.xautoclaim(stream, "g", "you", 0, "0")
         assert (following, [entry.identifier for entry in claimed], deleted) == ("0-0", ["2-0"], ())
         [group] = await client.xinfo_groups(stream)

@@ -74,9 +74,9 @@ def test_node_redis_works_unmodified(gateway: GatewayProcess, stream: str, proto
                 "name": "g",
                 "consumers": 2,
                 "pending": 1,
+                "lag": 1,
                 "last-delivered-id": "1-1",
                 "entries-read": 1,
-                "lag": 1,
             }
         ],
         "ack": 1,
