@@ -132,7 +132,8 @@ async def test_a_blocked_command_ends_with_its_time_or_its_client(live: Live) ->
 
 
 async def test_what_is_no_command_is_refused(live: Live) -> None:
-    for body in ([], {}, "XLEN s", [["XLEN", "s"]], ["XLEN", None], ["XLEN", {"a": 1}]):
+    wrong: list[Any] = [[], {}, "XLEN s", [["XLEN", "s"]], ["XLEN", None], ["XLEN", {"a": 1}]]
+    for body in wrong:
         answer = await live.http.post(URL, json=body)
         assert problem_in(answer)["status"] == 422
 

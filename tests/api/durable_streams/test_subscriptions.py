@@ -266,6 +266,10 @@ async def wakes(live: Live) -> list[dict[str, Any]]:
     return shown
 
 
+async def until_woken(live: Live, count: int) -> None:
+    await eventually(lambda: wakes(live), lambda told: len(told) >= count)
+
+
 async def test_a_path_that_begins_with_a_slash_is_acknowledged_as_it_was_told(live: Live) -> None:
     await live.http.put(f"{ROOT}/wakes", headers=JSON)
     await live.http.put(SUBSCRIPTION, json={**PULL, "pattern": "**"})
@@ -346,7 +350,7 @@ async def test_two_gateways_tell_a_wake_once(live: Live) -> None:
         await asyncio.sleep(1.2)  # both follow it
         for count in range(1, 6):
             await append(live, "events/a")
-            await eventually(lambda: wakes(live), lambda told, count=count: len(told) >= count)
+            await until_woken(live, count)
             await acknowledge(live, await claim(live))
     finally:
         running.cancel()

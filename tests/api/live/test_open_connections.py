@@ -50,7 +50,7 @@ async def test_a_socket_is_listed_with_what_it_follows(shared: Live) -> None:
 
     assert listed.pop("since_ms") > 1_700_000_000_000
     assert listed.pop("id")
-    following = [
+    following: list[dict[str, Any]] = [
         {"group": None, "consumer": None, "state": "caught_up", "credit": 2, "held": None},
         {
             "group": "billing",

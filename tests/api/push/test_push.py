@@ -285,7 +285,7 @@ async def test_pushes_are_listed_and_a_stream_that_is_none_hides_no_others(
     await live.http.put("/v1/streams/orders/groups/other/push", json={"url": receiver.url})
     for junk in (b"__push:0", b"__push:zzz"):
         await live.gateway.backend.perform(CreateStream(junk))
-    shown, cursor = list[str](), ""
+    shown, cursor, page = list[str](), "", dict[str, Any]()
     for _ in range(4):
         page = (await live.http.get(f"/v1/pushes?limit=1{cursor}")).json()
         shown += [push["group"] for push in page["pushes"]]
@@ -408,14 +408,15 @@ async def test_bad_input_changes_nothing_and_names_the_field(
     live: Live, receiver: Receiver
 ) -> None:
     many = {f"x-{number}": "a" for number in range(21)}
-    for part in (
+    wrong: tuple[dict[str, Any], ...] = (
         *({"url": url} for url in ("https://127.0.0.2.nip/\n", "https://10.0.0.1/")),
         *({"url": url} for url in ("http://example.com:99999/", "ftp://example.com/")),
         {"url": "https://x/" + "a" * 2048},
         *({"headers": {name: "x"}} for name in ("Host", "webhook-id", "CE-id", "X A")),
         *({"headers": each} for each in ({"X-A": "a\r\nb: c"}, {"X-A": "a", "x-a": "b"}, many)),
         {"secret": "whsec_x"},
-    ):
+    )
+    for part in wrong:
         answer = await live.http.put(PUSH, json={"url": receiver.url, **part})
         [name] = part
         assert refusal_of(answer)[:2] == (422, "invalid_request")

@@ -56,7 +56,8 @@ async def slow() -> AsyncIterator[Slow]:
 async def test_two_patches_at_once_both_count(slow: Slow, path: str) -> None:
     http = slow.live.http
     entry = {"fields": {"n": "1"}}
-    first, second = {"max_length": 5}, {"max_age_ms": 60_000}
+    first: dict[str, Any] = {"max_length": 5}
+    second: dict[str, Any] = {"max_age_ms": 60_000}
     if path == BILLING:
         first, second = {"policy": {"max_pending": 5}}, {"policy": {"claim_idle_ms": 100}}
     await slow.at_once(

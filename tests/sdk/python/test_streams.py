@@ -10,7 +10,7 @@ import pytest
 
 import headgate
 from headgate.client import AnswerLost, problems
-from headgate.client.entries import Pairs
+from headgate.client.entries import Fields, Pairs
 from headgate.client.shapes import answers
 from tests.api.conftest import Live
 
@@ -205,7 +205,8 @@ async def test_a_loop_ends_with_a_closed_stream(hg: headgate.AsyncClient) -> Non
 
 async def test_an_entry_comes_back_as_it_was(hg: headgate.AsyncClient) -> None:
     orders = hg.stream("orders")
-    for fields in ({"sku": "42", "name": "čaj"}, {"blob": b"\xff\x00", "text": "a"}):
+    given: list[Fields] = [{"sku": "42", "name": "čaj"}, {"blob": b"\xff\x00", "text": "a"}]
+    for fields in given:
         entry = await orders.get(await orders.append(fields))
         assert (entry.fields, entry.pairs) == (fields, None)
     entry = await orders.get(await orders.append({"text": b"abc"}))
