@@ -44,9 +44,7 @@ def samples_of(url: str) -> Samples:
     }
 
 
-def test_streams_and_groups_are_watched(
-    gateway: GatewayProcess, stream: str, tmp_path: Path
-) -> None:
+def test_streams_are_watched(gateway: GatewayProcess, stream: str, tmp_path: Path) -> None:
     with redis.Redis(HOST, gateway.redis_port) as client:
         for number in range(1, 6):
             client.xadd(stream, {"n": number}, id=f"{number}-0")

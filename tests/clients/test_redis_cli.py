@@ -86,9 +86,7 @@ def _as_protocol(words: list[str]) -> str:
     return f"*{len(words)}\r\n" + "".join(f"${len(word)}\r\n{word}\r\n" for word in words)
 
 
-def test_streams_are_listed_counted_and_weighed(
-    cli: Cli, say: Callable[..., str], stream: str
-) -> None:
+def test_streams_are_listed_and_weighed(cli: Cli, say: Callable[..., str], stream: str) -> None:
     for number in range(30):
         say("XADD", f"{stream}-{number:02}", "1-0", "n", "1")
     listed = say("--scan", "--pattern", f"{stream}-*").splitlines()

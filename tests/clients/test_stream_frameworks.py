@@ -58,9 +58,7 @@ async def test_walrus_reads_as_a_group(gateway: GatewayProcess, stream: str) -> 
     await asyncio.to_thread(read_and_settle)
 
 
-async def test_faststream_follows_and_takes_over(
-    gateway: GatewayProcess, client: Any, stream: str
-) -> None:
+async def test_faststream_takes_over(gateway: GatewayProcess, client: Any, stream: str) -> None:
     broker = RedisBroker(gateway.redis_url)
     followed: list[list[str]] = []
     is_taken_over, is_followed = asyncio.Event(), asyncio.Event()

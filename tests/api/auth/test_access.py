@@ -89,9 +89,7 @@ async def test_a_principal_reads_its_grants_with_its_name_filled_in(gateway: Sec
     assert (everything["streams"], everything["do"]) == (["*"], [verb.value for verb in Verb])
 
 
-async def test_an_append_that_may_not_create_its_stream_fails_in_a_transaction_as_alone(
-    gateway: Secured,
-) -> None:
+async def test_an_append_that_may_create_no_stream_fails_in_a_transaction(gateway: Secured) -> None:
     old, new = "{news}", "{news}.new"  # in one slot of a cluster, as the tag is the same
     await gateway.live.append(old, "a")
     key = await gateway.key(Grant(streams=["{{news}}*"], do=[Verb.APPEND]))

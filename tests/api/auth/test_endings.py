@@ -49,9 +49,7 @@ async def refused(gateway: Secured, url: str) -> int:
         return (await http.get(url, headers={"Accept": "text/event-stream, */*"})).status_code
 
 
-async def test_all_that_a_key_opened_ends_with_it_and_the_next_reader_gets_what_it_held(
-    gateway: Secured,
-) -> None:
+async def test_all_that_a_key_opened_ends_and_the_next_gets_what_it_held(gateway: Secured) -> None:
     live, key = gateway.live, await gateway.key(READ, WORK)
     ids = await live.append("orders", "1", "2", "3")
     by_ticket = f"{EVENTS}?ticket={await ticket(gateway, key, do=['read'], ttl_ms=3_600_000)}"
@@ -105,9 +103,7 @@ async def test_all_that_a_key_opened_ends_with_it_and_the_next_reader_gets_what_
         assert got == [(entry_id, 1) for entry_id in held]
 
 
-async def test_a_key_and_a_ticket_end_in_time_and_what_they_opened_with_them(
-    gateway: Secured,
-) -> None:
+async def test_what_a_key_and_a_ticket_opened_ends_with_them(gateway: Secured) -> None:
     ending_ms = SystemClock().wall_ms() + 3000
     expiring = await gateway.key(READ, expires_at_ms=ending_ms)
     short = await ticket(gateway, await gateway.key(READ), do=["read"], ttl_ms=3000)

@@ -119,9 +119,7 @@ async def test_a_short_form_is_allowed_where_a_grant_says_so(
 
 
 @pytest.mark.parametrize("path", ["/v1/ws", *(path for path, _ in SHORT.values())])
-async def test_a_key_that_has_ended_opens_no_socket(
-    path: str, matrix: Secured, ended: dict[str, str]
-) -> None:
+async def test_an_ended_key_opens_none(path: str, matrix: Secured, ended: dict[str, str]) -> None:
     for token in ended.values():
         async with opened(matrix, path.format(s="mine.a", g="g", c="me"), token) as socket:
             assert json.loads(await socket.recv())["problem"]["code"] == "unauthenticated"

@@ -53,9 +53,7 @@ async def test_from_the_first_key_on_everybody_needs_one(live: Live, tmp_path: P
     assert (await live.http.delete("/v1/streams/news")).status_code == 403
 
 
-async def test_a_long_answer_that_nobody_needed_a_key_for_breaks_off(
-    live: Live, tmp_path: Path
-) -> None:
+async def test_a_long_answer_breaks_off_with_its_credential(live: Live, tmp_path: Path) -> None:
     key, value = "", "x" * 100_000
     for _ in range(4):
         await live.append("news", *[value] * 100)

@@ -57,7 +57,7 @@ def token_of(client: httpx.AsyncClient) -> str:
     return client.headers["Authorization"].removeprefix("Bearer ")
 
 
-async def test_an_operation_reads_it_for_an_operator_at_most(
+async def test_an_operation_reads_it_for_operators(
     matrix: Secured, user: httpx.AsyncClient
 ) -> None:
     before = matrix.live.position
@@ -77,9 +77,7 @@ async def refused(http: httpx.AsyncClient, commands: list[list[str]]) -> list[bo
     return ["NOPERM" in str(answer.get("error")) for answer in answers]
 
 
-async def test_a_command_reads_it_for_an_operator_at_most(
-    matrix: Secured, user: httpx.AsyncClient
-) -> None:
+async def test_a_command_reads_it_for_operators(matrix: Secured, user: httpx.AsyncClient) -> None:
     before = matrix.live.position
     names = [name for name, words in WORDS.items() if "{s}" in words]
     assert all(await refused(user, [words_of(name, OWN) for name in names]))
@@ -117,7 +115,7 @@ async def test_a_policy_or_a_schedule_writes_to_none(matrix: Secured) -> None:
     assert matrix.live.position == before
 
 
-async def test_lists_and_patterns_show_them_to_an_operator_who_asks_for_them(
+async def test_lists_show_them_to_operators_who_ask(
     matrix: Secured, user: httpx.AsyncClient
 ) -> None:
     async def listed(client: httpx.AsyncClient, prefix: str) -> list[str]:

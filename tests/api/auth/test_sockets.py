@@ -49,9 +49,7 @@ async def working(gateway: Secured, key: str) -> AsyncIterator[Frames]:
         yield frames
 
 
-async def test_nothing_is_said_to_a_stranger_until_the_first_frame_says_who_it_is(
-    gateway: Secured,
-) -> None:
+async def test_nothing_is_said_to_a_stranger_before_its_first_frame(gateway: Secured) -> None:
     key = await gateway.key(READ_NEWS, name="reader")
     async with unknown(gateway) as frames:
         await frames.send(type="auth", rid="r", token=key)
@@ -137,9 +135,7 @@ async def test_a_renewal_loses_no_entry_and_repeats_none(gateway: Secured) -> No
             assert received == appended
 
 
-async def test_a_renewal_that_allows_less_ends_what_it_does_not_allow_and_no_more(
-    gateway: Secured,
-) -> None:
+async def test_a_renewal_ends_what_it_does_not_allow_and_no_more(gateway: Secured) -> None:
     before = await gateway.key(READ_NEWS, WORK, APPEND, name="worker")
     after = await gateway.key(READ_ORDERS, name="worker")
     async with frames_of(gateway.live, "/v1/ws", **bearer(before)) as frames:
@@ -168,9 +164,7 @@ async def test_a_renewal_that_allows_less_ends_what_it_does_not_allow_and_no_mor
         assert await frames.problem() == ("b", "not_found")
 
 
-async def test_entries_that_come_as_a_renewal_takes_the_right_go_to_the_next_reader(
-    gateway: Secured,
-) -> None:
+async def test_entries_go_on_as_a_renewal_takes_the_right(gateway: Secured) -> None:
     before = await gateway.key(WORK, name="worker")
     after = await gateway.key(READ_ORDERS, name="worker")
     for number in range(10):
@@ -203,9 +197,7 @@ async def test_another_principal_cannot_take_over_a_connection(gateway: Secured)
         assert await frames.problem() == ("c", "forbidden")
 
 
-async def test_a_grant_for_one_consumer_is_for_no_other_and_for_none_without_a_name(
-    gateway: Secured,
-) -> None:
+async def test_a_grant_for_one_consumer_is_for_no_other(gateway: Secured) -> None:
     only_me = Grant(streams=["orders"], groups=["billing"], consumer="{sub}", do=[Verb.CONSUME])
     key = await gateway.key(only_me, name="me")
     async with working(gateway, key) as frames:
@@ -218,9 +210,7 @@ async def test_a_grant_for_one_consumer_is_for_no_other_and_for_none_without_a_n
             assert await frames.closed() in (4403, 4400)
 
 
-async def test_the_token_as_a_subprotocol_is_as_good_and_a_bad_one_is_refused(
-    gateway: Secured,
-) -> None:
+async def test_a_token_may_be_a_subprotocol(gateway: Secured) -> None:
     key = await gateway.key(READ_ORDERS)
     for token, code in ((key, None), (key[:-1], 4401), ("", 4401)):
         offered = [f"headgate.bearer.{token}", "headgate.v1.json"]

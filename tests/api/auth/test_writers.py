@@ -11,7 +11,7 @@ APPEND = Grant(streams=["orders"], do=[Verb.APPEND])
 URL = "/v1/streams/orders/entries"
 
 
-async def test_a_key_of_an_append_belongs_to_the_principal_that_sent_it(gateway: Secured) -> None:
+async def test_a_key_of_an_append_belongs_to_its_principal(gateway: Secured) -> None:
     await gateway.live.append("orders", "0")
     mine, other = [await gateway.key(APPEND, name=name) for name in ("me", "me/a")]
     key = {"Idempotency-Key": "1", "Idempotency-Producer": "a/b"}

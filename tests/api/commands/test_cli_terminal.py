@@ -121,9 +121,7 @@ SHOWN = [
 
 
 @pytest.mark.parametrize("words", SHOWN, ids=" ".join)
-async def test_what_clients_have_named_has_no_power_over_the_terminal(
-    live: Live, words: tuple[str, ...]
-) -> None:
+async def test_what_clients_name_has_no_power_here(live: Live, words: tuple[str, ...]) -> None:
     for command in (
         ["XADD", "orders", "*", HOSTILE, HOSTILE],
         ["XADD", f"s{HOSTILE}", "*", "k", "v"],

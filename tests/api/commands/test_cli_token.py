@@ -93,7 +93,7 @@ async def test_the_token_of_the_variable_is_sent(keeper: Doorkeeper) -> None:
     assert TOKEN not in head.splitlines()[0]
 
 
-async def test_the_token_of_a_file_goes_before_that_of_the_variable(
+async def test_the_token_of_a_file_goes_before_the_other(
     keeper: Doorkeeper, tmp_path: Path
 ) -> None:
     file = tmp_path / "token"
@@ -165,9 +165,7 @@ async def test_what_is_wrong_with_a_file_is_told(keeper: Doorkeeper, tmp_path: P
     assert keeper.heads == []
 
 
-async def test_there_is_no_flag_that_would_stand_in_the_list_of_processes(
-    keeper: Doorkeeper,
-) -> None:
+async def test_no_flag_puts_it_into_the_list_of_processes(keeper: Doorkeeper) -> None:
     ended = await headgate(keeper.url, "stream", "list", "--token", TOKEN)
 
     assert ended.code == 2
@@ -196,9 +194,7 @@ async def test_a_token_crosses_it_all_the_same_if_the_user_says_so() -> None:
         assert "no gateway at http://nowhere.invalid" in ended.error
 
 
-async def test_a_proxy_of_the_network_does_not_see_what_stays_on_this_machine(
-    keeper: Doorkeeper,
-) -> None:
+async def test_no_proxy_sees_what_stays_on_this_machine(keeper: Doorkeeper) -> None:
     proxy = {"HTTP_PROXY": "http://nowhere.invalid:3128", "NO_PROXY": ""}
 
     assert (await headgate(keeper.url, "stream", "list", HEADGATE_TOKEN=TOKEN, **proxy)).code == 0
@@ -256,9 +252,7 @@ async def test_a_tail_lives_as_long_as_its_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["--ca", "SSL_CERT_FILE", "neither"])
-async def test_a_private_certificate_authority_is_trusted_if_it_is_named(
-    tmp_path: Path, way: str
-) -> None:
+async def test_a_private_authority_is_trusted_if_it_is_named(tmp_path: Path, way: str) -> None:
     authority = trustme.CA()
     file = tmp_path / "ca.pem"
     authority.cert_pem.write_to_path(str(file))

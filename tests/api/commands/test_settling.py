@@ -40,9 +40,7 @@ async def test_a_range_is_read_forwards_and_backwards(live: Live, ids: list[str]
     assert [json.loads(line)["id"] for line in back.lines] == [second, first]
 
 
-async def test_what_a_group_delivered_is_pending_until_it_is_acknowledged(
-    live: Live, ids: list[str]
-) -> None:
+async def test_what_was_delivered_is_pending_until_its_ack(live: Live, ids: list[str]) -> None:
     assert await taken(live, limit=2) == ids[:2]
 
     pending = await headgate(live.url, "pending", *GROUP)

@@ -23,9 +23,7 @@ async def fields_in(live: Live, stream: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize(("name", "text"), [("rows.csv", CSV), ("rows.ndjson", LINES)])
-async def test_text_is_appended_as_it_is_written(
-    live: Live, tmp_path: Path, name: str, text: str
-) -> None:
+async def test_text_is_appended_as_it_is(live: Live, tmp_path: Path, name: str, text: str) -> None:
     file = tmp_path / name
     file.write_text(text)
 
@@ -36,9 +34,7 @@ async def test_text_is_appended_as_it_is_written(
 
 
 @pytest.mark.parametrize("ending", ["csv", "ndjson", "parquet"])
-async def test_what_is_dumped_can_be_loaded_under_its_ids(
-    live: Live, tmp_path: Path, ending: str
-) -> None:
+async def test_a_dump_is_loaded_under_its_ids(live: Live, tmp_path: Path, ending: str) -> None:
     ids = await live.append("orders", "1", "2", "3")
     file = str(tmp_path / f"orders.{ending}")
 

@@ -59,9 +59,7 @@ def command_of(snippet: Snippet, code: str) -> list[str]:
 
 
 @pytest.mark.parametrize("task", PAGES)
-async def test_each_snippet_runs(
-    live: Live, shell: dict[str, str], tmp_path: Path, task: str
-) -> None:
+async def test_a_snippet_runs(live: Live, shell: dict[str, str], tmp_path: Path, task: str) -> None:
     ids: dict[str, str] = {}
     for at, snippet in enumerate(await asyncio.to_thread(snippets, task, "sh", "python")):
         if at == 0 or snippet.language == "python":
@@ -89,7 +87,7 @@ def test_each_program_has_its_answer() -> None:
         assert [code for code in codes if not any(part in code for part in UNANSWERED)] == [], task
 
 
-async def test_the_program_of_the_first_page_runs(
+async def test_the_program_of_readme_runs(
     live: Live, shell: dict[str, str], tmp_path: Path
 ) -> None:
     text = await asyncio.to_thread((ROOT / "README.md").read_text)

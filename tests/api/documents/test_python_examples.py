@@ -31,9 +31,7 @@ async def example(name: str, *words: str, url: str) -> Ended:
         (["ai/model.py"], False),
     ],
 )
-async def test_without_a_gateway_an_example_says_so_in_one_line(
-    words: list[str], is_flag: bool
-) -> None:
+async def test_an_example_says_that_there_is_no_gateway(words: list[str], is_flag: bool) -> None:
     nowhere = "127.0.0.1:1"
 
     flag = ["--url", nowhere] if is_flag else []

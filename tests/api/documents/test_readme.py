@@ -78,7 +78,7 @@ def shell(tmp_path: Path, live: Live, settings: Settings) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-async def test_each_command_prints_what_the_page_promises(
+async def test_commands_print_what_is_promised(
     live: Live, shell: dict[str, str], page: str
 ) -> None:
     ids: dict[str, str] = {}

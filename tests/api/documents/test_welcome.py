@@ -13,9 +13,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 
-async def test_who_is_no_browser_is_told_what_to_do_next(
-    console_bundle: None, shared: Live
-) -> None:
+async def test_who_is_no_browser_is_told_what_to_do(console_bundle: None, shared: Live) -> None:
     for accept in ("*/*", "text/plain", "application/json", ""):
         answer = await shared.http.get("/", headers={"accept": accept})
         assert answer.headers["content-type"] == "text/plain; charset=utf-8"
@@ -50,9 +48,7 @@ async def test_a_page_runs_its_own_script_and_no_other(shared: Live) -> None:
 @pytest.mark.parametrize(
     ("trusted", "scheme"), [(["127.0.0.0/8"], "https"), ([], "http"), (["10.0.0.1"], "http")]
 )
-async def test_behind_a_named_proxy_it_is_told_as_the_proxy_was_asked(
-    trusted: list[str], scheme: str
-) -> None:
+async def test_behind_a_proxy_it_is_as_that_was_asked(trusted: list[str], scheme: str) -> None:
     headers = {"host": "gate.localhost", "x-forwarded-proto": "https"}
     async with running(Settings(trusted_proxies=trusted)) as live:
         answer = await live.http.get("/", headers=headers)

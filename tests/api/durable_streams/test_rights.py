@@ -118,9 +118,7 @@ async def test_a_subscription_tells_only_what_its_maker_may_read(gateway: Secure
 
 
 @pytest.mark.parametrize(("streams", "producer"), [("there", "w"), ("*", "w"), ("*", "3:ann/w")])
-async def test_a_producer_is_that_of_its_principal(
-    gateway: Secured, streams: str, producer: str
-) -> None:
+async def test_a_producer_is_its_principal_s(gateway: Secured, streams: str, producer: str) -> None:
     writing = Grant(streams=[streams], do=[Verb.READ, Verb.APPEND])
     async with (
         gateway.client(await gateway.key(writing, name="ann")) as ann,
@@ -139,9 +137,7 @@ async def test_a_producer_is_that_of_its_principal(
         assert (await ann.get(THERE)).text == "a1xy2z3"
 
 
-async def test_the_producers_of_one_principal_leave_half_of_the_room_to_others(
-    gateway: Secured,
-) -> None:
+async def test_producers_of_a_principal_leave_room_to_others(gateway: Secured) -> None:
     writing = Grant(streams=["there"], do=[Verb.APPEND])
     place = b"0 0 %d" % gateway.live.gateway.auth.now_ms()  # or else it is idle
     places: dict[bytes, bytes | None] = {

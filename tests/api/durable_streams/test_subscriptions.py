@@ -72,9 +72,7 @@ async def until_acked(live: Live, path: str, offset: str) -> None:
     )
 
 
-async def test_a_webhook_is_signed_and_what_was_there_before_is_not_told(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_a_webhook_is_signed_and_tells_what_is_new(live: Live, receiver: Receiver) -> None:
     before = await append(live, "events/old")
     made = await subscribe(live, receiver, pattern="events/**")
     assert made["streams"] == [{"path": "events/old", "link_type": "glob", "acked_offset": before}]
@@ -99,9 +97,7 @@ def unpadded(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
-async def test_what_fails_is_tried_again_with_a_generation_of_its_own(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_what_fails_is_tried_again_as_another_wake(live: Live, receiver: Receiver) -> None:
     receiver.answers = [("500 No", b""), ("200 OK", b'{"done": true}')]
     await subscribe(live, receiver)
     offset = await append(live, "events/a")
@@ -118,9 +114,7 @@ async def test_what_fails_is_tried_again_with_a_generation_of_its_own(
         assert f'headgate_subscription_wakes_total{{outcome="{outcome}"}} 1.0\n' in metrics
 
 
-async def test_a_worker_that_dies_is_followed_by_another_wake_which_fences_it(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_a_dead_worker_is_fenced_by_another_wake(live: Live, receiver: Receiver) -> None:
     receiver.answers = [("202 Later", b"")]
     await subscribe(live, receiver, lease_ttl_ms=1000)
     offset = await append(live, "events/a")
@@ -146,9 +140,7 @@ async def call_back(live: Live, notice: Notice, offset: str, **more: Any) -> Any
 
 
 @pytest.mark.long
-async def test_a_heartbeat_keeps_the_lease_and_moves_the_cursor(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_a_heartbeat_keeps_the_lease(live: Live, receiver: Receiver) -> None:
     receiver.answers = [("202 Later", b"")]
     await subscribe(live, receiver, lease_ttl_ms=1000)
     offset = await append(live, "events/a")
@@ -280,9 +272,7 @@ async def test_a_path_that_begins_with_a_slash_is_acknowledged_as_it_was_told(li
     await acknowledge(live, claimed)
 
 
-async def test_what_a_worker_has_done_meanwhile_outlasts_the_end_of_its_wake(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_what_a_worker_has_done_outlasts_its_wake(live: Live, receiver: Receiver) -> None:
     for path in ("x", "y"):
         await live.http.put(f"{ROOT}/{path}", headers=JSON)
     answered = asyncio.Event()
@@ -438,7 +428,7 @@ async def test_no_more_subscriptions_are_made_than_are_followed(
     )
 
 
-async def test_events_do_not_tell_which_names_there_are(
+async def test_events_do_not_tell_names_there_are(
     live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     look_up = socket.getaddrinfo

@@ -22,9 +22,7 @@ HANDSHAKE = (
 RESET = struct.pack("ii", 1, 0)
 
 
-async def test_many_who_go_before_the_handshake_is_over_are_no_error(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_many_who_go_before_it_is_over_are_no_error(caplog: pytest.LogCaptureFixture) -> None:
     async with running(Settings()) as live:
         await live.append("orders", "1")
         place = urlsplit(live.url)

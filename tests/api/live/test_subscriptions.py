@@ -107,9 +107,7 @@ async def test_whatever_carries_a_rid_is_answered_once_with_it(orders: Live) -> 
     assert answers == [*expected, ("last", "pong")]
 
 
-async def test_what_an_ended_subscription_held_goes_to_another_consumer_at_once(
-    orders: Live,
-) -> None:
+async def test_what_an_ended_subscription_held_goes_to_another_consumer(orders: Live) -> None:
     ids = await orders.append("orders", "1", "2")
     async with frames_of(orders, WS) as first, frames_of(orders, WS) as second:
         await first.subscribe("g", group="billing", consumer="one")
@@ -132,9 +130,7 @@ async def test_what_an_ended_subscription_held_goes_to_another_consumer_at_once(
         await orders.until_waiting(2)
 
 
-async def test_who_does_not_wait_for_answers_gets_them_in_the_order_of_the_frames(
-    tmp_path: Path,
-) -> None:
+async def test_answers_come_in_the_order_of_the_frames(tmp_path: Path) -> None:
     async with running(Settings(data_dir=tmp_path)) as live, frames_of(live, WS) as frames:
         for number in range(400):
             entries = [{"fields": {"v": str(number), "pad": "x" * (10 if number % 97 else 5000)}}]
@@ -324,9 +320,7 @@ async def test_a_connection_that_ends_while_it_unsubscribes_strands_nothing(orde
     assert (await orders.group("orders", "billing"))["consumers"] == 1
 
 
-async def test_who_has_read_all_there_is_has_caught_up_though_the_last_entry_is_deleted(
-    live: Live,
-) -> None:
+async def test_who_has_read_all_has_caught_up_though_the_last_is_deleted(live: Live) -> None:
     kept, deleted = await live.append("orders", "1", "2")
     await live.http.delete(f"/v1/streams/orders/entries/{deleted}")
 

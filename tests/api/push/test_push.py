@@ -43,9 +43,7 @@ async def pending(live: Live) -> list[dict[str, Any]]:
     return items
 
 
-async def test_an_entry_is_sent_with_a_signature_and_acknowledged(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_an_entry_is_signed_and_acknowledged(live: Live, receiver: Receiver) -> None:
     made = await put(live, receiver, headers={"Authorization": "Bearer x"})
     [entry_id] = await live.append("orders", "42")
     notice = await receiver.next()
@@ -64,9 +62,7 @@ async def test_an_entry_is_sent_with_a_signature_and_acknowledged(
     assert (push["url"], push["header_names"]) == (receiver.url, ["Authorization"])
 
 
-async def test_what_fails_comes_again_with_the_same_id_and_becomes_a_dead_letter(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_what_fails_comes_again_and_is_a_dead_letter(live: Live, receiver: Receiver) -> None:
     receiver.answers = [FAILED]
     await policy(live, backoff_ms=[10], max_deliveries=3, dead_letter_stream="dead")
     await put(live, receiver)
@@ -83,9 +79,7 @@ async def test_what_fails_comes_again_with_the_same_id_and_becomes_a_dead_letter
     await live.http.delete("/v1/streams/dead")
 
 
-async def test_without_a_backoff_in_the_policy_a_failure_rests_all_the_same(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_a_failure_rests_without_a_backoff_too(live: Live, receiver: Receiver) -> None:
     receiver.answers = [FAILED]
     await put(live, receiver)
     await live.append("orders", "1")
@@ -94,9 +88,7 @@ async def test_without_a_backoff_in_the_policy_a_failure_rests_all_the_same(
     assert 500 < failed["delay_ms"] <= 1000
 
 
-async def test_a_receiver_that_does_nothing_but_fail_gets_one_request_for_each_backoff(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_a_failing_receiver_gets_a_request_a_backoff(live: Live, receiver: Receiver) -> None:
     receiver.answers = [FAILED]
     await policy(live, backoff_ms=[600_000])
     await put(live, receiver, concurrency=50)
@@ -112,9 +104,7 @@ async def test_a_receiver_that_does_nothing_but_fail_gets_one_request_for_each_b
     assert (await until_state(live, "active"))["failing_since_ms"] is None
 
 
-async def test_behind_failures_alone_a_push_is_disabled_until_it_is_resumed(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_failures_alone_disable_a_push_until_resumed(live: Live, receiver: Receiver) -> None:
     receiver.answers = [FAILED]
     await policy(live, backoff_ms=[50])
     await put(live, receiver, disable_after_ms=1000)
@@ -126,9 +116,7 @@ async def test_behind_failures_alone_a_push_is_disabled_until_it_is_resumed(
     await until_settled(live, 2)
 
 
-async def test_a_receiver_that_is_gone_disables_the_push_and_its_entry_stays(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_a_receiver_that_is_gone_disables_it(live: Live, receiver: Receiver) -> None:
     receiver.answers = [("410 Gone", b"")]
     await put(live, receiver)
     await live.append("orders", "1")
@@ -140,9 +128,7 @@ async def test_a_receiver_that_is_gone_disables_the_push_and_its_entry_stays(
     await until_settled(live, 1)
 
 
-async def test_behind_retry_after_nothing_is_sent_for_that_time(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_nothing_is_sent_before_retry_after(live: Live, receiver: Receiver) -> None:
     receiver.answers = [("429 Slow\r\nRetry-After: 1", b""), OK]
     await put(live, receiver)
     loop = asyncio.get_running_loop()
@@ -155,9 +141,7 @@ async def test_behind_retry_after_nothing_is_sent_for_that_time(
     await until_settled(live, 2)
 
 
-async def test_the_entries_of_a_key_come_one_after_the_other_in_order(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_the_entries_of_a_key_come_in_their_order(live: Live, receiver: Receiver) -> None:
     fails = Counter[str]()
 
     def respond(notice: Notice) -> tuple[str, bytes]:
@@ -181,9 +165,7 @@ async def test_the_entries_of_a_key_come_one_after_the_other_in_order(
         assert len(values) == 15
 
 
-async def test_a_secret_is_rotated_with_both_good_for_a_while(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_a_secret_is_rotated_and_both_are_good(live: Live, receiver: Receiver) -> None:
     old = (await put(live, receiver))["secret"]
     rotated = (await live.http.post(f"{PUSH}/rotate", json={"overlap_ms": 600_000})).json()
     assert rotated["previous_secret_until_ms"] > 0
@@ -199,9 +181,7 @@ async def test_a_secret_is_rotated_with_both_good_for_a_while(
             verified(gone, notice)
 
 
-async def test_a_push_may_be_signed_by_the_key_of_the_gateway(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_a_push_may_be_signed_by_the_gateway(live: Live, receiver: Receiver) -> None:
     made = await put(live, receiver, signature="v1a")
     await live.append("orders", "1")
     notice = await receiver.next()
@@ -372,9 +352,7 @@ async def test_a_retry_sends_nothing_before_its_own_time(live: Live, receiver: R
     assert (await receiver.next()).json["fields"] == {"v": "after"}
 
 
-async def test_an_entry_that_wants_to_come_at_once_leaves_others_their_turn(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_an_entry_that_fails_leaves_others_their_turn(live: Live, receiver: Receiver) -> None:
     def respond(notice: Notice) -> tuple[str, bytes]:
         is_bad = notice.json["fields"]["v"] == "bad"
         return ("503 No\r\nRetry-After: 0", b"") if is_bad else OK
@@ -404,9 +382,7 @@ async def test_a_receiver_that_hangs_delays_no_other(live: Live, receiver: Recei
     server.close()
 
 
-async def test_bad_input_changes_nothing_and_names_the_field(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_bad_input_is_refused_at_its_field(live: Live, receiver: Receiver) -> None:
     many = {f"x-{number}": "a" for number in range(21)}
     wrong: tuple[dict[str, Any], ...] = (
         *({"url": url} for url in ("https://127.0.0.2.nip/\n", "https://10.0.0.1/")),

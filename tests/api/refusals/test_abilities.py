@@ -65,9 +65,7 @@ NEEDING = [
 ]
 
 
-async def test_what_needs_an_ability_that_is_missing_is_refused_and_the_rest_is_served(
-    plain: Live,
-) -> None:
+async def test_what_needs_a_missing_ability_is_refused(plain: Live) -> None:
     ids = await plain.append("orders", "a")
     await plain.create_group("orders", "billing")
     read = await plain.read_group("orders", "billing", consumer="me")

@@ -90,9 +90,7 @@ async def test_a_delete_reaches_the_archive(archiving: Live) -> None:
     assert (await read(archiving))["entries"] == [2, 4, 5, 6]
 
 
-async def test_a_stream_says_what_is_archived_and_the_archive_can_be_trimmed(
-    archiving: Live,
-) -> None:
+async def test_a_stream_says_what_is_archived_and_it_can_be_trimmed(archiving: Live) -> None:
     info = (await archiving.http.get(STREAM)).json()
     assert (info["archived_count"], info["archived_first_id"], info["length"]) == (5, "1-0", 2)
     removed = await archiving.http.delete(f"{STREAM}/archive?before=3-0")

@@ -100,9 +100,7 @@ async def test_a_list_as_long_as_allowed_says_that_there_is_more(tmp_path: Path)
         ("GET", "/events", None),
     ],
 )
-async def test_what_is_missing_is_named_stream_or_group(
-    shared: Live, method: str, path: str, body: Any
-) -> None:
+async def test_what_is_missing_is_named(shared: Live, method: str, path: str, body: Any) -> None:
     no_stream = await shared.http.request(method, BILLING + path, json=body)
     await shared.http.put(ORDERS)
     no_group = await shared.http.request(method, BILLING + path, json=body)

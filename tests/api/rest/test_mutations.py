@@ -74,9 +74,7 @@ async def test_two_patches_at_once_both_count(slow: Slow, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [ORDERS.replace("orders", "new"), f"{BILLING}/consumers/me"])
-async def test_what_was_created_is_answered_though_it_is_deleted_at_once(
-    slow: Slow, path: str
-) -> None:
+async def test_what_was_created_is_answered_though_it_is_gone(slow: Slow, path: str) -> None:
     http = slow.live.http
 
     created, deleted = await slow.at_once(http.put(path), http.delete(path))

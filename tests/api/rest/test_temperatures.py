@@ -7,9 +7,7 @@ from tests.api.conftest import Live
 
 
 @pytest.mark.parametrize("victim", temperatures.CONSUMERS)
-async def test_every_reading_is_acknowledged_once_though_a_consumer_is_cut_off(
-    live: Live, victim: str
-) -> None:
+async def test_every_reading_is_settled_once_though_one_is_cut_off(live: Live, victim: str) -> None:
     job = await temperatures.run(live.url, victim=victim, claim_idle_ms=500)
 
     assert len(job.readings) == len(job.ids) == 8759

@@ -103,9 +103,7 @@ async def test_events_and_sockets_tell_the_times(shared: Live) -> None:
         ({"deliver_at_ms": AT_MS, "expires_at_ms": AT_MS}, "expires_at_ms"),
     ],
 )
-async def test_the_time_that_is_wrong_is_named(
-    shared: Live, times: dict[str, Any], name: str
-) -> None:
+async def test_the_wrong_time_is_named(shared: Live, times: dict[str, Any], name: str) -> None:
     bad = {**PLAIN, **times}
     lines = "\n".join(map(json.dumps, [PLAIN, PLAIN, PLAIN, bad]))
     answers = [

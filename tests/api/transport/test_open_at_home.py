@@ -47,9 +47,7 @@ async def test_a_first_key_opens_it_to_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", [ABROAD, "127.0.0.1"])
-async def test_browsers_are_told_to_stay_with_tls_unless_this_machine_alone_is_served(
-    host: str, tmp_path: Path
-) -> None:
+async def test_browsers_stay_with_tls_unless_it_is_local(host: str, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     settings = authority.settings(host=host, data_dir=MEMORY, allow_anonymous=True)
     async with running(settings, trust=authority.trust) as live:
@@ -67,7 +65,7 @@ async def test_a_server_of_a_program_is_no_way_around() -> None:
 
 
 @pytest.mark.parametrize("host", [ABROAD, "127.0.0.1"])
-async def test_the_operator_may_let_everybody_in_and_the_log_warns_once(
+async def test_everybody_may_be_let_in_with_a_warning(
     host: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     is_open = host == ABROAD

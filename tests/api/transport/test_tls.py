@@ -79,9 +79,7 @@ async def test_a_large_answer_that_is_not_taken_counts(live: Live, authority: Au
     await until(lambda: registry.get_sample_value("headgate_sockets_unsent_bytes") == 0)
 
 
-async def test_requests_that_come_together_are_answered_in_order(
-    live: Live, authority: Authority
-) -> None:
+async def test_requests_together_are_answered_in_order(live: Live, authority: Authority) -> None:
     request = b"GET /v1/streams/%d HTTP/1.1\r\nhost: localhost\r\n\r\n"
     async with connected(live, authority.trust) as (reader, writer):
         writer.write(b"".join(request % number for number in range(300)))
@@ -179,9 +177,7 @@ async def test_who_reads_nothing_is_given_up(authority: Authority) -> None:
             await socket.wait_closed()
 
 
-async def test_a_new_certificate_is_used_by_new_connections(
-    live: Live, authority: Authority
-) -> None:
+async def test_new_connections_use_a_new_certificate(live: Live, authority: Authority) -> None:
     before = await certificate_shown(live, authority.trust)
     async with connect(f"{live.ws_url}/v1/ws", ssl=authority.trust) as old:
         new = authority.renew()

@@ -66,9 +66,7 @@ async def test_a_follower_of_a_pattern_misses_nothing(tmp_path: Path, proxy: Pro
 
 
 @pytest.mark.parametrize("consumer", [None, "me"])
-async def test_each_entry_is_acknowledged_once(
-    tmp_path: Path, proxy: Proxy, consumer: str | None
-) -> None:
+async def test_an_entry_is_settled_once(tmp_path: Path, proxy: Proxy, consumer: str | None) -> None:
     settings = Settings(data_dir=tmp_path)
     stop, handled = asyncio.Event(), Counter[str]()
 

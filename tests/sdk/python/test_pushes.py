@@ -35,9 +35,7 @@ def verify(secret: str, notice: Notice) -> None:
     Webhook(secret).verify(notice.body, {name: notice.header(name) for name in NAMES})
 
 
-async def test_a_push_is_set_rotated_and_deleted(
-    hg: headgate.AsyncClient, receiver: Receiver
-) -> None:
+async def test_a_push_is_set_and_deleted(hg: headgate.AsyncClient, receiver: Receiver) -> None:
     group = hg.group("a b", "c d")
     await group.create(start="0")
     await hg.stream("a b").append({"sku": "42"})
@@ -59,9 +57,7 @@ async def test_a_push_is_set_rotated_and_deleted(
         await group.push.info()
 
 
-async def test_what_failed_is_sent_again_at_once(
-    hg: headgate.AsyncClient, receiver: Receiver
-) -> None:
+async def test_what_failed_is_sent_again(hg: headgate.AsyncClient, receiver: Receiver) -> None:
     receiver.answers = [("500 No", b"no room"), ("200 OK", b"")]
     orders, push = hg.stream("orders"), hg.group("orders", "billing").push
     await hg.group("orders", "billing").create(policy={"backoff_ms": [600_000]})

@@ -152,9 +152,7 @@ async def test_trimming_takes_what_a_follower_has_not_read(hg: headgate.AsyncCli
         assert entries.gap is None
 
 
-async def test_a_token_is_not_sent_where_others_can_read_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_token_is_sent_where_nobody_can_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="Use https"):
         headgate.AsyncClient("http://gateway.example", token="secret")
     monkeypatch.setenv("HEADGATE_TOKEN", "secret")

@@ -39,9 +39,7 @@ async def test_a_schema_chooses_columns_and_types(hg: headgate.AsyncClient) -> N
         await readings.read_arrow(schema={"site": "int64"})
 
 
-async def test_bytes_stay_bytes_and_the_last_of_repeated_names_counts(
-    hg: headgate.AsyncClient,
-) -> None:
+async def test_bytes_stay_bytes_and_the_last_of_a_name_counts(hg: headgate.AsyncClient) -> None:
     odd = hg.stream("odd")
     await odd.append([("a", "1"), ("b", b"\xff"), ("a", "2")])
     await odd.append({"b": "text"})
