@@ -65,6 +65,12 @@ class Live:
         ids: list[str] = answer.json()["ids"]
         return ids
 
+    async def append_at(self, stream: str, *ids: str) -> None:
+        """Append entries with these ids, which are the values of their field `v`."""
+        entries = [{"id": entry_id, "fields": {"v": entry_id}} for entry_id in ids]
+        answer = await self.http.post(f"/v1/streams/{stream}/entries/batch", json=entries)
+        assert answer.status_code == 201, answer.text
+
     async def create_group(self, stream: str, group: str, start: str = "0") -> None:
         body = {"start": start, "create_stream": True}
         answer = await self.http.put(f"/v1/streams/{stream}/groups/{group}", json=body)

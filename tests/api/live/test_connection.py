@@ -1,18 +1,25 @@
-"""Connection: a conversation with a client that leaves at the worst moment."""
+"""Clients that leave at the worst moment: in a conversation, and before the handshake ends."""
 
 import asyncio
 import gc
 import json
+import logging
+import socket
+import struct
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from fastapi import WebSocket
 
 from headgate.app.live.connection import Connection
+from headgate.app.settings import Settings
 from headgate.engine.entry import EntryId
 from headgate.engine.requests.deliveries import Claim
 from headgate.engine.requests.streams import DeleteStream
-from tests.api.conftest import Live
+from tests.api.conftest import Live, running
+from tests.complaints import complaints
+from tests.conditions import until
 
 
 class Client:
@@ -119,3 +126,29 @@ async def test_what_was_answered_last_is_sent_before_the_end(live: Live) -> None
 
     refused = [frame["rid"] for frame in client.frames if "rid" in frame]
     assert refused == [str(number) for number in range(1001)]
+
+
+COUNT = 200
+HANDSHAKE = (
+    b"GET /v1/streams/orders/ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
+    b"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+RESET = struct.pack("ii", 1, 0)
+
+
+async def test_many_who_go_before_it_is_over_are_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    async with running(Settings()) as live:
+        await live.append("orders", "1")
+        place = urlsplit(live.url)
+        caplog.clear()
+        peers = [socket.create_connection((place.hostname, place.port)) for _ in range(COUNT)]
+        await until(lambda: live.gateway.sockets.count() >= COUNT)
+        for peer in peers:
+            peer.sendall(HANDSHAKE)
+        await asyncio.sleep(0)  # the handshakes are read, and nobody is answered yet
+        for peer in peers:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            peer.close()
+        await until(lambda: live.gateway.sockets.count() <= 1)
+    assert complaints(caplog, logging.ERROR) == []

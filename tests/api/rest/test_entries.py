@@ -20,12 +20,6 @@ NDJSON = {"Content-Type": "application/x-ndjson"}
 LINES = {"Accept": "application/x-ndjson"}
 
 
-async def append_at(live: Live, *ids: str) -> None:
-    batch = [{"id": entry_id, "fields": {"v": entry_id}} for entry_id in ids]
-    answer = await live.http.post(f"{ENTRIES}/batch", json=batch)
-    assert answer.status_code == 201, answer.text
-
-
 async def read(live: Live, **params: str | int) -> dict[str, Any]:
     answer = await live.http.get(ENTRIES, params=params)
     assert answer.status_code == 200, answer.text
@@ -203,7 +197,7 @@ async def test_an_entry_is_told_in_the_same_bytes_wherever_it_is_read(shared: Li
 
 
 async def test_a_range_has_what_lies_between_its_bounds(shared: Live) -> None:
-    await append_at(shared, "1-0", "2-0", "2-1", "3-0")
+    await shared.append_at("orders", "1-0", "2-0", "2-1", "3-0")
     for query, expected in (
         ("start=-&end=+", ["1-0", "2-0", "2-1", "3-0"]),  # a plus that was not encoded is one
         ("start=2", ["2-0", "2-1", "3-0"]),
@@ -252,7 +246,7 @@ async def test_a_long_poll_as_lines_ends_with_the_next_entry(shared: Live) -> No
     )
     await shared.until_waiting(1)
 
-    await append_at(shared, "2-0")
+    await shared.append_at("orders", "2-0")
 
     assert [entry["id"] for entry in entries_of_lines(await waiting)] == ["2-0"]
 
@@ -293,7 +287,7 @@ async def test_a_long_poll_of_several_streams_ends_with_an_entry_in_any(shared: 
 
 async def test_a_delete_spares_what_a_group_still_needs(shared: Live) -> None:
     await shared.create_group("orders", "billing")
-    await append_at(shared, "1-0", "2-0")
+    await shared.append_at("orders", "1-0", "2-0")
     await shared.read_group("orders", "billing", "worker", limit=2)
 
     spared = await shared.http.delete(f"{ENTRIES}/2-0?references=acked")

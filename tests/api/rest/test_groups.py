@@ -1,8 +1,9 @@
-"""Groups and consumers: create, describe, move, delete."""
+"""Groups: consumers, deliveries and the policy: asked for, shown, changed and refused."""
 
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from headgate.app.settings import Settings
@@ -16,17 +17,11 @@ BILLING = f"{ORDERS}/groups/billing"
 CONSUMERS = f"{BILLING}/consumers"
 
 
-async def append_at(live: Live, *ids: str) -> None:
-    batch = [{"id": entry_id, "fields": {"v": entry_id}} for entry_id in ids]
-    answer = await live.http.post(f"{ORDERS}/entries/batch", json=batch)
-    assert answer.status_code == 201, answer.text
-
-
 # Create and describe
 
 
 async def test_a_group_begins_at_the_end_unless_told_otherwise(shared: Live) -> None:
-    await append_at(shared, "1-0", "2-0")
+    await shared.append_at("orders", "1-0", "2-0")
     answer = await shared.http.put(BILLING)
     assert answer.status_code == 201
     assert answer.json() == {
@@ -161,3 +156,268 @@ async def test_one_too_many_is_answered_409_until_one_goes() -> None:
         assert (limits["streams_max"], limits["groups_max"]) == (1, 1)
         assert (await live.http.delete(f"{CONSUMERS}/me")).is_success
         assert (await live.http.put(f"{CONSUMERS}/you")).status_code == 201
+
+
+async def prepare(live: Live, *ids: str) -> None:
+    """Make a group that has all of these before it."""
+    await live.create_group("orders", "billing")
+    await live.append_at("orders", *ids)
+
+
+async def read(live: Live, consumer: str, **body: Any) -> dict[str, Any]:
+    return await live.read_group("orders", "billing", consumer, **body)
+
+
+async def claim(live: Live, consumer: str, ids: list[str], **body: Any) -> dict[str, Any]:
+    return await live.claim("orders", "billing", consumer, ids=ids, **body)
+
+
+async def pending(live: Live, query: str = "") -> list[tuple[str, str | None, int]]:
+    answer = await live.http.get(f"{BILLING}/pending?{query}")
+    assert answer.status_code == 200, answer.text
+    entries = answer.json()["pending"]
+    return [(entry["id"], entry["consumer"], entry["deliveries"]) for entry in entries]
+
+
+# Who is asking
+
+
+@pytest.mark.parametrize(
+    ("query", "header"),
+    [("worker", None), (None, "worker"), ("worker", "worker"), ("wörker", "wörker")],
+)
+async def test_a_consumer_is_named_by_query_or_by_header(
+    shared: Live, query: str | None, header: str | None
+) -> None:
+    await prepare(shared, "1-0")
+
+    answer = await shared.http.post(
+        f"{BILLING}/read",
+        params={} if query is None else {"consumer": query},
+        headers={} if header is None else {b"Headgate-Consumer": header.encode()},
+    )
+
+    assert answer.status_code == 200, answer.text
+    assert await pending(shared) == [("1-0", query or header, 1)]
+
+
+@pytest.mark.parametrize(
+    ("operation", "body"),
+    [
+        *(("read", {}), ("ack", {"ids": ["1-0"]}), ("nack", {"ids": ["1-0"]})),
+        *(("extend", {"ids": ["1-0"]}), ("autoclaim", {"min_idle_ms": 0})),
+        ("claim", {"ids": ["1-0"], "min_idle_ms": 0}),
+    ],
+)
+async def test_who_wants_entries_has_to_say_who_it_is(
+    shared: Live, operation: str, body: dict[str, Any]
+) -> None:
+    await prepare(shared, "1-0")
+    url = f"{BILLING}/{operation}"
+    two = await shared.http.post(f"{url}?consumer=a", json=body, headers={"Headgate-Consumer": "b"})
+    assert refusal_of(two) == (400, "consumer_conflict", "/query/consumer")
+    if operation not in ("ack", "nack"):
+        nobody = await shared.http.post(url, json=body)
+        assert refusal_of(nobody) == (400, "consumer_required", "/query/consumer")
+    assert await pending(shared) == []
+
+
+# Read
+
+
+async def test_a_read_needs_no_body(shared: Live) -> None:
+    await prepare(shared, *(f"{ms}-0" for ms in range(1, 16)))
+
+    answer = await shared.http.post(f"{BILLING}/read?consumer=worker")
+
+    reply = answer.json()
+    assert len(reply["entries"]) == 10
+    assert reply["entries"][0] == {
+        "id": "1-0",
+        "fields": {"v": "1-0"},
+        "deliveries": 1,
+        "idle_ms": 0,
+    }
+    assert (reply["lag"], reply["pending"], reply["state"]) == (5, 10, "live")
+
+
+async def test_a_claim_has_no_more_than_an_answer_may_have(tmp_path: Path) -> None:
+    async with running(Settings(data_dir=tmp_path, read_bytes_max=65_536)) as live:
+        await live.create_group("orders", "billing")
+        ids = await live.append("orders", *["v" * 30_000] * 3)
+        for _ in ids:
+            await read(live, "crashed")
+        claimed = await claim(live, "rescuer", ids)
+        page = await autoclaim(live, "rescuer")
+        held = await pending(live, "consumer=rescuer")
+
+    assert claimed["ids"] == page["ids"] == [entry_id for entry_id, *_ in held] == ids[:2]
+    assert page["next"] == ids[2]
+
+
+async def autoclaim(live: Live, consumer: str, **body: Any) -> dict[str, Any]:
+    answer = await live.http.post(
+        f"{BILLING}/autoclaim?consumer={consumer}", json={"min_idle_ms": 0, **body}
+    )
+    assert answer.status_code == 200, answer.text
+    reply: dict[str, Any] = answer.json()
+    return reply
+
+
+async def test_pending_entries_are_listed_by_id(shared: Live) -> None:
+    await prepare(shared, "1-0", "2-0", "3-0", "4-0")
+    for consumer, limit in (("a", 2), ("b", 1), ("c", 1)):
+        await read(shared, consumer, limit=limit)
+    await shared.outcomes("nack", "orders", "billing", ["4-0"])
+    await claim(shared, "a", ["1-0"], idle_ms=90_000)
+
+    for params, expected in (
+        ("", "1234"),
+        ("limit=2", "12"),
+        ("start=(2-0&end=%2B", "34"),
+        ("start=-&end=(3-0", "12"),
+        ("consumer=ghost", ""),
+        ("min_idle_ms=30000", "14"),  # what nobody owns waits for nobody
+        ("min_idle_ms=30000&consumer=a", "1"),
+    ):
+        listed = [entry[0] for entry in await pending(shared, params)]
+        assert listed == [f"{digit}-0" for digit in expected], params
+
+
+REDRIVE = f"{BILLING}/dead-letters/redrive"
+ONCE = {"max_deliveries": 1, "dead_letter_stream": "dead_letters"}
+
+
+async def put(live: Live, policy: Any = None, **body: Any) -> httpx.Response:
+    asked = {"start": "0", "create_stream": True, **body}
+    return await live.http.put(
+        BILLING, json=asked if policy is None else asked | {"policy": policy}
+    )
+
+
+async def prepare_under(live: Live, policy: Any, *ids: str) -> None:
+    """Make a group under a policy that has all of these before it."""
+    answer = await put(live, policy)
+    assert answer.status_code == 201, answer.text
+    await live.append_at("orders", *ids)
+
+
+async def read_ids(live: Live, consumer: str = "worker", **body: Any) -> list[str]:
+    reply = await live.read_group("orders", "billing", consumer, **body)
+    return [entry["id"] for entry in reply["entries"]]
+
+
+async def policy_of(live: Live) -> dict[str, Any]:
+    policy: dict[str, Any] = (await live.group("orders", "billing"))["policy"]
+    return policy
+
+
+# Ask for one, see it, change it
+
+
+async def test_a_group_is_created_with_its_policy(shared: Live) -> None:
+    policy = {
+        "claim_idle_ms": 30_000,
+        "max_deliveries": 5,
+        "dead_letter_stream": "dead ü",
+        "backoff_ms": [1_000, 10_000],
+        "max_pending": 100,
+        "on_disconnect": "keep",
+        "consumer_ttl_ms": 60_000,
+    }
+
+    answer = await put(shared, policy)
+
+    assert (answer.status_code, answer.json()["policy"]) == (201, policy)
+    assert await policy_of(shared) == policy
+    listed = (await shared.http.get(f"{ORDERS}/groups")).json()["groups"]
+    assert [group["policy"] for group in listed] == [policy]
+
+
+# Types, ranges and unknown names are tried in every place: see refusals/test_places.
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+@pytest.mark.parametrize(
+    ("policy", "pointer"),
+    [
+        ({"claim_idle_ms": True}, "/claim_idle_ms"),
+        ({"backoff_ms": [1, -2]}, "/backoff_ms/1"),
+        ({"backoff_ms": [1] * 33}, "/backoff_ms"),
+        ({"max_deliveries": 3}, ""),
+        ({"dead_letter_stream": "dead_letters"}, ""),
+        ({**ONCE, "dead_letter_stream": "orders"}, "/dead_letter_stream"),
+        ({**ONCE, "dead_letter_stream": ""}, "/dead_letter_stream"),
+        ({**ONCE, "dead_letter_stream": "a/b"}, "/dead_letter_stream"),
+        ({**ONCE, "dead_letter_stream": "ü" * 129}, "/dead_letter_stream"),
+        ({"filters": [{"exact": {"kind": 1}}]}, "/filters/0/exact/kind"),
+        ({"filters": [{"equals": {"kind": "x"}}]}, "/filters/0/equals"),
+        ({"filters": [{"exact": {"kind": "x" * 4096}}]}, "/filters"),
+        ({"filters": [{"present": "x"}] * 64}, "/filters/63"),
+        ({"filters": [{"present": "x"}] * 65}, "/filters"),
+        ({"key_field": ""}, "/key_field"),
+        ({"key_field": "x" * 257}, "/key_field"),
+    ],
+)
+async def test_a_policy_that_cannot_be_is_refused_at_the_part_at_fault(
+    shared: Live, method: str, policy: Any, pointer: str
+) -> None:
+    await shared.http.put(ORDERS)
+    if method == "PATCH":
+        await put(shared)
+    answer = await shared.http.request(method, BILLING, json={"policy": policy})
+    assert refusal_of(answer) == (422, "invalid_request", f"/body/policy{pointer}")
+    if method == "PATCH":
+        assert await policy_of(shared) == {}
+    else:
+        assert refusal_of(await shared.http.get(BILLING)) == (404, "group_not_found", "")
+
+
+async def test_an_error_that_is_too_long_is_refused(shared: Live) -> None:
+    await prepare_under(shared, None, "1-0")
+    await read_ids(shared)
+    answer = await shared.http.post(f"{BILLING}/nack", json={"ids": ["1-0"], "error": "x" * 1_001})
+    assert refusal_of(answer) == (422, "invalid_request", "/body/error")
+    assert (await shared.group("orders", "billing"))["released"] == 0
+
+
+# Redrive
+
+
+async def test_dead_letters_are_sent_back_by_id_and_up_to_a_limit(shared: Live) -> None:
+    async def dead() -> list[str]:
+        answer = await shared.http.get("/v1/streams/dead_letters/entries")
+        return [entry["id"] for entry in answer.json()["entries"]]
+
+    await prepare_under(shared, ONCE, "1-0", "2-0", "3-0")
+    read = await read_ids(shared)
+    assert await shared.outcomes("nack", "orders", "billing", read) == ["released"] * 3
+    ids = await dead()
+    for body, sent_back in (({"ids": [ids[1], "9-9"]}, "2-0"), ({"limit": 1}, "1-0")):
+        answer = await shared.http.post(REDRIVE, json=body)
+        assert [result["entry_id"] for result in answer.json()["results"]] == [sent_back]
+    assert await dead() == ids[2:]
+
+
+async def test_a_redrive_that_makes_no_sense_is_refused(shared: Live) -> None:
+    await put(shared, ONCE)
+    for body, problem in (
+        ({"limit": 10**9}, (422, "invalid_request", "/body/limit")),
+        ({"ids": []}, (422, "invalid_request", "/body/ids")),
+        ({"ids": ["1-0", 5]}, (422, "invalid_request", "/body/ids/1")),
+        ({"ids": ["x"]}, (400, "invalid_id", "/body/ids/0")),
+    ):
+        assert refusal_of(await shared.http.post(REDRIVE, json=body)) == problem
+
+
+async def test_filters_are_shown_as_they_were_written(shared: Live) -> None:
+    filters = [{"exact": {"v": "2-0"}}, {"not": {"present": "orderId"}}]
+    await prepare_under(shared, {"filters": filters}, "1-0", "2-0", "3-0")
+    assert (await policy_of(shared))["filters"] == filters
+    assert await read_ids(shared) == ["2-0"]
+
+
+async def test_filters_that_are_nested_too_deep_are_refused(shared: Live) -> None:
+    deep: dict[str, Any] = {"present": "x"}
+    for _ in range(64):
+        deep = {"not": deep}
+    problem = problem_in(await put(shared, {"filters": [deep]}))
+    assert "at most 64 conditions" in problem["detail"]

@@ -19,17 +19,11 @@ async def names(live: Live, **params: str | int) -> tuple[list[str], str | None]
     return [stream["name"] for stream in page["streams"]], page["next_cursor"]
 
 
-async def append_at(live: Live, *ids: str) -> None:
-    entries = [{"id": entry_id, "fields": {"v": entry_id}} for entry_id in ids]
-    answer = await live.http.post(f"{ORDERS}/entries/batch", json=entries)
-    assert answer.status_code == 201, answer.text
-
-
 # Create and describe
 
 
 async def test_a_histogram_says_where_in_time_entries_are(shared: Live) -> None:
-    await append_at(shared, "1000-0", "1000-1", "1500-0", "2999-7")
+    await shared.append_at("orders", "1000-0", "1000-1", "1500-0", "2999-7")
     histogram = f"{ORDERS}/histogram"
 
     whole = await shared.http.get(histogram, params={"buckets": 4})
@@ -74,7 +68,7 @@ async def test_a_stream_is_created_empty(shared: Live) -> None:
 
 
 async def test_a_stream_is_described_with_its_first_and_last_entry(shared: Live) -> None:
-    await append_at(shared, "1-0", "2-0", "3-0")
+    await shared.append_at("orders", "1-0", "2-0", "3-0")
     await shared.http.delete(f"{ORDERS}/entries/2-0")
 
     answer = await shared.http.get(ORDERS)
@@ -92,7 +86,7 @@ async def test_a_stream_is_described_with_its_first_and_last_entry(shared: Live)
 async def test_a_full_description_tells_entries_groups_consumers_and_what_is_pending(
     shared: Live,
 ) -> None:
-    await append_at(shared, "1-0", "2-0", "3-0")
+    await shared.append_at("orders", "1-0", "2-0", "3-0")
     await shared.create_group("orders", "billing")
     await shared.read_group("orders", "billing", "worker", limit=2)
 
@@ -108,7 +102,7 @@ async def test_a_full_description_tells_entries_groups_consumers_and_what_is_pen
 
 
 async def test_a_full_description_counts_what_it_leaves_out(shared: Live) -> None:
-    await append_at(shared, "1-0", "2-0")
+    await shared.append_at("orders", "1-0", "2-0")
     for group in ("a", "b"):
         await shared.create_group("orders", group)
     await shared.read_group("orders", "a", "worker", limit=2)
