@@ -37,33 +37,19 @@ class Doorkeeper:
         self.url = ""
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        self.heads.append(head)
-        authorization = [
-            line.partition(": ")[2]
-            for line in head.split("\r\n")
-            if line.lower().startswith("auth")
-        ]
-        sent = authorization[0].removeprefix("Bearer ") if authorization else None
+        self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        sent = self.heads[-1].partition("uthorization: Bearer ")[2].partition("\r\n")[0]
+        status, code, detail = 401, "unauthenticated", "This key is not known."
         if sent in self.forbidden:
-            self._refuse(writer, 403, "forbidden", "This needs `read` on 'orders'.")
-        elif sent not in self.admitted:
-            self._refuse(writer, 401, "unauthenticated", "This key is not known.")
-        else:
-            self._write(writer, "200 OK", "application/json", LISTED)
+            status, code, detail = 403, "forbidden", "This needs `read` on 'orders'."
+        problem = {"code": code, "status": status, "detail": detail, "retryable": False}
+        kind, body = "application/problem+json", json.dumps(problem)
+        if sent in self.admitted and sent not in self.forbidden:
+            status, kind, body = 200, "application/json", json.dumps(LISTED)
+        head = f"HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n"
+        writer.write(f"{head}connection: close\r\n\r\n{body}".encode())
         await writer.drain()
         writer.close()
-
-    def _refuse(self, writer: asyncio.StreamWriter, status: int, code: str, detail: str) -> None:
-        problem = {"code": code, "status": status, "detail": detail, "retryable": False}
-        self._write(writer, f"{status} X", "application/problem+json", problem)
-
-    def _write(
-        self, writer: asyncio.StreamWriter, status: str, kind: str, answer: dict[str, object]
-    ) -> None:
-        body = json.dumps(answer)
-        head = f"HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n"
-        writer.write(f"{head}connection: close\r\n\r\n{body}".encode())
 
 
 @asynccontextmanager

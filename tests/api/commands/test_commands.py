@@ -11,7 +11,8 @@ import pytest
 from headgate.app.backends.payloads import PAYLOADS
 from headgate.app.settings import Settings
 from headgate.engine.limits import UNPACKED_BYTES_MAX, UNPACKED_ELEMENTS_MAX
-from tests.api.conftest import Live, problem_in, running
+from tests.api.conftest import Live, connected, problem_in, running
+from tests.conditions import WITHIN_S
 from tests.unit.app.rdb.bombs import BOMBS, dead_entries
 
 URL = "/v1/commands"
@@ -146,21 +147,18 @@ GIB = 2**30
 
 async def answer_to(live: Live, head: str, chunks: Iterable[bytes]) -> tuple[bytes, int]:
     """Send a request until there is an answer; returns it, and how much of the body was sent."""
-    host, _, port = live.url.removeprefix("http://").partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    writer.write(f"{head}\r\nHost: {host}\r\nContent-Type: application/json\r\n\r\n".encode())
-    answer = asyncio.create_task(reader.readuntil(b"}"))
-    sent = 0
-    for chunk in chunks:
-        if answer.done():
-            break
-        writer.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
-        await writer.drain()
-        sent += len(chunk)
-    try:
-        return await asyncio.wait_for(answer, 10), sent
-    finally:
-        writer.close()
+    async with connected(live) as (reader, writer), asyncio.timeout(WITHIN_S):
+        head += "\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n"
+        writer.write(head.encode())
+        answer = asyncio.create_task(reader.readuntil(b"}"))
+        sent = 0
+        for chunk in chunks:
+            if answer.done():
+                break
+            writer.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+            await writer.drain()
+            sent += len(chunk)
+        return await answer, sent
 
 
 @pytest.mark.parametrize("path", [f"{URL}/XADD/s/*/field", URL, f"{URL}/pipeline"])

@@ -43,12 +43,9 @@ async def receiver() -> AsyncIterator[Receiver]:
     await receiver.close()
 
 
-async def subscribe(live: Live, receiver: Receiver, **more: Any) -> dict[str, Any]:
+async def subscribe(live: Live, receiver: Receiver, **more: Any) -> Any:
     wanted = {"type": "webhook", "pattern": "events/*", "webhook": {"url": receiver.url}, **more}
-    answer = await live.http.put(SUBSCRIPTION, json=wanted)
-    assert answer.status_code == 201, answer.text
-    made: dict[str, Any] = answer.json()
-    return made
+    return await live.ask(f"PUT {SUBSCRIPTION}", wanted)
 
 
 async def append(live: Live, path: str) -> str:
@@ -59,9 +56,8 @@ async def append(live: Live, path: str) -> str:
     return offset
 
 
-async def state(live: Live) -> dict[str, Any]:
-    described: dict[str, Any] = (await live.http.get(SUBSCRIPTION)).json()
-    return described
+async def state(live: Live) -> Any:
+    return await live.ask(f"GET {SUBSCRIPTION}")
 
 
 async def until_acked(live: Live, path: str, offset: str) -> None:
@@ -253,9 +249,8 @@ async def acknowledge(live: Live, claimed: dict[str, Any]) -> None:
     assert answer.json() == {"ok": True, "next_wake": False}
 
 
-async def wakes(live: Live) -> list[dict[str, Any]]:
-    shown: list[dict[str, Any]] = (await live.http.get(f"{ROOT}/wakes")).json()
-    return shown
+async def wakes(live: Live) -> Any:
+    return await live.ask(f"GET {ROOT}/wakes")
 
 
 async def until_woken(live: Live, count: int) -> None:

@@ -14,9 +14,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def ack(live: Live, consumer: str, ids: list[str]) -> list[str]:
-    url = f"/v1/streams/orders/groups/billing/ack?consumer={consumer}"
-    answer = await live.http.post(url, json={"ids": ids})
-    return [result["outcome"] for result in answer.json()["results"]]
+    return await live.outcomes("ack", "orders", "billing", ids, consumer)
 
 
 STREAM = "/v1/streams/orders/events"

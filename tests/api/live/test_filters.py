@@ -169,9 +169,8 @@ LAST = {"fields": {"v": "last"}}
 
 
 async def close(live: Live, entry: object = None) -> tuple[list[str], int]:
-    answer = await live.http.post(f"{ORDERS}/close", json=entry)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["ids"], answer.json()["closed_at_ms"]
+    end = await live.ask(f"POST {ORDERS}/close", entry)
+    return end["ids"], end["closed_at_ms"]
 
 
 # Events

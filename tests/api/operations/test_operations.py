@@ -17,7 +17,7 @@ from headgate.app.settings import Settings
 from headgate.app.wire.explanations import EXPLANATIONS
 from headgate.app.wire.problems import Code
 from headgate.engine.limits import PATTERN_BYTES_MAX
-from tests.api.conftest import Live, problem_in, refusal_of, running
+from tests.api.conftest import Live, connected, problem_in, refusal_of, running
 from tests.api.live.event_source import events_of
 from tests.conditions import eventually
 from tests.servers.chosen import URL, is_behind_socket
@@ -268,12 +268,9 @@ async def test_a_problem_repeats_it(shared: Live) -> None:
 
 
 async def test_what_cannot_be_parsed_is_answered_with_one(shared: Live) -> None:
-    url = httpx.URL(shared.url)
-    reader, writer = await asyncio.open_connection(url.host, url.port)
-    writer.write(b"nonsense\r\n\r\n")
-    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
-    writer.close()
-
+    async with connected(shared) as (reader, writer):
+        writer.write(b"nonsense\r\n\r\n")
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
     request_id = json.loads(body)["request_id"]
     assert f"x-request-id: {request_id}".encode() in head.splitlines()
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, running
+from tests.api.conftest import Live, connected, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -15,13 +15,9 @@ JSON = b"content-type: application/json\r\n"
 
 async def answer_to(live: Live, sent: bytes) -> bytes:
     """Send some bytes and no more; returns what comes until the gateway closes."""
-    host, _, port = live.url.removeprefix("http://").partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    writer.write(sent)
-    async with asyncio.timeout(30):
-        answer = await reader.read()
-    writer.close()
-    return answer
+    async with connected(live) as (reader, writer), asyncio.timeout(30):
+        writer.write(sent)
+        return await reader.read()
 
 
 async def test_a_request_that_does_not_arrive_is_given_up_and_changes_nothing() -> None:
@@ -57,19 +53,15 @@ FRAMINGS = [
 
 
 async def test_a_request_that_offers_http_2_is_served_as_one_that_does_not(shared: Live) -> None:
-    host, _, port = shared.url.removeprefix("http://").partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    for end, body in FRAMINGS:  # the connection stays what it was
-        head = HEAD + OFFER + JSON + end
-        for parts in ([head + body], [head, body]):
-            for part in parts:
-                writer.write(part)
-                await writer.drain()
-            async with asyncio.timeout(30):
+    async with connected(shared) as (reader, writer), asyncio.timeout(30):
+        for end, body in FRAMINGS:  # the connection stays what it was
+            head = HEAD + OFFER + JSON + end
+            for parts in ([head + body], [head, body]):
+                for part in parts:
+                    writer.write(part)
+                    await writer.drain()
                 answer = await reader.readuntil(b"}")
-            assert answer.startswith(b"HTTP/1.1 201 Created\r\n"), answer
-    writer.close()
-
+                assert answer.startswith(b"HTTP/1.1 201 Created\r\n"), answer
     entries = (await shared.http.get("/v1/streams/orders/entries")).json()["entries"]
     assert [entry["fields"] for entry in entries] == [{"sku": "42"}] * 4
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, problem_in, refusal_of, running
+from tests.api.conftest import Live, connected, problem_in, refusal_of, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -57,13 +57,10 @@ HEADS = {
 
 @pytest.mark.parametrize("status", HEADS)
 async def test_a_request_names_one_host(shared: Live, status: int) -> None:
-    host, port = shared.url.removeprefix("http://").split(":")
     for head in HEADS[status]:
-        reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(head.encode("latin-1") + b"\r\n\r\n")
-        async with asyncio.timeout(30):
+        async with connected(shared) as (reader, writer), asyncio.timeout(30):
+            writer.write(head.encode("latin-1") + b"\r\n\r\n")
             answer = await reader.readuntil(b"\r\n\r\n")
-        writer.close()
         assert int(answer.split()[1]) == status, head
 
 

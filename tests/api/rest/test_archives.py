@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -38,10 +39,8 @@ def numbers(entries: list[dict[str, str]]) -> list[int]:
     return [int(entry["id"].partition("-")[0]) for entry in entries]
 
 
-async def read(live: Live, query: str = "") -> dict[str, object]:
-    answer = await live.http.get(f"{ENTRIES}?{query}")
-    assert answer.status_code == 200, answer.text
-    page = answer.json()
+async def read(live: Live, query: str = "") -> Any:
+    page = await live.ask(f"GET {ENTRIES}?{query}")
     return {**page, "entries": numbers(page["entries"])}
 
 

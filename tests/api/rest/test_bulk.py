@@ -29,11 +29,8 @@ U64_MAX = 2**64 - 1
 ORDERS = "/v1/streams/orders"
 
 
-async def plan(live: Live, *cursors: dict[str, Any], **body: Any) -> list[dict[str, Any]]:
-    answer = await live.http.post("/v1/bulk/plan", json={"cursors": cursors, **body})
-    assert answer.status_code == 200, answer.text
-    plans: list[dict[str, Any]] = answer.json()["streams"]
-    return plans
+async def plan(live: Live, *cursors: dict[str, Any], **body: Any) -> Any:
+    return (await live.ask("POST /v1/bulk/plan", {"cursors": cursors, **body}))["streams"]
 
 
 # What to read

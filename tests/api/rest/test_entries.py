@@ -20,15 +20,12 @@ NDJSON = {"Content-Type": "application/x-ndjson"}
 LINES = {"Accept": "application/x-ndjson"}
 
 
-async def read(live: Live, **params: str | int) -> dict[str, Any]:
-    answer = await live.http.get(ENTRIES, params=params)
-    assert answer.status_code == 200, answer.text
-    page: dict[str, Any] = answer.json()
-    return page
+async def read(live: Live, query: str = "") -> Any:
+    return await live.ask(f"GET {ENTRIES}?{query}")
 
 
-async def ids(live: Live, **params: str | int) -> list[str]:
-    return ids_in(await read(live, **params))
+async def ids(live: Live, query: str = "") -> list[str]:
+    return ids_in(await read(live, query))
 
 
 def ids_in(page: dict[str, Any]) -> list[str]:
@@ -183,7 +180,7 @@ async def test_an_entry_reads_as_it_was_written(shared: Live, wire: dict[str, An
 async def test_an_entry_is_told_in_the_same_bytes_wherever_it_is_read(shared: Live) -> None:
     wire = {"fields": {"a": "/w==", "/\x7f\x00": "é\u2028\U0001f600</script>"}, "base64": ["a"]}
     await shared.http.post(ENTRIES, json=wire)
-    [entry_id] = await ids(shared, start="-")
+    [entry_id] = await ids(shared, "start=-")
 
     encoded = (await shared.http.get(f"{ENTRIES}/{entry_id}")).content
 
@@ -254,12 +251,9 @@ async def test_a_long_poll_as_lines_ends_with_the_next_entry(shared: Live) -> No
 # Read several streams
 
 
-async def read_streams(live: Live, *cursors: tuple[str, str], **body: Any) -> list[dict[str, Any]]:
+async def read_streams(live: Live, *cursors: tuple[str, str], **body: Any) -> Any:
     streams = [{"stream": stream, "after": after} for stream, after in cursors]
-    answer = await live.http.post("/v1/read", json={"streams": streams, **body})
-    assert answer.status_code == 200, answer.text
-    reads: list[dict[str, Any]] = answer.json()["streams"]
-    return reads
+    return (await live.ask("POST /v1/read", {"streams": streams, **body}))["streams"]
 
 
 async def test_several_streams_are_read_each_after_its_cursor(shared: Live) -> None:

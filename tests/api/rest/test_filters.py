@@ -18,9 +18,7 @@ EVEN = json.dumps({"suffix": {"n": "0"}})
 async def append(live: Live, *numbers: int) -> list[str]:
     """Append entries whose ids are these numbers."""
     batch = [{"id": f"{n}-0", "fields": {"n": str(n), "kind": "x", "n2": "y"}} for n in numbers]
-    answer = await live.http.post(f"{ENTRIES}/batch", json=batch)
-    assert answer.status_code == 201, answer.text
-    return list(answer.json()["ids"])
+    return list((await live.ask(f"POST {ENTRIES}/batch", batch))["ids"])
 
 
 async def read(live: Live, **params: str | int) -> dict[str, Any]:

@@ -164,18 +164,16 @@ async def prepare(live: Live, *ids: str) -> None:
     await live.append_at("orders", *ids)
 
 
-async def read(live: Live, consumer: str, **body: Any) -> dict[str, Any]:
+async def read(live: Live, consumer: str, **body: Any) -> Any:
     return await live.read_group("orders", "billing", consumer, **body)
 
 
-async def claim(live: Live, consumer: str, ids: list[str], **body: Any) -> dict[str, Any]:
+async def claim(live: Live, consumer: str, ids: list[str], **body: Any) -> Any:
     return await live.claim("orders", "billing", consumer, ids=ids, **body)
 
 
 async def pending(live: Live, query: str = "") -> list[tuple[str, str | None, int]]:
-    answer = await live.http.get(f"{BILLING}/pending?{query}")
-    assert answer.status_code == 200, answer.text
-    entries = answer.json()["pending"]
+    entries = (await live.ask(f"GET {BILLING}/pending?{query}"))["pending"]
     return [(entry["id"], entry["consumer"], entry["deliveries"]) for entry in entries]
 
 
@@ -255,13 +253,8 @@ async def test_a_claim_has_no_more_than_an_answer_may_have(tmp_path: Path) -> No
     assert page["next"] == ids[2]
 
 
-async def autoclaim(live: Live, consumer: str, **body: Any) -> dict[str, Any]:
-    answer = await live.http.post(
-        f"{BILLING}/autoclaim?consumer={consumer}", json={"min_idle_ms": 0, **body}
-    )
-    assert answer.status_code == 200, answer.text
-    reply: dict[str, Any] = answer.json()
-    return reply
+async def autoclaim(live: Live, consumer: str) -> Any:
+    return await live.ask(f"POST {BILLING}/autoclaim?consumer={consumer}", {"min_idle_ms": 0})
 
 
 async def test_pending_entries_are_listed_by_id(shared: Live) -> None:

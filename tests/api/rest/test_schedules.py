@@ -20,11 +20,8 @@ BODY = {
 }
 
 
-async def put(live: Live, path: str = NIGHTLY, **changes: Any) -> dict[str, Any]:
-    answer = await live.http.put(path, json=BODY | changes)
-    assert answer.status_code in (200, 201), answer.text
-    schedule: dict[str, Any] = answer.json()
-    return schedule
+async def put(live: Live, path: str = NIGHTLY, **changes: Any) -> Any:
+    return await live.ask(f"PUT {path}", BODY | changes)
 
 
 async def test_a_schedule_is_described_as_it_was_set(shared: Live) -> None:

@@ -43,10 +43,7 @@ async def entries_in(live: Live, **params: str | int) -> list[dict[str, Any]]:
 
 
 async def append(live: Live, *entries: Any) -> list[str]:
-    answer = await live.http.post(BATCH, json=entries)
-    assert answer.status_code == 201, answer.text
-    ids: list[str] = answer.json()["ids"]
-    return ids
+    return list((await live.ask(f"POST {BATCH}", entries))["ids"])
 
 
 @pytest.mark.parametrize("id_", [None, "*"], ids=["plain", "not plain"])

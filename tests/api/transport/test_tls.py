@@ -5,7 +5,7 @@ import json
 import re
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, suppress
 
 import httpx
 import httpx_sse
@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from websockets.asyncio.client import connect
 
-from tests.api.conftest import Live, running
+from tests.api.conftest import Live, connected, running
 from tests.api.transport.certificates import Authority
 from tests.complaints import complaints
 from tests.conditions import until
@@ -31,19 +31,6 @@ async def live(authority: Authority) -> AsyncIterator[Live]:
     settings = authority.settings(heartbeat_ms=200, request_ms_max=1000)
     async with running(settings, trust=authority.trust) as gateway:
         yield gateway
-
-
-@asynccontextmanager
-async def connected(
-    live: Live, trust: ssl.SSLContext | None
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """Connect, with TLS if it is said what is trusted."""
-    port = httpx.URL(live.url).port
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
-    try:
-        yield reader, writer
-    finally:
-        writer.transport.abort()
 
 
 async def certificate_shown(live: Live, trust: ssl.SSLContext) -> bytes:
