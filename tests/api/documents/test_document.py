@@ -23,19 +23,6 @@ async def test_the_committed_document_is_what_is_served(shared: Live, name: str)
     assert served == json.loads((COMMITTED / name).read_text()), "run `make openapi`"
 
 
-async def test_the_conversation_is_described_frame_by_frame(shared: Live) -> None:
-    document = (await shared.http.get("/asyncapi.json")).json()
-    messages, schemas = document["components"]["messages"], document["components"]["schemas"]
-
-    kinds = {name.partition("_")[2] for name in messages if name.startswith("receive_")}
-    assert kinds == {
-        "subscribe", "unsubscribe", "credit", "ack", "nack", "extend", "append", "ping", "auth",
-    }  # fmt: skip
-    references = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
-    assert references <= schemas.keys()
-    assert all(message["summary"] for message in messages.values())
-
-
 async def test_every_operation_has_a_name_a_description_and_problems(shared: Live) -> None:
     document = (await shared.http.get("/openapi.json")).json()
     operations = [each for path in document["paths"].values() for each in path.values()]

@@ -145,35 +145,17 @@ async def test_the_subprotocol_is_agreed_if_it_is_offered(shared: Live) -> None:
         assert frames.socket.subprotocol is None
 
 
-async def test_a_wrong_frame_is_answered_with_a_problem_and_the_socket_stays(shared: Live) -> None:
+async def test_a_wrong_frame_is_answered_and_what_is_none_closes_the_socket(shared: Live) -> None:
+    """Which frames are wrong, and where, is in tests/unit/app/live/test_session.py."""
     await shared.create_group("orders", "billing")
-    wrong: list[tuple[dict[str, Any], str]] = [
-        ({"type": "credit", "entries": 0}, "/body/entries"),
-        ({"type": "credit", "entries": 1, "sub": "7"}, "/body/sub"),
-        ({"type": "ack", "ids": []}, "/body/ids"),
-        ({"type": "ack", "ids": ["1-1", "x"]}, "/body/ids/1"),
-        ({"type": "ack", "ids": ["1-1"], "up_to": "1-1"}, "/body/ids"),
-        ({"type": "ack"}, "/body/ids"),
-        ({"type": "ack", "ids": ["1-1"], "colour": "red"}, "/body/colour"),
-        ({"type": "nack", "ids": ["1-1"], "mode": "loud"}, "/body/mode"),
-        ({"type": "nack", "ids": ["1-1"], "delay_ms": -5}, "/body/delay_ms"),
-        ({"type": "ping", "rid": "x" * 65}, "/body/rid"),
-    ]
-    async with frames_of(shared, f"{GROUP}?consumer=me") as frames:
-        await frames.next("subscribed")
-        for frame, pointer in wrong:
-            await frames.send(**frame)
-            problem = (await frames.next("problem"))["problem"]
-            assert [error["pointer"] for error in problem["errors"]] == [pointer]
-        await frames.send(type="ping", rid="still here")
-        await frames.next("pong")
-
-
-async def test_what_is_no_frame_closes_the_socket(shared: Live) -> None:
-    await shared.append("orders", "1")
-    for garbage in ("", "{", "[]", "null", '"ack"', "\x00\x01", "{" * 9000, b"\xff\xfe"):
-        async with frames_of(shared, STREAM) as frames:
+    for garbage in ("{", b"\xff\xfe", "\x00\x01"):
+        async with frames_of(shared, f"{GROUP}?consumer=me") as frames:
             await frames.next("subscribed")
+            await frames.send(type="ack", ids=["1-1"], colour="red")
+            problem = (await frames.next("problem"))["problem"]
+            assert [error["pointer"] for error in problem["errors"]] == ["/body/colour"]
+            await frames.send(type="ping", rid="still here")
+            await frames.next("pong")
             await frames.socket.send(garbage)
             assert (await frames.next("problem"))["problem"]["code"] == "malformed"
             assert await frames.closed() == 4400
@@ -313,18 +295,6 @@ async def test_a_client_that_takes_nothing_is_given_up_and_nobody_else_waits_for
                 await other.send(type="credit", entries=10)
             assert metrics.connection_count == 1
             stuck.socket.transport.abort()
-
-
-async def test_a_problem_of_an_append_points_at_the_entry_of_the_frame(shared: Live) -> None:
-    entries = [{"id": f"{number}-0", "fields": {"n": "1"}} for number in (1, 2, 3, 3)]
-
-    async with frames_of(shared, "/v1/ws") as frames:
-        await frames.send(type="append", rid="a", stream="orders", entries=entries)
-        refused = await frames.next("problem")
-
-    assert refused["rid"] == "a"
-    assert refused["problem"]["code"] == "id_not_greater"
-    assert [error["pointer"] for error in refused["problem"]["errors"]] == ["/body/entries/3/id"]
 
 
 @pytest.mark.parametrize("url", [f"{STREAM}?after=0", f"{GROUP}?consumer=me"])

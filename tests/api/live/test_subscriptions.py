@@ -236,19 +236,6 @@ async def test_there_are_no_more_connections_than_there_may_be() -> None:
             await frames.subscribe("all")
 
 
-async def test_a_connection_has_no_more_subscriptions_than_it_may() -> None:
-    async with running(Settings(subscriptions_max=2)) as live:
-        await live.append("orders", "1")
-        async with frames_of(live, WS) as frames:
-            await frames.subscribe("a")
-            await frames.subscribe("b")
-            await frames.send(type="subscribe", rid="r", sub="c", stream="orders")
-            assert await frames.problem() == ("r", "invalid_request")
-            await frames.send(type="unsubscribe", sub="a")
-            await frames.next("unsubscribed")
-            await frames.subscribe("c")
-
-
 async def test_a_connection_that_lasted_long_enough_is_told_to_come_back() -> None:
     async with running(Settings(connection_ms_max=1000)) as live:
         await live.create_group("orders", "billing")
@@ -327,18 +314,4 @@ async def test_who_has_read_all_has_caught_up_though_the_last_is_deleted(live: L
     async with frames_of(live, f"{STREAM}?after=0") as frames:
         await frames.next("subscribed")
         assert await frames.ids(1) == [kept]
-        await frames.states("caught_up")
-
-
-async def test_what_trimming_took_is_told_though_nothing_comes_behind_it(live: Live) -> None:
-    ids = await live.append("orders", "1", "2", "3")
-
-    async with frames_of(live, f"{STREAM}?after=0&credit=1") as frames:
-        await frames.next("subscribed")
-        assert await frames.ids(1) == ids[:1]
-        await live.http.post("/v1/streams/orders/trim", json={"max_length": 0})
-        await frames.send(type="credit", entries=5)
-        frame = await frames.next("entries")
-        assert (frame["entries"], frame["credit_left"]) == ([], 5)
-        assert frame["gap"] == {"from": ids[0], "to": ids[2]}
         await frames.states("caught_up")

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from headgate.app.settings import Settings
+from headgate.engine.limits import ENTRY_FIELDS_MAX
 from tests.api.conftest import Live, problem_in, refusal_of, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -25,7 +26,12 @@ READ, ACK, NACK, EXTEND, CLAIM, AUTOCLAIM = (
     f"{BILLING}/{verb}?consumer=worker"
     for verb in ("read", "ack", "nack", "extend", "claim", "autoclaim")
 )
+REDRIVE = f"{BILLING}/dead-letters/redrive"
 ENTRY = {"fields": {"a": "b"}}
+KEY = {"Idempotency-Key": "k"}
+EVENTS = {"Accept": "text/event-stream"}
+HOOK = {"url": "https://hooks.example/"}
+REQUIRED = (400, "consumer_required", "/query/consumer")
 
 JSON = {"Content-Type": "application/json"}
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -99,6 +105,9 @@ ID_PLACES: list[tuple[str, str, Any, str]] = [
     *(("POST", path, {"ids": ["1-0", "ID"]}, "/body/ids/1") for path in (ACK, NACK, EXTEND)),
     ("POST", CLAIM, {"ids": ["1-0", "ID"], "min_idle_ms": 0}, "/body/ids/1"),
     ("POST", AUTOCLAIM, {"start": "ID", "min_idle_ms": 0}, "/body/start"),
+    ("POST", REDRIVE, {"ids": ["ID"]}, "/body/ids/0"),
+    *(("GET", f"{ORDERS}/splits?{name}=ID", None, f"/query/{name}") for name in ("after", "to")),
+    ("GET", f"{ORDERS}/events?after=ID", None, "/query/after"),
 ]
 
 
@@ -118,6 +127,7 @@ def id_cases() -> Iterator[Case]:
     for text in ("", "$"):
         yield Case("POST", ACK, (*BAD_ID, "/body/ids/0"), {"ids": [text]})
     yield Case("POST", READ, (*BAD_ID, "/body/from"), {"from": "$"})
+    yield Case("GET", f"{ORDERS}/splits?after=$", (*BAD_ID, "/query/after"))
     yield Case("PUT", BILLING, (*BAD_ID, "/body/start"), {"start": ">"})
 
 
@@ -168,6 +178,47 @@ async def test_a_name_of_up_to_256_bytes_is_taken(shared: Live) -> None:
 
 
 TRIM = {"max_length": 1, "min_id": "1"}
+WIDE = {"fields": {f"n{number}": "" for number in range(ENTRY_FIELDS_MAX + 1)}}
+ONCE = {"max_deliveries": 1, "dead_letter_stream": "dead_letters"}
+POLICIES: list[tuple[dict[str, Any], str]] = [
+    ({"claim_idle_ms": True}, "/claim_idle_ms"),
+    ({"backoff_ms": [1, -2]}, "/backoff_ms/1"),
+    ({"backoff_ms": [1] * 33}, "/backoff_ms"),
+    ({"max_deliveries": 3}, ""),
+    ({"dead_letter_stream": "dead_letters"}, ""),
+    *(
+        ({**ONCE, "dead_letter_stream": name}, "/dead_letter_stream")
+        for name in ("orders", "", "a/b", "ü" * 129)
+    ),
+    ({"filters": [{"exact": {"kind": 1}}]}, "/filters/0/exact/kind"),
+    ({"filters": [{"equals": {"kind": "x"}}]}, "/filters/0/equals"),
+    ({"filters": [{"exact": {"kind": "x" * 4096}}]}, "/filters"),
+    ({"filters": [{"present": "x"}] * 64}, "/filters/63"),
+    ({"filters": [{"present": "x"}] * 65}, "/filters"),
+    ({"key_field": ""}, "/key_field"),
+    ({"key_field": "x" * 257}, "/key_field"),
+]
+FILTERS = [
+    ('{"exact": {"a/b": 1}}', "/exact/a~1b"),
+    ('[{"all": []}]', "/0/all"),
+    *(("{", ""), ("", ""), (json.dumps({"exact": {"a": "x" * 5_000}}), "")),
+]
+BAD_URLS = [
+    *("https://127.0.0.2.nip/\n", "https://10.0.0.1/", "http://example.com:99999/"),
+    *("ftp://example.com/", "https://x/" + "a" * 2048),
+]
+BAD_HEADERS: list[dict[str, str]] = [
+    *({name: "x"} for name in ("Host", "webhook-id", "CE-id", "X A")),
+    *({"X-A": "a\r\nb: c"}, {"X-A": "a", "x-a": "b"}),
+    {f"x-{number}": "a" for number in range(21)},
+]
+SCHEDULES: list[tuple[dict[str, Any], str]] = [
+    *(({"cron": text}, "/cron") for text in ("0 0 30 2 *", "every day")),
+    *(({"time_zone": name}, "/time_zone") for name in ("Mars", "../zones")),
+    *(({"stream": name}, "/stream") for name in ("", "a/b")),
+    *(({"fields": fields}, "/fields") for fields in ({"x": "y" * 65_536}, {"_due_ms": "1"})),
+    ({"fields": {}}, ""),
+]
 TOGETHER: dict[tuple[str, str], list[tuple[str, Any]]] = {
     ("POST", ENTRIES): [
         ("/body", {}),
@@ -180,12 +231,13 @@ TOGETHER: dict[tuple[str, str], list[tuple[str, Any]]] = {
         ("/body", {**ENTRY, "base64": ["c"]}),
         ("/body/fields/a", {**ENTRY, "base64": ["a"]}),
         ("/body/fields/a", {**ENTRY, "names_base64": True}),
+        ("/body/fields", WIDE),
         *(("/body/trim", {**ENTRY, "trim": trim}) for trim in ({}, TRIM)),
         ("/body/trim", {**ENTRY, "trim": {"max_length": 1, "limit": 1}}),
     ],
     ("POST", BATCH): [
         ("/body", []),
-        ("/body/1", [ENTRY, {}]),
+        *(("/body/1", [ENTRY, {}]), ("/body/1/fields", [ENTRY, WIDE])),
         ("/body/0/create_stream", [{**ENTRY, "create_stream": True}]),
         ("/body/0/trim", [{**ENTRY, "trim": {"max_length": 1}}]),
         ("/body/1/fields/b", [ENTRY, {"fields": {"b": "?"}, "base64": ["b"]}]),
@@ -208,6 +260,10 @@ TOGETHER: dict[tuple[str, str], list[tuple[str, Any]]] = {
     },
     ("POST", "/v1/read"): [
         ("/body/streams", {"streams": []}),
+        (
+            "/body/filter/exact/a",
+            {"streams": [{"stream": "orders"}], "filter": {"exact": {"a": 1}}},
+        ),
         ("/body/streams", {"streams": [{"stream": "orders"}] * 101}),
     ],
     ("POST", f"{ENTRIES}/delete"): [("/body/ids", {"ids": ["1-0"] * 10_001})],
@@ -225,6 +281,34 @@ TOGETHER: dict[tuple[str, str], list[tuple[str, Any]]] = {
     },
     ("GET", f"{BILLING}/pending?min_idle_ms={2**63}"): [("/query/min_idle_ms", None)],
     ("POST", f"{ACK}&consumer=other"): [("/query/consumer", {"ids": ["1-0"]})],
+    ("POST", NACK): [("/body/error", {"ids": ["1-0"], "error": "x" * 1_001})],
+    ("POST", REDRIVE): [
+        ("/body/limit", {"limit": 10**9}),
+        ("/body/ids", {"ids": []}),
+        ("/body/ids/1", {"ids": ["1-0", 5]}),
+    ],
+    ("POST", "/v1/bulk/plan"): [
+        ("/body/cursors/0/stream", {"cursors": [{"stream": "a/b"}]}),
+        ("/body/cursors/1/stream", {"cursors": [{"stream": "a"}, {"stream": "a"}]}),
+        ("/body/cursors/0/after", {"cursors": [{"stream": "a", "after": "+"}]}),
+        ("/body/cursors/0/epoch", {"cursors": [{"stream": "a", "epoch": "x"}]}),
+        ("/body/cursors", {"cursors": [{"stream": f"s{n}"} for n in range(1001)]}),
+    ],
+    **{
+        ("GET", f"{ENTRIES}?filter={quote(condition)}{more}"): [(f"/query/filter{place}", None)]
+        for condition, place in FILTERS
+        for more in ("", "&after=0", "&after=0&wait_ms=10")
+    },
+    **{
+        (method, path): [(f"/body/policy{place}", {"policy": policy}) for policy, place in POLICIES]
+        for method, path in (("PUT", f"{ORDERS}/groups/new"), ("PATCH", BILLING))
+    },
+    ("GET", f"{BILLING}/events?credit=99999999"): [("/query/credit", None)],
+    ("PUT", f"{BILLING}/push"): [
+        *(("/body/url", {"url": url}) for url in BAD_URLS),
+        *(("/body/headers", {**HOOK, "headers": headers}) for headers in BAD_HEADERS),
+        ("/body/secret", {**HOOK, "secret": "whsec_x"}),
+    ],
 }
 """Pointers and bodies that are wrong only together with something else, or by their length."""
 
@@ -248,21 +332,64 @@ async def test_what_makes_no_sense_together_is_refused_where_it_stands(shared: L
         invalid("GET", f"{ENTRIES}?after=0&limit=10001", "/query/limit", **lines),
         Case("POST", BATCH, (*MALFORMED, "/body")),
         Case("POST", BATCH, (*INVALID, "/body"), "", NDJSON),
+        *(
+            Case("POST", ENTRIES, (*INVALID, f"/header/{name}"), ENTRY, headers)
+            for name, headers in (
+                ("Idempotency-Producer", {"Idempotency-Producer": "p"}),
+                ("Idempotency-Key", {"Idempotency-Key": ""}),
+                ("Idempotency-Key", {"Idempotency-Key": "k" * 257}),
+                ("Idempotency-Producer", {**KEY, "Idempotency-Producer": "p" * 257}),
+            )
+        ),
+        Case("POST", ENTRIES, (*INVALID, "/body/id"), {**ENTRY, "id": "9-0"}, KEY),
+        Case("POST", BATCH, (*INVALID, "/body/0/id"), [{**ENTRY, "id": "9-0"}], KEY),
+        Case("GET", f"{BILLING}/events?ack=on_reconnect", REQUIRED, None, EVENTS),
         Case("GET", ENTRIES, (406, "not_acceptable", "/header/Accept"), None, {"Accept": "a/b"}),
     )
 
 
+async def test_a_schedule_that_makes_no_sense_is_refused(shared: Live) -> None:
+    whole = {"stream": "jobs", **ENTRY, "cron": "0 2 * * *"}
+    await shared.ask("PUT /v1/schedules/other", whole)
+    await check_refused(
+        shared,
+        *(invalid("PUT", "/v1/schedules/a", f"/body{at}", whole | part) for part, at in SCHEDULES),
+        *(invalid("PATCH", "/v1/schedules/other", f"/body{at}", part) for part, at in SCHEDULES),
+        invalid("PUT", "/v1/schedules/%07", "/path/schedule", whole),
+    )
+
+
 OTHER = "/v1/streams/other"
+OF_GROUPS: list[tuple[str, str, Any]] = [
+    *((method, "", None) for method in ("GET", "DELETE")),
+    ("PATCH", "", {"start": "0"}),
+    *(("GET", path, None) for path in ("/consumers", "/pending", "/pending/summary", "/events")),
+    *((method, "/consumers/c", None) for method in ("PUT", "DELETE")),
+    ("POST", "/read?consumer=c", {"wait_ms": 60_000}),
+    *(("POST", f"/{verb}", {"ids": ["1-0"]}) for verb in ("ack", "nack", "extend?consumer=c")),
+    ("POST", "/dead-letters/redrive", None),
+    ("POST", "/claim?consumer=c", {"ids": ["1-0"], "min_idle_ms": 0}),
+    ("POST", "/autoclaim?consumer=c", {"min_idle_ms": 0}),
+    ("PUT", "/push", HOOK),
+    *((method, "/push", None) for method in ("GET", "DELETE")),
+    *(("POST", f"/push/{verb}", None) for verb in ("pause", "resume", "retry", "rotate")),
+]
 MISSING: list[tuple[str, str, Any, str]] = [
     *(
         ("GET", f"{OTHER}{path}", None, "stream_not_found")
-        for path in ("", "/entries", "/entries?after=0", "/entries/1-0", "/groups", "/events")
+        for path in (
+            *("", "/entries", "/entries?after=0", "/entries/1-0", "/groups", "/events", "/splits"),
+        )
     ),
     ("GET", f"{OTHER}/entries?after=$&wait_ms=60000", None, "stream_not_found"),
     ("DELETE", f"{OTHER}/entries/1-0", None, "stream_not_found"),
     ("POST", f"{OTHER}/entries/delete", {"ids": ["1-0"]}, "stream_not_found"),
     ("POST", "/v1/read", {"streams": [{"stream": "other"}], "wait_ms": 60_000}, "stream_not_found"),
-    ("POST", f"{ORDERS}/groups/other/read?consumer=c", {"wait_ms": 60_000}, "group_not_found"),
+    *(
+        (method, f"{stream}/groups/other{path}", body, code)
+        for stream, code in ((OTHER, "stream_not_found"), (ORDERS, "group_not_found"))
+        for method, path, body in OF_GROUPS
+    ),
     *((method, f"{ENTRIES}/9-9", None, "entry_not_found") for method in ("GET", "DELETE")),
 ]
 
@@ -271,6 +398,7 @@ async def test_what_is_not_there_is_not_found_at_once(shared: Live) -> None:
     ghost = Case("DELETE", f"{BILLING}/consumers/ghost", (404, "not_found", "/path/consumer"))
     cases = [Case(method, path, (404, code, ""), body) for method, path, body, code in MISSING]
     await check_refused(shared, ghost, *cases)
+    assert (await shared.stream("orders"))["groups"] == 1
 
 
 NO_JSON: list[str | bytes] = [

@@ -80,15 +80,6 @@ async def test_lines_and_arrow_have_what_is_archived(archiving: Live) -> None:
     assert "headgate-archived" not in answer.headers
 
 
-async def test_a_delete_reaches_the_archive(archiving: Live) -> None:
-    assert (await archiving.http.delete(f"{ENTRIES}/3-0")).status_code == 204
-    assert (await archiving.http.delete(f"{ENTRIES}/3-0")).status_code == 404
-    answer = await archiving.http.post(f"{ENTRIES}/delete", json={"ids": ["1-0", "3-0", "7-0"]})
-    outcomes = [result["outcome"] for result in answer.json()["results"]]
-    assert outcomes == ["deleted", "not_found", "deleted"]
-    assert (await read(archiving))["entries"] == [2, 4, 5, 6]
-
-
 async def test_a_stream_says_what_is_archived_and_it_can_be_trimmed(archiving: Live) -> None:
     info = (await archiving.http.get(STREAM)).json()
     assert (info["archived_count"], info["archived_first_id"], info["length"]) == (5, "1-0", 2)

@@ -227,24 +227,6 @@ async def test_a_read_that_makes_no_sense_is_refused(shared: Live) -> None:
     assert refusal_of(await read_arrow(shared, "missing")) == (404, "stream_not_found", "")
 
 
-async def test_plans_and_splits_that_make_no_sense_are_refused(shared: Live) -> None:
-    await shared.append("orders", "a")
-    for cursors, pointer in (
-        ([{"stream": "a/b"}], "/0/stream"),
-        ([{"stream": "a"}, {"stream": "a"}], "/1/stream"),
-        ([{"stream": "a", "after": "+"}], "/0/after"),
-        ([{"stream": "a", "epoch": "x"}], "/0/epoch"),
-        ([{"stream": f"s{n}"} for n in range(1001)], ""),
-    ):
-        answer = await shared.http.post("/v1/bulk/plan", json={"cursors": cursors})
-        assert refusal_of(answer)[2] == f"/body/cursors{pointer}"
-    for query, pointer in (("after=$", "/query/after"), ("to=x", "/query/to")):
-        answer = await shared.http.get(f"{ORDERS}/splits?{query}")
-        assert refusal_of(answer) == (400, "invalid_id", pointer)
-    missing = await shared.http.get("/v1/streams/missing/splits")
-    assert refusal_of(missing) == (404, "stream_not_found", "")
-
-
 # Append as Arrow
 
 

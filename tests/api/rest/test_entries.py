@@ -8,7 +8,6 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from headgate.engine.limits import ENTRY_FIELDS_MAX
 from tests.api.conftest import Live, refusal_of
 from tests.arrow_bodies import ARROW
 
@@ -88,37 +87,6 @@ async def test_a_repeat_answers_what_the_first_made(shared: Live) -> None:
     assert repeat.headers["Location"] == first.headers["Location"]
     assert repeat.json() == first.json()
     assert await ids(shared) == [answer.json()["id"] for answer in (first, *others)]
-
-
-@pytest.mark.parametrize("path", [ENTRIES, f"{ENTRIES}/batch"])
-async def test_a_keyed_append_leaves_the_id_to_the_stream(shared: Live, path: str) -> None:
-    entry: Any = {"fields": {"a": "b"}, "id": "1-0"}
-
-    answer = await shared.http.post(
-        path, json=entry if path == ENTRIES else [entry], headers={"Idempotency-Key": "k"}
-    )
-
-    pointer = "/body/id" if path == ENTRIES else "/body/0/id"
-    assert refusal_of(answer) == (422, "invalid_request", pointer)
-    assert (await shared.http.get(ORDERS)).status_code == 404
-
-
-@pytest.mark.parametrize(
-    ("headers", "name"),
-    [
-        ({"Idempotency-Producer": "p"}, "Idempotency-Producer"),
-        ({"Idempotency-Key": ""}, "Idempotency-Key"),
-        ({"Idempotency-Key": "k" * 257}, "Idempotency-Key"),
-        ({"Idempotency-Key": "k", "Idempotency-Producer": "p" * 257}, "Idempotency-Producer"),
-    ],
-)
-async def test_a_key_that_protects_nothing_is_refused(
-    shared: Live, headers: dict[str, str], name: str
-) -> None:
-    answer = await shared.http.post(ENTRIES, json={"fields": {"a": "b"}}, headers=headers)
-
-    assert refusal_of(answer) == (422, "invalid_request", f"/header/{name}")
-    assert (await shared.http.get(ORDERS)).status_code == 404
 
 
 # Append many
@@ -290,11 +258,3 @@ async def test_a_delete_spares_what_a_group_still_needs(shared: Live) -> None:
     assert refusal_of(spared) == (409, "entry_referenced", "")
     assert (deleted.status_code, deleted.content) == (204, b"")
     assert await ids(shared) == ["2-0"]
-
-
-async def test_an_entry_of_too_many_fields_is_pointed_at(shared: Live) -> None:
-    wide = {"fields": {f"n{number}": "" for number in range(ENTRY_FIELDS_MAX + 1)}}
-    one = await shared.http.post(ENTRIES, json=wide)
-    many = await shared.http.post(f"{ENTRIES}/batch", json=[{"fields": {"a": "b"}}, wide])
-    assert refusal_of(one) == (422, "invalid_request", "/body/fields")
-    assert refusal_of(many) == (422, "invalid_request", "/body/1/fields")

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.conftest import Live, refusal_of
+from tests.api.conftest import Live
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -92,20 +92,3 @@ async def test_several_streams_are_read_with_one_filter(shared: Live) -> None:
     body = {"streams": streams, "filter": {"suffix": {"n": "0"}}}
     answer = await shared.http.post("/v1/read", json=body)
     assert [ids_in(each) for each in answer.json()["streams"]] == [["10-0"], []]
-
-
-async def test_a_bad_filter_is_refused(shared: Live) -> None:
-    await append(shared, 1)
-    for condition, place in (
-        ('{"exact": {"a/b": 1}}', "/query/filter/exact/a~1b"),
-        ('[{"all": []}]', "/query/filter/0/all"),
-        ("{", "/query/filter"),
-        ("", "/query/filter"),
-        (json.dumps({"exact": {"a": "x" * 5_000}}), "/query/filter"),
-    ):
-        for params in ({}, {"after": "0"}, {"after": "0", "wait_ms": "10"}):
-            answer = await shared.http.get(ENTRIES, params={**params, "filter": condition})
-            assert refusal_of(answer) == (422, "invalid_request", place)
-    body = {"streams": [{"stream": "orders"}], "filter": {"exact": {"a": 1}}}
-    answer = await shared.http.post("/v1/read", json=body)
-    assert refusal_of(answer)[2] == "/body/filter/exact/a"

@@ -74,39 +74,6 @@ async def test_a_list_as_long_as_allowed_says_that_there_is_more(tmp_path: Path)
     assert next_page["next_cursor"] is None
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
-        ("GET", "", None),
-        ("DELETE", "", None),
-        ("PATCH", "", {"start": "0"}),
-        ("GET", "/consumers", None),
-        ("PUT", "/consumers/c", None),
-        ("DELETE", "/consumers/c", None),
-        ("POST", "/read?consumer=c", {}),
-        ("POST", "/ack", {"ids": ["1-0"]}),
-        ("POST", "/nack", {"ids": ["1-0"]}),
-        ("POST", "/dead-letters/redrive", None),
-        ("POST", "/extend?consumer=c", {"ids": ["1-0"]}),
-        ("POST", "/claim?consumer=c", {"ids": ["1-0"], "min_idle_ms": 0}),
-        ("POST", "/autoclaim?consumer=c", {"min_idle_ms": 0}),
-        ("GET", "/pending", None),
-        ("GET", "/pending/summary", None),
-        ("GET", "/events", None),
-    ],
-)
-async def test_what_is_missing_is_named(shared: Live, method: str, path: str, body: Any) -> None:
-    no_stream = await shared.http.request(method, BILLING + path, json=body)
-    await shared.http.put(ORDERS)
-    no_group = await shared.http.request(method, BILLING + path, json=body)
-
-    assert refusal_of(no_stream) == (404, "stream_not_found", "")
-    assert problem_in(no_stream)["detail"] == "There is no stream 'orders'."
-    assert refusal_of(no_group) == (404, "group_not_found", "")
-    assert problem_in(no_group)["detail"] == "Stream 'orders' has no group 'billing'."
-    assert (await shared.stream("orders"))["groups"] == 0
-
-
 # Consumers
 
 
@@ -327,51 +294,6 @@ async def test_a_group_is_created_with_its_policy(shared: Live) -> None:
     assert [group["policy"] for group in listed] == [policy]
 
 
-# Types, ranges and unknown names are tried in every place: see refusals/test_places.
-@pytest.mark.parametrize("method", ["PUT", "PATCH"])
-@pytest.mark.parametrize(
-    ("policy", "pointer"),
-    [
-        ({"claim_idle_ms": True}, "/claim_idle_ms"),
-        ({"backoff_ms": [1, -2]}, "/backoff_ms/1"),
-        ({"backoff_ms": [1] * 33}, "/backoff_ms"),
-        ({"max_deliveries": 3}, ""),
-        ({"dead_letter_stream": "dead_letters"}, ""),
-        ({**ONCE, "dead_letter_stream": "orders"}, "/dead_letter_stream"),
-        ({**ONCE, "dead_letter_stream": ""}, "/dead_letter_stream"),
-        ({**ONCE, "dead_letter_stream": "a/b"}, "/dead_letter_stream"),
-        ({**ONCE, "dead_letter_stream": "ü" * 129}, "/dead_letter_stream"),
-        ({"filters": [{"exact": {"kind": 1}}]}, "/filters/0/exact/kind"),
-        ({"filters": [{"equals": {"kind": "x"}}]}, "/filters/0/equals"),
-        ({"filters": [{"exact": {"kind": "x" * 4096}}]}, "/filters"),
-        ({"filters": [{"present": "x"}] * 64}, "/filters/63"),
-        ({"filters": [{"present": "x"}] * 65}, "/filters"),
-        ({"key_field": ""}, "/key_field"),
-        ({"key_field": "x" * 257}, "/key_field"),
-    ],
-)
-async def test_a_policy_that_cannot_be_is_refused_at_the_part_at_fault(
-    shared: Live, method: str, policy: Any, pointer: str
-) -> None:
-    await shared.http.put(ORDERS)
-    if method == "PATCH":
-        await put(shared)
-    answer = await shared.http.request(method, BILLING, json={"policy": policy})
-    assert refusal_of(answer) == (422, "invalid_request", f"/body/policy{pointer}")
-    if method == "PATCH":
-        assert await policy_of(shared) == {}
-    else:
-        assert refusal_of(await shared.http.get(BILLING)) == (404, "group_not_found", "")
-
-
-async def test_an_error_that_is_too_long_is_refused(shared: Live) -> None:
-    await prepare_under(shared, None, "1-0")
-    await read_ids(shared)
-    answer = await shared.http.post(f"{BILLING}/nack", json={"ids": ["1-0"], "error": "x" * 1_001})
-    assert refusal_of(answer) == (422, "invalid_request", "/body/error")
-    assert (await shared.group("orders", "billing"))["released"] == 0
-
-
 # Redrive
 
 
@@ -388,17 +310,6 @@ async def test_dead_letters_are_sent_back_by_id_and_up_to_a_limit(shared: Live) 
         answer = await shared.http.post(REDRIVE, json=body)
         assert [result["entry_id"] for result in answer.json()["results"]] == [sent_back]
     assert await dead() == ids[2:]
-
-
-async def test_a_redrive_that_makes_no_sense_is_refused(shared: Live) -> None:
-    await put(shared, ONCE)
-    for body, problem in (
-        ({"limit": 10**9}, (422, "invalid_request", "/body/limit")),
-        ({"ids": []}, (422, "invalid_request", "/body/ids")),
-        ({"ids": ["1-0", 5]}, (422, "invalid_request", "/body/ids/1")),
-        ({"ids": ["x"]}, (400, "invalid_id", "/body/ids/0")),
-    ):
-        assert refusal_of(await shared.http.post(REDRIVE, json=body)) == problem
 
 
 async def test_filters_are_shown_as_they_were_written(shared: Live) -> None:

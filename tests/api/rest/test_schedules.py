@@ -85,30 +85,6 @@ async def test_a_schedule_is_deleted(shared: Live) -> None:
         assert refusal_of(answer) == (404, "not_found", "")
 
 
-async def test_what_makes_no_sense_is_refused(shared: Live) -> None:
-    await put(shared, "/v1/schedules/other")
-    for part, pointer in (
-        ({"cron": "0 0 30 2 *"}, "/cron"),
-        ({"cron": "every day"}, "/cron"),
-        ({"time_zone": "Mars"}, "/time_zone"),
-        ({"time_zone": "../zones"}, "/time_zone"),
-        ({"stream": ""}, "/stream"),
-        ({"stream": "a/b"}, "/stream"),
-        ({"fields": {"x": "y" * 65_536}}, "/fields"),
-        ({"fields": {"_due_ms": "1"}}, "/fields"),
-        ({"fields": {}}, ""),
-    ):
-        for method, path, body in (
-            ("PUT", NIGHTLY, BODY | part),
-            ("PATCH", "/v1/schedules/other", part),
-        ):
-            answer = await shared.http.request(method, path, json=body)
-            assert refusal_of(answer) == (422, "invalid_request", f"/body{pointer}")
-    assert (await shared.http.get(NIGHTLY)).status_code == 404
-    answer = await shared.http.put("/v1/schedules/%07", json=BODY)
-    assert refusal_of(answer) == (422, "invalid_request", "/path/schedule")
-
-
 async def test_a_patch_has_parts_and_no_nulls(shared: Live) -> None:
     await put(shared)
     for patch in ({}, {"cron": None}, {"fields": None}, {"stream": None}):
