@@ -211,8 +211,7 @@ async def test_events_of_a_group_end_once_all_is_settled(shared: Live) -> None:
         assert await ana.entries(1) == [first]
         await ana.next("caught_up")
         _, closed_at_ms = await close(shared)
-        ack = await shared.http.post(f"{GROUP}/ack?consumer=ana", json={"ids": [first]})
-        assert ack.status_code == 200
+        await shared.ask(f"POST {GROUP}/ack?consumer=ana", {"ids": [first]})
         assert await ana.next("closed") == {"at": first, "closed_at_ms": closed_at_ms}
         await ana.ended()
     headers = {"Last-Event-ID": first, "Accept": "text/event-stream"}

@@ -37,8 +37,7 @@ async def _delete_stream(live: Live) -> None:
 
 async def _cut_off(live: Live) -> None:
     [connection] = (await live.http.get("/v1/admin/connections")).json()["connections"]
-    answer = await live.http.delete(f"/v1/admin/connections/{connection['id']}")
-    assert answer.is_success
+    await live.ask(f"DELETE /v1/admin/connections/{connection['id']}")
 
 
 def _socket(end: Callable[[Live, Frames], Awaitable[object]], before: str = "") -> Conversation:

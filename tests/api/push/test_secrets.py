@@ -84,9 +84,7 @@ async def test_a_push_outlives_the_gateway_and_needs_its_key(tmp_path: Path) -> 
         async with asyncio.timeout(20):
             assert (await receiver.next()).json["fields"] == {"v": "2"}
         (tmp_path / "push.key").unlink()
-        answer = await live.http.put(PUSH, json={"url": receiver.url})
-        assert answer.status_code == 200
-        assert "secret" in answer.json()
+        assert "secret" in await live.ask(f"PUT {PUSH}", {"url": receiver.url})
     await receiver.close()
 
 

@@ -134,10 +134,7 @@ async def test_what_is_written_as_lines_reads_as_lines(shared: Live) -> None:
 async def test_an_entry_reads_as_it_was_written(shared: Live, wire: dict[str, Any]) -> None:
     written = {name: part for name, part in wire.items() if name != "fields" or "pairs" not in wire}
 
-    answer = await shared.http.post(ENTRIES, json=written)
-
-    assert answer.status_code == 201, answer.text
-    entry_id = answer.json()["id"]
+    entry_id = (await shared.ask(f"POST {ENTRIES}", written))["id"]
     expected = {"id": entry_id, **wire}
     assert (await shared.http.get(f"{ENTRIES}/{entry_id}")).json() == expected
     assert (await read(shared))["entries"] == [expected]
