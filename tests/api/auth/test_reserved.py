@@ -14,9 +14,18 @@ from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from tests.api.auth.matrix import About
 from tests.api.auth.secured import Secured
-from tests.api.auth.test_command_matrix import WORDS, words_of
-from tests.api.auth.test_frame_matrix import FRAMES, SHORT, answer_to, filled, opened
-from tests.api.auth.test_matrix import OPERATIONS, request_of, status_of
+from tests.api.auth.test_matrix import (
+    FRAMES,
+    OPERATIONS,
+    SHORT,
+    WORDS,
+    answer_to,
+    filled,
+    opened,
+    request_of,
+    status_of,
+    words_of,
+)
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from deploy.local_cluster.server import HOST, Server
 from headgate.app.settings import Settings
 from tests.api.auth.matrix import About, operations
-from tests.api.auth.test_command_matrix import WORDS, words_of
+from tests.api.auth.test_matrix import WORDS, words_of
 from tests.api.conftest import Live, problem_in, running
 from tests.api.documents.documented import DOCUMENT
 from tests.api.live.frames import frames_of

@@ -50,7 +50,9 @@ async def test_events_and_sockets_are_served(rooted: Live, front: str) -> None:
         assert json.loads(await socket.recv())["type"] == "welcome"
 
 
-async def test_the_first_page_has_the_root_in_links_and_commands(rooted: Live, front: str) -> None:
+async def test_the_first_page_has_the_root_in_links_and_commands(
+    console_bundle: None, rooted: Live, front: str
+) -> None:
     for path in (f"{front}/", front or "/"):
         text = (await rooted.http.get(path)).text
         assert f"curl {rooted.url}{ROOT}/v1/streams/orders/entries " in text
