@@ -62,8 +62,7 @@ async def test_all_that_a_key_opened_ends_and_the_next_gets_what_it_held(gateway
             (by_ticket, {}),
         ):
             events = await stack.enter_async_context(events_of(live, url, **headers))
-            await events.next("ready")
-            await events.next("caught_up")
+            await events.next("ready", "caught_up")
             following.append(events)
         events = await stack.enter_async_context(events_of(live, GROUP_EVENTS, **bearer(key)))
         await events.next("ready")
@@ -195,8 +194,7 @@ async def test_a_keys_file_that_cannot_be_read_leaves_the_last_good_keys(tmp_pat
             gateway.client(key) as http,
             events_of(gateway.live, EVENTS, **bearer(key)) as events,
         ):
-            await events.next("ready")
-            await events.next("caught_up")
+            await events.next("ready", "caught_up")
             await asyncio.to_thread(path.write_bytes, b'{"version": 1, "keys": [')
             await until(lambda: any(warnings()))
             ready = await http.get("/readyz")

@@ -43,8 +43,7 @@ async def test_from_the_first_key_on_everybody_needs_one(live: Live, tmp_path: P
         frames_of(live, "/v1/ws") as socket,
         events_of(live, "/v1/streams/news/events") as events,
     ):
-        await events.next("ready")
-        await events.next("caught_up")
+        await events.next("ready", "caught_up")
         key = await _first_key(live, tmp_path)
 
         assert (await socket.next("problem"))["problem"]["code"] == "unauthenticated"

@@ -89,8 +89,7 @@ async def test_a_short_form_that_is_refused_says_so_after_the_first_frame(gatewa
     ):
         async with unknown(gateway, url) as frames:
             await frames.send(type="auth", token=key)
-            await frames.next("welcome")
-            await frames.next("authenticated")
+            await frames.next("welcome", "authenticated")
             assert (await frames.problem())[1] == problem, url
             assert await frames.closed() == code
 

@@ -28,12 +28,13 @@ class Events:
         self.last_id = event.id
         return event.event, event.json()
 
-    async def next(self, name: str) -> Any:
-        """Return the data of the next event, which must be of this name."""
-        got, data = await self.any()
-        assert got == name, (got, data)
-        if name == "entry":
-            assert self.last_id == data["id"]
+    async def next(self, *names: str) -> Any:
+        """Take the next events, which must be of these names; returns the data of the last."""
+        data: Any = None
+        for name in names:
+            got, data = await self.any()
+            assert got == name, (got, data)
+            assert name != "entry" or self.last_id == data["id"]
         return data
 
     async def ended(self) -> None:

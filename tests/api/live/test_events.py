@@ -251,8 +251,7 @@ async def test_who_must_go_is_told_when_to_come_back(url: str, connection_ms_max
     async with running(Settings(connection_ms_max=connection_ms_max)) as live:
         await live.create_group("orders", "billing")
         async with events_of(live, url) as events:
-            await events.next("ready")
-            await events.next("caught_up")
+            await events.next("ready", "caught_up")
             if connection_ms_max != 1000:
                 live.gateway.draining.set()
             assert 1000 <= (await events.next("draining"))["reconnect_after_ms"] <= 3000

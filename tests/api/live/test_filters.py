@@ -40,8 +40,7 @@ async def test_a_stream_in_which_nothing_matches_is_caught_up(shared: Live) -> N
     last_id = answer.json()["ids"][-1]
 
     async with events_of(shared, f"{EVENTS}?after=0&filter={SALES}") as events:
-        await events.next("ready")
-        assert (await events.next("position"))["at"] != last_id
+        assert (await events.next("ready", "position"))["at"] != last_id
         assert await events.next("position") == {"at": last_id}
         assert await events.next("caught_up") == {"at": last_id}
 

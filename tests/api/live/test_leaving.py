@@ -56,8 +56,7 @@ def _socket(end: Callable[[Live, Frames], Awaitable[object]], before: str = "") 
 def _events(end: Callable[[Live], Awaitable[None]] | None) -> Conversation:
     async def conversation(live: Live, what: str) -> None:
         async with events_of(live, f"{what}/events") as events:
-            await events.next("ready")
-            await events.next("caught_up")
+            await events.next("ready", "caught_up")
             if end is not None:
                 await end(live)
                 await events.next("problem")
@@ -198,8 +197,7 @@ async def test_reference_counts_free_it(live: Live, name: str, what: str) -> Non
 async def until_both_are_drained(live: Live, what: str) -> None:
     async with frames_of(live, f"{what}/ws") as frames, events_of(live, f"{what}/events") as events:
         await frames.next("subscribed")
-        await events.next("ready")
-        await events.next("caught_up")
+        await events.next("ready", "caught_up")
         await frames.next("draining")
         await events.next("draining")
 

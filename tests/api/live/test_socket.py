@@ -40,8 +40,7 @@ async def test_without_credit_nothing_is_read_and_with_it_all_that_is_ready_come
     ids = await shared.append("orders", *"abcdef")
 
     async with frames_of(shared, f"{GROUP}?consumer=me&credit=2&auto_credit=false") as frames:
-        await frames.next("subscribed")
-        frame = await frames.next("entries")
+        frame = await frames.next("subscribed", "entries")
         assert ([entry["id"] for entry in frame["entries"]], frame["credit_left"]) == (ids[:2], 0)
         await frames.send(type="ack", rid="a", ids=ids[:2])
         await frames.next("acked")
@@ -93,8 +92,7 @@ async def test_what_a_connection_held_goes_to_the_next_at_once_and_counts_if_it_
         assert await two.ids(1) == ids[:1]
         first = await connect(shared.ws_url + f"{GROUP}?consumer=one").__aenter__()
         frames = Frames(first)
-        await frames.next("welcome")
-        await frames.next("subscribed")
+        await frames.next("welcome", "subscribed")
         assert await frames.ids(1) == ids[1:]
         await two.send(type="credit", entries=5)
         await shared.until_waiting(2)
@@ -116,8 +114,7 @@ async def test_an_entry_that_kills_its_workers_becomes_a_dead_letter(shared: Liv
     for deliveries, pending in ((1, 1), (2, 0)):
         socket = await connect(shared.ws_url + f"{GROUP}?consumer=me&credit=1").__aenter__()
         frames = Frames(socket)
-        await frames.next("welcome")
-        await frames.next("subscribed")
+        await frames.next("welcome", "subscribed")
         [entry] = await frames.entries(1)
         assert (entry["fields"]["v"], entry["deliveries"]) == ("deadly", deliveries)
         socket.transport.abort()

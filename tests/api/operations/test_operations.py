@@ -298,8 +298,7 @@ async def test_a_handshake_that_is_refused_has_one(shared: Live) -> None:
 async def test_the_problem_that_ends_events_has_that_of_their_request(shared: Live) -> None:
     await shared.append("orders", "1")
     async with events_of(shared, "/v1/streams/orders/events", **MINE) as events:
-        await events.next("ready")
-        await events.next("caught_up")
+        await events.next("ready", "caught_up")
         await shared.http.delete("/v1/streams/orders")
         problem = await events.next("problem")
 
