@@ -5,11 +5,9 @@ import base64
 import hashlib
 import html
 import io
-import json
 import re
 import subprocess
 import sys
-import tarfile
 import zipfile
 from pathlib import Path
 from urllib.parse import urljoin
@@ -59,13 +57,6 @@ async def test_each_page_says_what_it_may_load(shared: Live) -> None:
     assert pages - {"/console", "/console/streams"} == {
         *("/", "/docs", "/guide", "/guide/work", "/problems", "/problems/draining")
     }
-
-
-async def test_what_the_documentation_loads_is_taken_for_nothing_else(shared: Live) -> None:
-    page = await shared.http.get("/docs")
-    for asset in re.findall(r"""(?:src|href)=["']([^"']+)["']""", page.text):
-        answer = await shared.http.get(asset)
-        assert answer.headers["x-content-type-options"] == "nosniff"
 
 
 HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
@@ -165,19 +156,6 @@ async def test_pip_installs_the_wheel_and_it_knows_itself(shared: Live, tmp_path
     shown = await output_of([sys.executable, "-c", program], target)
     assert shown.strip() == str(target / "headgate" / "__init__.py")
     assert VERSION in await output_of([sys.executable, "bin/headgate", "--version"], target)
-
-
-@pytest.mark.parametrize("name", NPM)
-async def test_an_archive_of_npm_is_one(shared: Live, console_bundle: None, name: str) -> None:
-    content = (await shared.http.get(f"/clients/{name}")).content
-    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-        names = archive.getnames()
-        described = archive.extractfile("package/package.json")
-        assert described is not None
-        package = json.loads(described.read())
-    assert package["version"] == VERSION
-    expected = {"README.md", "LICENSE", "dist/index.js", "dist/index.d.ts"}
-    assert {f"package/{each}" for each in expected} <= {*names}
 
 
 async def output_of(command: list[str], folder: Path) -> str:

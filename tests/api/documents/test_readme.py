@@ -100,15 +100,6 @@ async def test_commands_print_what_is_promised(
             check_output(snippet, output, live.url, ids)
 
 
-def test_no_block_leaves_it_open_whether_it_is_run() -> None:
-    for page in PAGES:
-        lines = (ROOT / page).read_text().splitlines()
-        fences = [line for line in lines if line.startswith("```")]
-        kinds = {line.removeprefix("```") for line in fences[::2]}
-        assert kinds <= {"sh", "json", "text", "js", "python"}, page  # test_guide.py runs Python
-        assert set(fences[1::2]) <= {"```"}, page
-
-
 async def test_the_table_of_settings_is_that_of_the_code() -> None:
     ended = await headgate("", "check-config", "--markdown")
     assert ended.output == (ROOT / "app/SETTINGS.md").read_text(), "run `make documents`"

@@ -169,6 +169,8 @@ async def test_the_documentation_loads_everything_from_the_gateway(shared: Live)
         answer = await shared.http.get(asset)
         assert answer.status_code == 200, asset
         assert answer.content
+        if asset != "/openapi.json":  # it is taken for nothing else
+            assert answer.headers["x-content-type-options"] == "nosniff"
 
 
 # Methods

@@ -397,6 +397,12 @@ MISSING: list[tuple[str, str, Any, str]] = [
 async def test_what_is_not_there_is_not_found_at_once(shared: Live) -> None:
     ghost = Case("DELETE", f"{BILLING}/consumers/ghost", (404, "not_found", "/path/consumer"))
     cases = [Case(method, path, (404, code, ""), body) for method, path, body, code in MISSING]
+    schedule, gone = "/v1/schedules/none", (404, "not_found", "")
+    cases += [Case(method, schedule, gone) for method in ("GET", "DELETE")]
+    cases += [
+        Case("PATCH", schedule, gone, {"paused": True}),
+        Case("POST", f"{schedule}/run", gone),
+    ]
     await check_refused(shared, ghost, *cases)
     assert (await shared.stream("orders"))["groups"] == 1
 

@@ -113,3 +113,20 @@ async def test_without_one_nothing_is_taken_off() -> None:
         assert (await live.http.get(f"{ROOT}/v1/streams")).status_code == 404
         appended = await live.http.post(ENTRIES, json={"fields": {"v": "1"}})
         assert appended.headers["location"].startswith(ENTRIES)
+
+
+async def test_durable_streams_have_it_in_urls(rooted: Live, front: str) -> None:
+    root, own = f"{front}/v1/stream", f"{rooted.url}{ROOT}/v1/stream"
+    text, name = {"Content-Type": "text/plain"}, f"a/b{len(front)}"
+    made = await rooted.http.put(f"{root}/{name}", headers=text, content=b"a")
+    assert made.headers["location"] == f"{own}/{name}"
+    for number, source in enumerate((f"{ROOT}/v1/stream/{name}", f"/v1/stream/{name}")):
+        place = f"{root}/fork{len(front)}-{number}"
+        fork = await rooted.http.put(place, headers={"Stream-Forked-From": source})
+        assert fork.status_code == 201, fork.text
+        assert (await rooted.http.get(place)).text == "a"
+    wanted = {"type": "webhook", "pattern": "*", "webhook": {"url": "https://example.com/hook"}}
+    answer = await rooted.http.put(f"{root}/__ds/subscriptions/s", json=wanted)
+    url = answer.json()["webhook"]["signing"]["jwks_url"]
+    assert url == f"{own}/__ds/jwks.json"
+    assert len((await rooted.http.get(url)).json()["keys"]) == 1
