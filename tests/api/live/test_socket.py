@@ -187,22 +187,6 @@ async def test_a_subscription_that_cannot_be_is_told_why_and_closed(
         assert await frames.closed() == close
 
 
-@pytest.mark.parametrize(
-    ("what", "code"), [("orders", "stream_not_found"), ("orders/groups/billing", "group_not_found")]
-)
-async def test_a_stream_or_group_that_goes_closes_its_sockets(
-    shared: Live, what: str, code: str
-) -> None:
-    await shared.create_group("orders", "billing")
-    async with frames_of(shared, f"{GROUP}?consumer=me") as frames:
-        await frames.next("subscribed")
-        await shared.until_waiting(1)
-        await shared.http.delete(f"/v1/streams/{what}")
-        assert (await frames.next("problem"))["problem"]["code"] == code
-        assert await frames.closed() == 4404
-    await shared.until_waiting(0)
-
-
 async def test_a_connection_that_ends_late_does_not_take_entries_from_its_successor(
     shared: Live,
 ) -> None:
