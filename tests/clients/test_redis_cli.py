@@ -175,14 +175,6 @@ def test_a_group_is_read_and_acknowledged(gateway: GatewayProcess, stream: str) 
         assert (group["pending"], group["lag"], group["entries-read"]) == (1000, 0, 1000)
 
 
-def test_its_own_tests_are_run_as_far_as_they_concern_streams(gateway: GatewayProcess) -> None:
-    pings = benchmark(gateway, "-c", "10", "-n", "1000", "--csv", "-t", "ping")
-    names = [row["test"] for row in csv.DictReader(pings.output.splitlines())]
-    assert (pings.code, names) == (0, ["PING_INLINE", "PING_MBULK"])
-    strings = benchmark(gateway, "-n", "10", "-q", "-t", "set")
-    assert "ERR unknown command 'SET'" in strings.output + strings.errors
-
-
 START_S_MAX = 20.0
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]

@@ -178,15 +178,3 @@ async def test_a_read_waits_for_an_entry(async_client: Any, stream: str) -> None
     assert sorted(shared) == [[first], [second]]
     assert await async_client.xack(stream, "g", "1-0", "2-0") == 2
     assert not await async_client.xreadgroup("g", "me", {stream: ">"}, block=1)
-
-
-def test_a_dump_is_restored_under_another_name(gateway: GatewayProcess, stream: str) -> None:
-    with redis.Redis(HOST, gateway.redis_port) as client:
-        client.xadd(stream, {"a": "b"}, id="1-0")
-        client.xgroup_create(stream, "g", id="0")
-        client.xreadgroup("g", "c", {stream: ">"})
-        dump = client.dump(stream)
-        assert client.restore(f"{stream}-again", 0, dump) in (b"OK", "OK", True)
-        assert client.xrange(f"{stream}-again") == [(b"1-0", {b"a": b"b"})]
-        assert client.xpending(f"{stream}-again", "g")["pending"] == 1
-        assert client.memory_usage(stream) > 0

@@ -57,20 +57,6 @@ async def test_a_binary_event_is_an_entry_whatever_its_data_are(shared: Live) ->
     }
 
 
-async def test_a_binary_event_may_have_no_data_and_no_type(shared: Live) -> None:
-    answer = await shared.http.post(ENTRIES, headers=binary())
-
-    assert answer.status_code == 201, answer.text
-    assert await fields_in(shared) == [FIELDS]
-
-
-async def test_data_that_look_like_an_entry_are_data(shared: Live) -> None:
-    await send(shared, {"fields": {"sku": "42"}}, "application/json", **binary())
-
-    [members] = await events_in(shared)
-    assert members["data"] == {"fields": {"sku": "42"}}
-
-
 async def test_a_batch_is_as_many_entries(shared: Live) -> None:
     answer = await send(shared, [event("1"), event("2"), event("3")], BATCH)
 
@@ -240,18 +226,6 @@ async def test_an_append_with_headers_of_its_own_stays_an_append(shared: Live) -
 
 
 GROUP = f"{ORDERS}/groups/billing"
-
-
-async def test_an_entry_is_an_event_if_that_is_asked_for(shared: Live) -> None:
-    place = (await send(shared, event(data={"n": 1}))).headers["Location"]
-    answer = await shared.http.get(place, headers=AS_EVENT)
-
-    assert answer.headers["Content-Type"] == STRUCTURED
-    entry_id = place.rpartition("/")[2]
-    assert answer.json() == event(data={"n": 1}, headgateid=entry_id)
-    assert "fields" in (await shared.http.get(place)).json()
-    missing = await shared.http.get(f"{ENTRIES}/1-1", headers=AS_EVENT)
-    assert refusal_of(missing) == (404, "entry_not_found", "")
 
 
 async def test_a_range_is_a_batch_with_its_cursor_in_headers(shared: Live) -> None:
