@@ -1,7 +1,5 @@
 """Clients of JavaScript, unmodified: `ioredis` and `redis` (node-redis)."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

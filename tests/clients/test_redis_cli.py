@@ -1,7 +1,5 @@
 """Programs of the system: redis-cli, redis-benchmark, and redis_exporter of Prometheus."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
@@ -117,8 +115,7 @@ def test_the_server_is_watched(gateway: GatewayProcess, words: list[str], shown:
     command = ["stdbuf", "-oL", program("redis-cli"), "-p", str(gateway.redis_port), *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None
-        lines = (line for line in watching.stdout if shown in line)
-        line = next(lines, "")
+        line = next(((line for line in watching.stdout if shown in line)), "")
         watching.kill()
     assert shown in line
 

@@ -1,7 +1,5 @@
 """redis-py, blocking and with asyncio, over RESP2 and RESP3."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any

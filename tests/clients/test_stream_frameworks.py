@@ -1,7 +1,5 @@
 """coredis, which speaks RESP3 only, and frameworks: walrus, FastStream, taskiq."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 
@@ -46,8 +44,7 @@ async def test_walrus_reads_as_a_group(gateway: GatewayProcess, stream: str) -> 
             group.set_id("0")
             [[name, entries]] = group.read(count=2)
             assert (name.decode(), [entry_id for entry_id, _ in entries]) == (stream, ids[:2])
-            other = group.consumer("you")
-            member = getattr(other, stream.replace("-", "_"))
+            member = getattr(group.consumer("you"), stream.replace("-", "_"))
             assert [entry_id for entry_id, _ in member.read(block=1)] == [b"3-0"]
             assert [pending["message_id"] for pending in member.pending()] == ids
             assert [entry_id for entry_id, _ in member.claim(b"1-0")] == [b"1-0"]

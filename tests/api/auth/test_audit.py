@@ -104,8 +104,7 @@ async def test_a_cut_connection_is_told(gateway: Secured, caplog: pytest.LogCapt
     async with connect(f"{gateway.live.ws_url}/v1/ws", additional_headers=headers) as socket:
         named = json.loads(await socket.recv())["connection"]
         for connection in (named, "nobody\n"):
-            path = quote(f"/v1/admin/connections/{connection}")
-            await gateway.admin.delete(path)
+            await gateway.admin.delete(quote(f"/v1/admin/connections/{connection}"))
         await socket.wait_closed()
 
     assert lines(caplog, "principal", "what", "connection", "outcome") == [

@@ -3,8 +3,6 @@
 How much passes and how long the others wait is in tests/unit/app/auth/limits.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -92,8 +90,7 @@ async def test_what_is_taken_is_paid_before_the_next_request(
     check_refused(refused, limit)
     check_refused(read, limit)
     assert refused.json()["retry_after_ms"] > 40_000
-    policy = f'"{limit.partition("_")[0]}";q=10;w=1'
-    assert refused.headers["RateLimit-Policy"].startswith(policy)
+    assert refused.headers["RateLimit-Policy"].startswith(f'"{limit.partition("_")[0]}";q=10;w=1')
     assert f'"{limit.partition("_")[0]}";r=0;t=' in taken.headers["RateLimit"]
     assert [probe.status_code for probe in probes] == [200, 200]
     assert described.is_success

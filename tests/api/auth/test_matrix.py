@@ -212,8 +212,7 @@ SHARED_COMMANDS = frozenset({"EXISTS", "TYPE", "TOUCH", *OBJECT})
 
 
 def words_of(name: str, about: About) -> list[str]:
-    text = f"{name} {WORDS[name]}"
-    return text.format(s=about.stream, g=about.group, c=about.consumer).split()
+    return f"{name} {WORDS[name]}".format(s=about.stream, g=about.group, c=about.consumer).split()
 
 
 def is_command_allowed(name: str, verb: Verb, case: Case) -> bool:

@@ -1,7 +1,5 @@
 """Reserved names: no operation, command or frame changes a stream of the gateway's own."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import httpx
@@ -132,8 +130,7 @@ async def test_lists_show_them_to_operators_who_ask(
         return [stream["name"] for stream in answer.json()["streams"]]
 
     async def shown(*words: str) -> list[str]:
-        answer = await matrix.admin.post("/v1/commands", json=words)
-        result = answer.json()["result"]
+        result = (await matrix.admin.post("/v1/commands", json=words)).json()["result"]
         return sorted(result[1] if words[0] == "SCAN" else result)
 
     there = sorted(await listed(matrix.admin, ""))

@@ -43,8 +43,7 @@ async def test_a_structured_event_is_an_entry(shared: Live, media_type: str) -> 
 
 
 async def test_a_binary_event_is_an_entry_whatever_its_data_are(shared: Live) -> None:
-    headers = binary(subject="Euro%20%E2%82%AC")
-    answer = await send(shared, b"\x00\xff", "image/png", **headers)
+    answer = await send(shared, b"\x00\xff", "image/png", **binary(subject="Euro%20%E2%82%AC"))
 
     assert answer.status_code == 201, answer.text
     entry = (await shared.http.get(answer.headers["Location"])).json()
@@ -197,9 +196,7 @@ async def test_data_beyond_the_bound_of_json_come_in_the_binary_mode(shared: Liv
     data = b"\xff" * 3 * EVENT_BYTES_MAX
     answer = await send(shared, data, "image/png", **binary())
     assert answer.status_code == 201, answer.text
-    again = await send(shared, data, "image/png", **binary())
-
-    assert again.status_code == 200
+    assert (await send(shared, data, "image/png", **binary())).status_code == 200
     read = await shared.http.get(answer.headers["Location"], headers=AS_EVENT)
     assert len(read.json()["data_base64"]) == 4 * EVENT_BYTES_MAX
 

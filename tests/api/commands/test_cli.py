@@ -148,8 +148,7 @@ async def test_times_are_given_by_flags_or_with_each_line(live: Live) -> None:
     lines = '{"fields": {"a": "2"}, "delay_ms": 60000}\n{"fields": {"a": "3"}}\n'
     await headgate(live.url, "append", "copies", "-", stdin=lines)
     await headgate(live.url, "append", "copies", "-", "--ttl", "1h", stdin=lines)
-    read = await headgate(live.url, "read", "copies", "--json")
-    copied, *others = map(json.loads, read.lines)
+    copied, *others = map(json.loads, (await headgate(live.url, "read", "copies", "--json")).lines)
     assert copied == line
     names = [sorted(set(other) - {"id", "fields"}) for other in others]
     assert names == [["deliver_at_ms"], [], ["expires_at_ms"], ["expires_at_ms"]]
@@ -164,8 +163,7 @@ async def test_a_group_shows_what_is_delayed(live: Live) -> None:
     await headgate(live.url, "append", "orders", "a=1", "--deliver-at", "10m")
     await live.read_group("orders", "billing", "me")
 
-    listed = await headgate(live.url, "group", "list", "orders")
-    assert listed.lines[1].split("\t")[-1] == "1"
+    assert (await headgate(live.url, "group", "list", "orders")).lines[1].split("\t")[-1] == "1"
     header, item = (await headgate(live.url, "pending", "orders", "billing")).lines
     delay = dict(zip(header.split("\t"), item.split("\t"), strict=True))["delay_ms"]
     assert 0 < int(delay) <= 600_000

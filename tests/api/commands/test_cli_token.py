@@ -152,9 +152,7 @@ async def test_what_is_wrong_with_a_file_is_told(keeper: Doorkeeper, tmp_path: P
 
 
 async def test_no_flag_puts_it_into_the_list_of_processes(keeper: Doorkeeper) -> None:
-    ended = await headgate(keeper.url, "stream", "list", "--token", TOKEN)
-
-    assert ended.code == 2
+    assert (await headgate(keeper.url, "stream", "list", "--token", TOKEN)).code == 2
     assert "flag for the token itself" in " ".join(
         (await headgate(keeper.url, "stream", "list", "--help")).output.split()
     )

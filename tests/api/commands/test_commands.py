@@ -52,8 +52,7 @@ async def test_errors_have_the_words_of_redis(live: Live) -> None:
 
 
 async def test_any_bytes_pass_in_base64(live: Live) -> None:
-    url = f"{URL}/XADD/%FF%00key/1-1/f/%C3%28"
-    assert (await live.http.post(url)).json() == {"result": "1-1"}
+    assert (await live.http.post(f"{URL}/XADD/%FF%00key/1-1/f/%C3%28")).json() == {"result": "1-1"}
 
     encoded = {"Upstash-Encoding": "base64"}
     answer = await live.http.get(f"{URL}/XRANGE/%FF%00key/-/+", headers=encoded)
@@ -138,8 +137,7 @@ async def test_a_blocked_command_ends_with_its_time_or_its_client(live: Live) ->
 async def test_what_is_no_command_is_refused(live: Live) -> None:
     wrong: list[Any] = [[], {}, "XLEN s", [["XLEN", "s"]], ["XLEN", None], ["XLEN", {"a": 1}]]
     for body in wrong:
-        answer = await live.http.post(URL, json=body)
-        assert problem_in(answer)["status"] == 422
+        assert problem_in(await live.http.post(URL, json=body))["status"] == 422
 
 
 GIB = 2**30
@@ -179,8 +177,7 @@ async def test_a_pipeline_ends_once_its_replies_are_too_large() -> None:
     async with running(Settings(read_bytes_max=1024)) as live:
         await live.append("s", "x" * 600)
         command = ["XRANGE", "s", "-", "+"]
-        answer = await live.http.post("/v1/commands/pipeline", json=[command] * 4)
-        results = answer.json()
+        results = (await live.http.post("/v1/commands/pipeline", json=[command] * 4)).json()
     assert [list(result) for result in results] == [["result"], ["result"], ["error"], ["error"]]
     assert "too large together" in results[2]["error"]
 

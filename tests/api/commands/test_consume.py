@@ -67,9 +67,7 @@ async def test_several_commands_run_at_the_same_time(live: Live, tmp_path: Path)
     script = f"cd {tmp_path}; touch $ENTRY_ID; until [ $(ls | wc -l) = 3 ]; do sleep 0.01; done"
     words = ["--concurrency", "3", "--limit", "3", "--", "sh", "-c", script]
 
-    ended = await separately(live.url, "consume", *GROUP, *words)
-
-    assert ended == (0, "", "")
+    assert await separately(live.url, "consume", *GROUP, *words) == (0, "", "")
     assert await pending_count(live) == 0
 
 

@@ -27,9 +27,7 @@ async def test_text_is_appended_as_it_is(live: Live, tmp_path: Path, name: str, 
     file = tmp_path / name
     file.write_text(text)
 
-    ended = await separately(live.url, "load", "readings", str(file))
-
-    assert ended == (0, "2 rows appended\n", "")
+    assert await separately(live.url, "load", "readings", str(file)) == (0, "2 rows appended\n", "")
     assert await fields_in(live, "readings") == ROWS
 
 
@@ -89,9 +87,7 @@ async def test_what_is_wrong_with_a_file_is_one_line(
 async def test_a_bench_measures_and_leaves_nothing(live: Live) -> None:
     words = ["--for", "100ms", "--batch", "10", "--writers", "2"]
 
-    ended = await separately(live.url, "bench", *words, "--json")
-
-    report = json.loads(ended.output)
+    report = json.loads((await separately(live.url, "bench", *words, "--json")).output)
     assert report["appended"]["entries"] == report["delivered"]["entries"] > 0
     assert report["delivered"]["p50_ms"] <= report["delivered"]["p99_ms"]
     assert (await live.http.get("/v1/streams")).json()["streams"] == []

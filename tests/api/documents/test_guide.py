@@ -82,8 +82,7 @@ async def test_a_snippet_runs(live: Live, shell: dict[str, str], tmp_path: Path,
 async def test_the_program_of_readme_runs(
     live: Live, shell: dict[str, str], tmp_path: Path
 ) -> None:
-    text = await asyncio.to_thread((ROOT / "README.md").read_text)
-    [snippet] = snippets_in(text, "python")
+    [snippet] = snippets_in(await asyncio.to_thread((ROOT / "README.md").read_text), "python")
     command = sys.executable, "-c", snippet.at(live.url)
     assert "42" in await run(*command, shell=shell, place=tmp_path, is_endless=True)
 

@@ -1,7 +1,5 @@
 """Answers say for whom they may be kept, and are known again by their tags."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 
@@ -42,8 +40,7 @@ async def test_a_tag_is_of_what_was_sent(live: Live) -> None:
 
 async def test_a_tag_ends_with_what_is_removed(live: Live) -> None:
     await live.http.put(PLACE, headers=TEXT, content=b"a")
-    answer = await live.http.get(PLACE)
-    tag = {"If-None-Match": answer.headers["etag"]}
+    tag = {"If-None-Match": (await live.http.get(PLACE)).headers["etag"]}
     [entry] = (await live.http.get("/v1/streams/pages/entries")).json()["entries"]
     await live.http.delete(f"/v1/streams/pages/entries/{entry['id']}")
     assert (await live.http.get(PLACE, headers=tag)).content == b""

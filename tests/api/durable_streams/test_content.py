@@ -1,7 +1,5 @@
 """Messages and bytes come back as they were; writers write once, in order, and together."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
@@ -69,8 +67,7 @@ async def test_messages_are_entries_and_come_back(shared: Live) -> None:
 
 async def test_bytes_come_back_as_they_were(shared: Live) -> None:
     await make(shared, {"Content-Type": "image/png"}, bytes(range(256)))
-    headers = {"Content-Type": "image/png"}
-    await shared.http.post(PLACE, headers=headers, content=b"\x00\xff")
+    await shared.http.post(PLACE, headers={"Content-Type": "image/png"}, content=b"\x00\xff")
     assert (await shared.http.get(PLACE)).content == bytes(range(256)) + b"\x00\xff"
 
 
@@ -79,8 +76,7 @@ async def test_entries_of_others_are_messages(shared: Live) -> None:
     answer = await shared.http.get(PLACE)
     assert answer.headers["content-type"] == "application/json"
     assert answer.json() == [{"v": "1"}]
-    wrong = {"fields": {"json": "{not json"}}
-    await shared.http.post(ENTRIES, json=wrong)
+    await shared.http.post(ENTRIES, json={"fields": {"json": "{not json"}})
     assert (await shared.http.get(PLACE)).json() == [{"v": "1"}, {"json": "{not json"}]
     assert (await shared.http.post(PLACE, json={"v": "2"})).status_code == 204
     assert (await entries(shared))[-1] == {"v": "2"}
@@ -188,8 +184,7 @@ async def test_producers_write_side_by_side_each_in_its_order(shared: Live) -> N
 
     async def write(name: str, base: int) -> None:
         for seq in range(10):
-            headers = producer(seq, name=name)
-            answer = await shared.http.post(RUN, headers=headers, json=base + seq)
+            answer = await shared.http.post(RUN, headers=producer(seq, name=name), json=base + seq)
             assert answer.status_code == 200, answer.text
 
     await asyncio.gather(*(write(f"p{each}", 100 * each) for each in range(5)))

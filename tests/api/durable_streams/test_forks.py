@@ -1,7 +1,5 @@
 """Forks: made once, whoever asks and whatever ends half-way; and what deleting leaves."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import count, pairwise
@@ -67,8 +65,7 @@ async def test_a_fork_that_ended_half_way_is_not_there_and_is_made_by_the_next(
     with monkeypatch.context() as patch:
         patch.setattr(forking, "_copy", copy_some)
         assert (await shared.http.put(FORK, headers=FROM)).status_code == 500
-    described = (await shared.http.get("/v1/streams/fork")).json()
-    assert 0 < described["length"] < COUNT
+    assert 0 < (await shared.http.get("/v1/streams/fork")).json()["length"] < COUNT
     assert (await shared.http.get(FORK)).status_code == 404
     assert (await shared.http.head(FORK)).status_code == 404
     assert (await shared.http.post(FORK, json=[1])).status_code == 404

@@ -1,7 +1,5 @@
 """Grants hold for durable streams and their subscriptions as for everything else."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -23,8 +21,7 @@ PULL = {"type": "pull-wake", "pattern": "**", "wake_stream": "wakes"}
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[Secured]:
     async with secured(tmp_path) as gateway:
-        answer = await gateway.admin.put(THERE, headers=TEXT, content=b"a")
-        assert answer.status_code == 201
+        assert (await gateway.admin.put(THERE, headers=TEXT, content=b"a")).status_code == 201
         yield gateway
 
 
@@ -192,8 +189,7 @@ async def test_a_worker_answers_by_its_token_alone(gateway: Secured) -> None:
     await gateway.admin.put("/v1/stream/wakes", json=[])
     await gateway.admin.put(SUBSCRIPTION, json=PULL)
     await gateway.admin.post(THERE, headers=TEXT, content=b"b")
-    answer = await gateway.admin.post(f"{SUBSCRIPTION}/claim", json={"worker": "w"})
-    claimed = answer.json()
+    claimed = (await gateway.admin.post(f"{SUBSCRIPTION}/claim", json={"worker": "w"})).json()
     wake = {"wake_id": claimed["wake_id"], "generation": claimed["generation"]}
     async with gateway.client(claimed["token"]) as http:
         assert (await http.post(f"{SUBSCRIPTION}/ack", json=wake)).json()["ok"] is True

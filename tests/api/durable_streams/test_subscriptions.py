@@ -1,7 +1,5 @@
 """Workers are woken: by webhooks that are signed and tried again, or by a stream of wakes."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import socket
@@ -157,8 +155,7 @@ async def test_nothing_of_a_deleted_subscription_goes_on(live: Live, receiver: R
     offset = await append(live, "events/a")
     notice = await receiver.next()
     assert (await live.http.delete(SUBSCRIPTION)).status_code == 204
-    answer = await call_back(live, notice, offset)
-    assert answer.status_code == 404
+    assert (await call_back(live, notice, offset)).status_code == 404
     assert (await live.http.get(SUBSCRIPTION)).status_code == 404
 
 
@@ -315,8 +312,7 @@ async def test_a_wake_that_is_lost_with_its_stream_is_told_again(live: Live) -> 
     first = await eventually(lambda: wakes(live), bool)
     await live.http.delete(f"{ROOT}/wakes")
     await live.http.put(f"{ROOT}/wakes", headers=JSON)
-    again = await eventually(lambda: wakes(live), bool)
-    assert again[0]["generation"] == first[0]["generation"]
+    assert (await eventually(lambda: wakes(live), bool))[0]["generation"] == first[0]["generation"]
     await acknowledge(live, await claim(live))
 
 
@@ -363,8 +359,7 @@ async def test_beyond_the_bound_of_links_a_subscription_goes_on(
     await acknowledge(live, claimed)
     more = [f"more/{number}" for number in range(4)]
     for count, status in ((4, 409), (3, 204)):
-        body = {"streams": more[:count]}
-        answer = await live.http.post(f"{SUBSCRIPTION}/streams", json=body)
+        answer = await live.http.post(f"{SUBSCRIPTION}/streams", json={"streams": more[:count]})
         assert answer.status_code == status, answer.text
     assert (await live.http.delete(f"{SUBSCRIPTION}/streams/more/0")).status_code == 204
 

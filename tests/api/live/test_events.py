@@ -189,8 +189,7 @@ async def test_what_a_page_of_another_site_embeds_or_fetches_takes_nothing(
 ) -> None:
     await shared.create_group("orders", "billing")
     await shared.append("orders", "1")
-    url = f"{GROUP}?consumer=me&ack=on_receipt"
-    answer = await shared.http.get(url, headers=headers)
+    answer = await shared.http.get(f"{GROUP}?consumer=me&ack=on_receipt", headers=headers)
     assert refusal_of(answer)[::2] == (status, pointer)
     group = await shared.group("orders", "billing")
     assert (group["pending"], group["lag"], group["consumers"]) == (0, 1, 0)

@@ -381,8 +381,7 @@ async def test_a_frame_that_makes_no_sense_is_refused(
 ) -> None:
     async with frames_of(shared, "/v1/ws") as frames:
         await frames.send(type="subscribe", rid="1", sub="p", **frame)
-        problem = (await frames.next("problem"))["problem"]
-        assert problem["errors"][0]["pointer"] == pointer
+        assert (await frames.next("problem"))["problem"]["errors"][0]["pointer"] == pointer
     refused = [
         await shared.http.get(f"/v1/events?match={query}")
         for query in ("a*&after=x-y", "a*&after=%2B", "", "a" * 257)

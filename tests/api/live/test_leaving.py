@@ -112,8 +112,7 @@ async def a_short_form_that_is_refused(live: Live, what: str) -> None:
 async def a_long_poll_that_is_left(live: Live, what: str) -> None:
     with suppress(httpx.ReadTimeout):
         if what == GROUP:
-            body = {"wait_ms": 60_000}
-            await live.http.post(f"{what}/read?consumer=me", json=body, timeout=0.2)
+            await live.http.post(f"{what}/read?consumer=me", json={"wait_ms": 60_000}, timeout=0.2)
         else:
             await live.http.get(f"{what}/entries?after=$&wait_ms=60000", timeout=0.2)
 

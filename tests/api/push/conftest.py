@@ -1,7 +1,5 @@
 """A group, and a receiver to which it is pushed."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A group is pushed to a URL; the answers of the receiver decide about its entries."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from collections import Counter
@@ -95,8 +93,7 @@ async def test_a_failing_receiver_gets_a_request_a_backoff(live: Live, receiver:
     await live.append("orders", *map(str, range(200)))
     for _ in range(5):
         await receiver.next()
-    push = await until_state(live, "failing")
-    assert push["failure_count"] == 5
+    assert (await until_state(live, "failing"))["failure_count"] == 5
     assert receiver.notices.empty()
     receiver.answers = [OK]
     assert (await live.http.post(f"{PUSH}/retry")).json() == {"entries": 5}
@@ -109,8 +106,7 @@ async def test_failures_alone_disable_a_push_until_resumed(live: Live, receiver:
     await policy(live, backoff_ms=[50])
     await put(live, receiver, disable_after_ms=1000)
     await live.append("orders", "1", "2")
-    push = await until_state(live, "disabled")
-    assert "answered 500" in push["disabled_reason"]
+    assert "answered 500" in (await until_state(live, "disabled"))["disabled_reason"]
     receiver.answers = [OK]
     assert (await live.http.post(f"{PUSH}/resume")).json()["state"] == "active"
     await until_settled(live, 2)

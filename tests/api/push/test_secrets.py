@@ -1,7 +1,5 @@
 """Pushes: their secrets are shown once, and they take rights on their group."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator

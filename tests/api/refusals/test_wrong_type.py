@@ -1,7 +1,5 @@
 """A name under which the Redis server has no stream: whoever asks for it is told so."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import AsyncIterator
@@ -181,6 +179,5 @@ async def test_a_list_leaves_out_what_cannot_be_described(
         assert [stream["name"] for stream in listed["streams"]] == ["others"]
         assert (await live.http.get("/metrics")).is_success
         assert (await live.http.get("/readyz")).is_success
-    described = await live.http.get(STREAM)
-    assert f"hg:{PREFIX}meta" in problem_in(described)["detail"]
+    assert f"hg:{PREFIX}meta" in problem_in(await live.http.get(STREAM))["detail"]
     assert complaints(caplog) == []

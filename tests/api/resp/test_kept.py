@@ -1,7 +1,5 @@
 """A connection's memory for its client: it counts, it has a bound, and it is given back."""
 
-from __future__ import annotations
-
 import gc
 
 import pytest

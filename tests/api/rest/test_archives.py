@@ -26,8 +26,7 @@ async def archiving() -> AsyncIterator[Live]:
     """Run a gateway with a stream of seven entries, five of them archived."""
     engine = Engine(MemoryStorage(records_max=0), has_bucket=True)
     async with running(Settings(), EmbeddedBackend(engine)) as live:
-        config = {"max_length": 2, "archive": True}
-        created = await live.http.put(STREAM, json=config)
+        created = await live.http.put(STREAM, json={"max_length": 2, "archive": True})
         assert created.json()["config"]["archive"] is True
         for number in range(1, 8):
             entry = {"id": f"{number}-0", "fields": {"n": str(number % 2)}}

@@ -371,8 +371,7 @@ async def test_chunks_writers_and_commits_that_make_no_sense_are_refused(shared:
         (f"/batches/0/partitions/0/attempts/{'a' * 65}/chunks/0", "attempt"),
         ("/batches/0/partitions/0/attempts/t/chunks/x", "chunk"),
     ):
-        url = f"{WRITER}{path}?stream=out"
-        answer = await shared.http.put(url, content=GOOD, headers=HEADERS)
+        answer = await shared.http.put(f"{WRITER}{path}?stream=out", content=GOOD, headers=HEADERS)
         assert refusal_of(answer) == (*INVALID, f"/path/{pointer}")
     for name in ("a%01", "x" * 257):
         bad = await shared.http.get(f"/v1/bulk/writers/{name}")

@@ -193,9 +193,7 @@ async def test_who_wants_entries_has_to_say_who_it_is(
 async def test_a_read_needs_no_body(shared: Live) -> None:
     await prepare(shared, *(f"{ms}-0" for ms in range(1, 16)))
 
-    answer = await shared.http.post(f"{BILLING}/read?consumer=worker")
-
-    reply = answer.json()
+    reply = (await shared.http.post(f"{BILLING}/read?consumer=worker")).json()
     assert len(reply["entries"]) == 10
     assert reply["entries"][0] == {
         "id": "1-0",
@@ -323,5 +321,4 @@ async def test_filters_that_are_nested_too_deep_are_refused(shared: Live) -> Non
     deep: dict[str, Any] = {"present": "x"}
     for _ in range(64):
         deep = {"not": deep}
-    problem = problem_in(await put(shared, {"filters": [deep]}))
-    assert "at most 64 conditions" in problem["detail"]
+    assert "at most 64 conditions" in problem_in(await put(shared, {"filters": [deep]}))["detail"]

@@ -1,7 +1,5 @@
 """Requests at the same time: changes that happen as a whole, and long polls."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass

@@ -67,8 +67,7 @@ async def test_schedules_are_listed_in_pages(shared: Live) -> None:
         await put(shared, f"/v1/schedules/{name}")
     page = (await shared.http.get("/v1/schedules", params={"limit": 2})).json()
     assert [schedule["name"] for schedule in page["schedules"]] == ["a", "b"]
-    params = {"cursor": page["next_cursor"]}
-    page = (await shared.http.get("/v1/schedules", params=params)).json()
+    page = (await shared.http.get("/v1/schedules", params={"cursor": page["next_cursor"]})).json()
     assert [schedule["name"] for schedule in page["schedules"]] == ["c"]
     assert page["next_cursor"] is None
 
@@ -84,8 +83,7 @@ async def test_a_schedule_is_run_at_once(shared: Live) -> None:
     before = await put(shared)
     answer = await shared.http.post(f"{NIGHTLY}/run")
     assert answer.status_code == 201
-    entries = (await shared.http.get("/v1/streams/jobs/entries")).json()["entries"]
-    [entry] = entries
+    [entry] = (await shared.http.get("/v1/streams/jobs/entries")).json()["entries"]
     assert entry["id"] == answer.json()["id"]
     asked_ms, made_ms = int(entry["fields"].pop("_due_ms")), int(entry["id"].partition("-")[0])
     assert asked_ms <= made_ms < asked_ms + 60_000
@@ -107,8 +105,7 @@ async def test_the_gateway_runs_what_is_due(shared: Live) -> None:
     assert schedule["last_due_ms"] == int(entry["fields"]["_due_ms"])
     assert schedule["missed_count"] > 600
     assert schedule["next_due_ms"] > schedule["last_due_ms"]
-    metrics = (await shared.http.get("/metrics")).text
-    assert "headgate_schedule_runs_total" in metrics
+    assert "headgate_schedule_runs_total" in (await shared.http.get("/metrics")).text
 
 
 async def test_a_schedule_whose_append_is_refused_is_listed_with_the_reason(shared: Live) -> None:
@@ -120,8 +117,7 @@ async def test_a_schedule_whose_append_is_refused_is_listed_with_the_reason(shar
     while described["problem"] is None:
         described = (await shared.http.get("/v1/schedules/monthly")).json()
     assert described["problem"]["code"] == "stream_closed"
-    answer = await shared.http.get("/v1/schedules")
-    assert answer.json()["schedules"] == [described]
+    assert (await shared.http.get("/v1/schedules")).json()["schedules"] == [described]
 
 
 async def test_one_schedule_too_many_is_refused() -> None:

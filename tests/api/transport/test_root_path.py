@@ -88,8 +88,7 @@ async def test_other_paths_are_not_found(rooted: Live) -> None:
         *(f"{ROOT}{ROOT}/v1/streams", "/gate/v1/streams", "/gate/wayward/v1/streams"),
         *("/gate%2Fway/v1/streams", f"{ROOT}//v1/streams", f"/v1{ROOT}/streams"),
     ):
-        problem = problem_in(await rooted.http.get(f"{rooted.url}{path}"))
-        assert problem["code"] == "not_found", path
+        assert problem_in(await rooted.http.get(f"{rooted.url}{path}"))["code"] == "not_found", path
 
 
 async def test_rules_for_names_and_pages_hold_below_the_root(rooted: Live, front: str) -> None:

@@ -1,7 +1,5 @@
 """Pushes with the Python client, with asyncio and without."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 

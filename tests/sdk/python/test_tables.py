@@ -61,8 +61,7 @@ async def test_a_frame_is_appended_and_comes_back(hg: headgate.AsyncClient) -> N
     back = await copies.read_pandas()
     pd.testing.assert_frame_equal(back.drop(columns="_time").reset_index(drop=True), frame)
     assert await hg.stream("copies 2").write_pandas(back) == 2_500
-    again = await hg.stream("copies 2").read_pandas()
-    pd.testing.assert_frame_equal(again, back)
+    pd.testing.assert_frame_equal(await hg.stream("copies 2").read_pandas(), back)
     polars = await copies.read_polars()
     assert polars["n"].sum() == sum(range(2_500))
 
