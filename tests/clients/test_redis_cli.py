@@ -74,8 +74,7 @@ def test_replies_are_json(say: Callable[..., str], stream: str) -> None:
 
 def test_a_transaction_is_typed_line_by_line(cli: Cli, stream: str) -> None:
     lines = f"MULTI\nXADD {stream} 1-1 a b\nXLEN {stream}\nEXEC\nXLEN {stream}\nDISCARD\n"
-    outcome = cli(given=lines)
-    assert outcome.output == "OK\nQUEUED\nQUEUED\n1-1\n1\n1\nERR DISCARD without MULTI\n\n"
+    assert cli(given=lines).output == "OK\nQUEUED\nQUEUED\n1-1\n1\n1\nERR DISCARD without MULTI\n\n"
 
 
 def test_a_file_of_commands_is_sent_as_it_is(cli: Cli, stream: str) -> None:

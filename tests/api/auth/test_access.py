@@ -220,8 +220,7 @@ async def test_a_move_takes_no_policy_along_that_its_maker_could_not_set(
     assert refused["error"].startswith("NOPERM This needs append or manage on 'secret'")
     assert blindly["error"].startswith("NOPERM This needs read on 'b'")
     assert allowed["result"] in (1, "OK")
-    outcomes = [vars(line).get("outcome") for line in caplog.records]
-    assert outcomes.count("forbidden") == 2
+    assert [vars(line).get("outcome") for line in caplog.records].count("forbidden") == 2
 
 
 async def test_a_policy_about_a_stream_of_ones_own_moves_along(gateway: Secured) -> None:
@@ -333,8 +332,7 @@ async def test_the_cookie_is_taken_from_among_others(gateway: Secured) -> None:
         for cookie in (f"headgate_token={key}", f'{before}headgate_token="{key}"; other=1'):
             async with http.stream("GET", EVENTS, headers={"Cookie": cookie}) as events:
                 assert events.status_code == 200
-        bad = {"Cookie": "headgate_token="}
-        assert (await http.get(EVENTS, headers=bad)).status_code == 401
+        assert (await http.get(EVENTS, headers={"Cookie": "headgate_token="})).status_code == 401
 
 
 async def test_a_cookie_or_a_ticket_is_no_credential_where_a_header_can_be_sent(

@@ -93,8 +93,7 @@ async def by_redis(gateway: Secured, *words: str) -> str:
     writer.write((" ".join(words) + "\r\n").encode())
     reply = await asyncio.wait_for(reader.readline(), 10)
     writer.close()
-    codes = {b"-WRONGPASS": "unauthenticated", b"-LIMIT": "rate_limited"}
-    return codes.get(reply.split()[0], "ok")
+    return {b"-WRONGPASS": "unauthenticated", b"-LIMIT": "rate_limited"}.get(reply.split()[0], "ok")
 
 
 async def until_refused(send: Sender, gateway: Secured) -> None:

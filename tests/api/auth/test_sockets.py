@@ -148,8 +148,7 @@ async def test_a_renewal_ends_what_it_does_not_allow_and_no_more(gateway: Secure
         for _ in range(2):
             problem = await frames.next("problem")
             assert problem["problem"]["code"] == "forbidden"
-            unsubscribed = await frames.next("unsubscribed")
-            assert unsubscribed["sub"] == problem["sub"]
+            assert (await frames.next("unsubscribed"))["sub"] == problem["sub"]
             ended.add(problem["sub"])
         assert ended == {"news", "billing"}
 
@@ -215,7 +214,6 @@ async def test_a_token_may_be_a_subprotocol(gateway: Secured) -> None:
         offered = [f"headgate.bearer.{token}", "headgate.v1.json"]
         async with connect(gateway.live.ws_url + STREAM, subprotocols=offered) as socket:  # type: ignore[arg-type]
             assert socket.subprotocol == "headgate.v1.json"
-            first = json.loads(await socket.recv())
-            assert first["type"] == ("problem" if code else "welcome")
+            assert json.loads(await socket.recv())["type"] == ("problem" if code else "welcome")
             if code is not None:
                 assert await Frames(socket).closed() == code

@@ -168,8 +168,7 @@ async def test_a_key_of_the_request_is_used_instead(shared: Live) -> None:
     third = await send(shared, event("1"), **{"Idempotency-Key": "other"})
     refused = await send(shared, event("2"), **key)
 
-    statuses = [answer.status_code for answer in (first, second, third)]
-    assert statuses == [201, 200, 201]
+    assert [answer.status_code for answer in (first, second, third)] == [201, 200, 201]
     assert refusal_of(refused) == (422, "idempotency_mismatch", "")
 
 

@@ -53,8 +53,7 @@ def same(read: BaseCloudEvent, sent: BaseCloudEvent) -> bool:
 async def read_one(live: Live, place: str) -> BaseCloudEvent:
     answer = await live.http.get(place, headers=AS_EVENT)
     assert answer.status_code == 200, answer.text
-    message = http.HTTPMessage(dict(answer.headers), answer.content)
-    return http.from_structured(message, FORMAT)
+    return http.from_structured(http.HTTPMessage(dict(answer.headers), answer.content), FORMAT)
 
 
 @pytest.mark.parametrize("mode", [http.to_binary, http.to_structured])

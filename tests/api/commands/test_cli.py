@@ -478,8 +478,7 @@ async def test_names_are_completed(live: Live) -> None:
         return sorted(line.removeprefix("plain,") for line in ended.lines if line)
 
     assert await completed(live.url, "tail or") == ["orders", "orders-2"]
-    own = await completed("", f"group list --url {live.url} o")
-    assert own == ["orders", "orders-2", "other"]
+    assert await completed("", f"group list --url {live.url} o") == ["orders", "orders-2", "other"]
     assert await completed(live.url, "pending orders b") == ["billing", "books"]
     assert await completed(live.url, "ta") == ["tail"]
     assert await completed(NOWHERE, "tail o") == []

@@ -30,8 +30,7 @@ async def test_a_stream_is_created_set_and_deleted(live: Live) -> None:
     assert created["config"] == {**unset, "max_length": None, "max_age_ms": 604_800_000}
     assert (changed["max_length"], changed["max_age_ms"]) == (10, 604_800_000)
     assert (unset["max_length"], unset["max_age_ms"]) == (10, None)
-    gone = await shown(live, "stream", "delete", "orders")
-    assert gone == {"stream": "orders", "deleted": True}
+    assert await shown(live, "stream", "delete", "orders") == {"stream": "orders", "deleted": True}
     assert (await headgate(live.url, "stream", "info", "orders")).code == 1
 
 

@@ -112,8 +112,7 @@ async def test_where_a_key_is_needed_the_commands_have_it(accept: str) -> None:
         answer = await live.http.get("/", headers={"accept": accept})
 
     text = html.unescape(answer.text)
-    bearer = 'curl -H "Authorization: Bearer $HEADGATE_TOKEN" '
-    assert text.count("curl ") == text.count(bearer)
+    assert text.count("curl ") == text.count('curl -H "Authorization: Bearer $HEADGATE_TOKEN" ')
     assert "read -rs HEADGATE_TOKEN; export HEADGATE_TOKEN" in text
 
 
@@ -124,8 +123,7 @@ NPM = [f"headgate-client-{VERSION}.tgz", f"headgate-react-{VERSION}.tgz"]
 
 async def test_they_are_listed_with_checksums_that_hold(shared: Live, console_bundle: None) -> None:
     listed = (await shared.http.get("/clients")).json()["clients"]
-    names = [package["url"].rpartition("/")[2] for package in listed]
-    assert names == ["client.js", *NPM, WHEEL]
+    assert [package["url"].rpartition("/")[2] for package in listed] == ["client.js", *NPM, WHEEL]
     for package in listed:
         content = (await shared.http.get(package["url"])).content
         assert len(content) == package["bytes"]

@@ -64,15 +64,13 @@ async def test_what_is_not_kept_any_more_is_gone(live: Live) -> None:
     await live.http.post("/v1/streams/pages/trim", json={"max_length": 1})
     answer = await live.http.get(PLACE, params={"offset": first})
     assert (answer.status_code, answer.json()["code"]) == (410, "gone")
-    live_answer = await live.http.get(PLACE, params={"offset": first, "live": "sse"})
-    assert live_answer.status_code == 410
+    assert (await live.http.get(PLACE, params={"offset": first, "live": "sse"})).status_code == 410
     assert (await live.http.get(PLACE)).content == b"c"
 
 
 async def test_only_without_keys_an_answer_is_for_all(live: Live, tmp_path: Path) -> None:
     await live.http.put(PLACE, headers=TEXT, content=b"a")
-    open_answer = await live.http.get(PLACE)
-    assert open_answer.headers["cache-control"].startswith("public, ")
+    assert (await live.http.get(PLACE)).headers["cache-control"].startswith("public, ")
     async with secured(tmp_path, allow_anonymous=True) as gateway:
         everybody = Grant(streams=["*"], do=[Verb.APPEND, Verb.READ], create=True)
         async with gateway.client(await gateway.key(everybody)) as http:

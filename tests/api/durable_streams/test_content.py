@@ -257,8 +257,7 @@ async def test_the_closing_append_of_a_producer_may_be_repeated_and_no_other(sha
         refused = await shared.http.post(RUN, headers=headers, json=3)
         assert (refused.status_code, refused.json()["code"]) == (409, "stream_closed")
         assert refused.headers["stream-next-offset"] == again.headers["stream-next-offset"]
-    fenced = await shared.http.post(RUN, headers=JSON)
-    assert fenced.status_code == 400
+    assert (await shared.http.post(RUN, headers=JSON)).status_code == 400
     assert await numbers(shared) == [1]
 
 

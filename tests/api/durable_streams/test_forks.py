@@ -135,8 +135,7 @@ async def test_a_refused_fork_leaves_nothing(shared: Live) -> None:
         answer = await shared.http.put(FORK, headers=headers)
         assert answer.status_code == status, (headers, answer.text)
     assert (await shared.http.get(FORK)).status_code == 404
-    attributes = await shared.gateway.backend.perform(GetAttributes(b"source"))
-    assert len(attributes) == 1
+    assert len(await shared.gateway.backend.perform(GetAttributes(b"source"))) == 1
 
 
 async def test_a_sub_offset_may_be_some_pages(shared: Live) -> None:

@@ -81,8 +81,7 @@ async def test_a_fork_that_is_refused_changes_nothing(gateway: Secured) -> None:
 
 
 async def test_other_streams_are_out_of_reach(gateway: Secured) -> None:
-    seen = await statuses(gateway, Grant(streams=["mine*"], do=[*Verb][:4], create=True))
-    assert seen == NOTHING
+    assert await statuses(gateway, Grant(streams=["mine*"], do=[*Verb][:4], create=True)) == NOTHING
 
 
 async def test_a_ticket_reads_in_a_browser(gateway: Secured) -> None:

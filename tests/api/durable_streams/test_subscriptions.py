@@ -116,8 +116,7 @@ async def test_a_dead_worker_is_fenced_by_another_wake(live: Live, receiver: Rec
     assert second.json["generation"] == first.json["generation"] + 1
     late = await call_back(live, first, offset)
     assert (late.status_code, late.json()["error"]["code"]) == (409, "FENCED")
-    done = await call_back(live, second, offset)
-    assert done.json() == {"ok": True, "next_wake": False}
+    assert (await call_back(live, second, offset)).json() == {"ok": True, "next_wake": False}
 
 
 async def call_back(live: Live, notice: Notice, offset: str, **more: Any) -> Any:
@@ -350,8 +349,7 @@ async def test_beyond_the_bound_of_links_a_subscription_goes_on(
     for number in range(5):
         await append(live, f"events/{number}")
     claimed = await claim(live)
-    linked = ["events/0", "events/1", "events/5"]
-    assert [each["path"] for each in claimed["streams"]] == linked
+    assert [each["path"] for each in claimed["streams"]] == ["events/0", "events/1", "events/5"]
     await acknowledge(live, claimed)
     await live.http.delete(f"{ROOT}/events/0")
     claimed = await claim(live)

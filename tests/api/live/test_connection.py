@@ -248,5 +248,4 @@ async def test_no_character_but_a_line_end_ends_a_line(
             if '"v"' in line:
                 break
     item = json.loads(line.removeprefix("data:"))
-    fields = item[0] if isinstance(item, list) else item["fields"]
-    assert fields["v"] == VALUE
+    assert (item[0] if isinstance(item, list) else item["fields"])["v"] == VALUE

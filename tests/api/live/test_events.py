@@ -25,8 +25,7 @@ async def test_a_stream_is_sent_from_the_cursor_on_and_then_live(shared: Live) -
     ids = await shared.append("orders", "1", "2", "3")
 
     async with events_of(shared, f"{STREAM}?after={ids[0]}") as events:
-        ready = await events.next("ready")
-        assert ready == {"position": ids[0], "resumed": False, "gap": None}
+        assert await events.next("ready") == {"position": ids[0], "resumed": False, "gap": None}
         assert await events.entries(2) == ids[1:]
         assert await events.next("caught_up") == {"at": ids[2]}
 
@@ -88,8 +87,7 @@ async def test_coming_back_acknowledges_nothing_that_a_group_has_not_sent(shared
     async with events_of(shared, url, **{"Last-Event-ID": last_id}) as events:
         ready = await events.next("ready")
         assert (ready["resumed"], ready["consumer"]) == (True, "me")
-        first = await events.next("entry")
-        assert first["deliveries"] == 3  # what is its own comes again
+        assert (await events.next("entry"))["deliveries"] == 3  # what is its own comes again
         await events.entries(1)
 
 
@@ -285,8 +283,7 @@ async def test_on_reconnect_the_next_connection_acknowledges_what_the_last_one_b
             assert (await events.next("ready"))["resumed"] is False
             seen += await events.entries(2)
             await events.ended()
-        pending = (await shared.group("orders", "billing"))["pending"]
-        assert pending == 2
+        assert (await shared.group("orders", "billing"))["pending"] == 2
     assert seen == ids[:4]
 
     async with events_of(shared, url, **{"Last-Event-ID": seen[-2]}) as events:  # one was lost

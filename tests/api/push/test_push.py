@@ -233,8 +233,7 @@ async def test_a_push_whose_key_is_missing_gets_a_new_secret_when_it_is_set_anew
     old = (await put(live, receiver))["secret"]
     monkeypatch.setattr(live.gateway.sealing, "_secret", b"another")
     assert (await described(live))["state"] == "unreadable"
-    new = (await put(live, receiver))["secret"]
-    assert new != old
+    assert (await put(live, receiver))["secret"] != old
     assert (await described(live))["state"] == "active"
     assert "secret" not in await put(live, receiver)
 
@@ -331,8 +330,7 @@ async def test_no_error_has_the_url_in_it(live: Live, receiver: Receiver) -> Non
     await until_settled(live, 1)
     push = await eventually(lambda: described(live), lambda push: push["answers"])
     assert push["answers"][0]["error"] == "not sent: no answer of HTTP"
-    dead = await live.http.get("/v1/streams/dead/entries")
-    assert "a-part-that-is-secret" not in dead.text
+    assert "a-part-that-is-secret" not in (await live.http.get("/v1/streams/dead/entries")).text
     await live.http.delete("/v1/streams/dead")
 
 
@@ -349,8 +347,7 @@ async def test_a_retry_sends_nothing_before_its_own_time(live: Live, receiver: R
 
 async def test_an_entry_that_fails_leaves_others_their_turn(live: Live, receiver: Receiver) -> None:
     def respond(notice: Notice) -> tuple[str, bytes]:
-        is_bad = notice.json["fields"]["v"] == "bad"
-        return ("503 No\r\nRetry-After: 0", b"") if is_bad else OK
+        return ("503 No\r\nRetry-After: 0", b"") if (notice.json["fields"]["v"] == "bad") else OK
 
     receiver.respond = respond
     await policy(live, backoff_ms=[60_000])

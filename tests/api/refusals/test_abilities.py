@@ -71,8 +71,7 @@ async def test_what_needs_a_missing_ability_is_refused(plain: Live) -> None:
     read = await plain.read_group("orders", "billing", consumer="me")
     assert [entry["id"] for entry in read["entries"]] == ids
     assert (await plain.http.get("/v1/limits")).json()["abilities"] == []
-    refusal = refusal_of(await plain.http.get("/v1/admin/journal"))
-    assert refusal[:2] == (404, "not_found")
+    assert refusal_of(await plain.http.get("/v1/admin/journal"))[:2] == (404, "not_found")
     for method, url, body, ability in NEEDING:
         headers = {"content-type": ARROW} if url == CHUNK else {}
         answer = await plain.http.request(method, url, json=body, headers=headers)

@@ -544,8 +544,7 @@ async def test_bounds_are_those_of_the_settings(small_settings: Settings) -> Non
         assert refusal_of(refused) == too_large
         assert "2000 bytes" in problem_in(refused)["detail"]
         for content in (at_the_bound, chunks(at_the_bound)):
-            taken = await live.http.post(ENTRIES, content=content, headers=JSON)
-            assert taken.status_code == 201
+            assert (await live.http.post(ENTRIES, content=content, headers=JSON)).status_code == 201
 
 
 async def test_one_waiter_too_many_is_told_when_to_come_again(small_settings: Settings) -> None:

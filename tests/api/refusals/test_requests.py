@@ -93,8 +93,7 @@ async def test_requests_cut_anywhere_are_whole_and_answered_in_order(shared: Liv
             answers = [await wire.answer() for _ in range(21)]
         assert {status for status, _ in answers} == {201}
         page = (await shared.http.get("/v1/streams/orders/entries")).json()
-        ids = [entry["id"] for entry in page["entries"]]
-        assert ids == [body["id"] for _, body in answers]
+        assert [entry["id"] for entry in page["entries"]] == [body["id"] for _, body in answers]
         values = [entry["fields"]["v"] for entry in page["entries"]]
         assert values == [*map(str, range(20)), value]
         await shared.http.delete("/v1/streams/orders")

@@ -58,8 +58,7 @@ async def test_the_location_is_right_whatever_the_stream_is_called(shared: Live,
     )
 
     assert answer.status_code == 201
-    entry = await shared.http.get(answer.headers["Location"])
-    assert entry.json()["fields"] == {"a": "b"}
+    assert (await shared.http.get(answer.headers["Location"])).json()["fields"] == {"a": "b"}
     assert (await shared.stream(quote(name)))["name"] == name
 
 
@@ -80,8 +79,7 @@ async def test_a_repeat_answers_what_the_first_made(shared: Live) -> None:
     repeat = await append_once(shared, "k")
     others = [await append_once(shared, "k", **mine), await append_once(shared, "another")]
 
-    statuses = [answer.status_code for answer in (first, repeat, *others)]
-    assert statuses == [201, 200, 201, 201]
+    assert [answer.status_code for answer in (first, repeat, *others)] == [201, 200, 201, 201]
     assert "Idempotent-Replayed" not in first.headers
     assert repeat.headers["Idempotent-Replayed"] == "true"
     assert repeat.headers["Location"] == first.headers["Location"]
@@ -101,8 +99,7 @@ async def test_a_batch_may_come_as_lines(shared: Live, end_of_line: str, last: s
         f"{ENTRIES}/batch", content=end_of_line.join(lines) + last, headers=NDJSON
     )
 
-    expected = {"count": 2, "first_id": "1-0", "last_id": "2-0", "ids": ["1-0", "2-0"]}
-    assert answer.json() == expected
+    assert answer.json() == {"count": 2, "first_id": "1-0", "last_id": "2-0", "ids": ["1-0", "2-0"]}
     assert (await read(shared))["entries"][1]["pairs"] == [["a", "1"], ["a", "2"]]
 
 
@@ -173,8 +170,7 @@ async def test_a_range_has_what_lies_between_its_bounds(shared: Live) -> None:
         page = (await shared.http.get(f"{ENTRIES}?{query}")).json()
         assert [entry["id"] for entry in page["entries"]] == expected, query
         assert [entry["id"] for entry in entries_of_lines(lines)] == expected, query
-        is_down = "desc" in query
-        assert page["next_after"] == (None if is_down else expected[-1])
+        assert page["next_after"] == (None if "desc" in query else expected[-1])
         assert page["last_id"] == "3-0"
 
 

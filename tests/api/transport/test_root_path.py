@@ -36,8 +36,7 @@ async def test_operations_are_answered_with_the_root_in_locations(rooted: Live, 
     assert appended.status_code == 201
     entry_id = appended.json()["id"]
     assert appended.headers["location"] == f"{ROOT}{ENTRIES}/{entry_id}"
-    entry = await rooted.http.get(appended.headers["location"])
-    assert entry.json()["id"] == entry_id
+    assert (await rooted.http.get(appended.headers["location"])).json()["id"] == entry_id
     assert (await rooted.http.get(f"{front}/healthz")).status_code == 200
 
 

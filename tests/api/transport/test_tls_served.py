@@ -62,8 +62,7 @@ async def commands_want_a_good_certificate(gateway: Gateway, authority: Authorit
     ended = await headgate(gateway.url, "stream", "list")
     assert ended.code == 1
     assert "is not trusted" in ended.error
-    trusted = str(authority.root)
-    assert (await headgate(gateway.url, "stream", "list", "--ca", trusted)).code == 0
+    assert (await headgate(gateway.url, "stream", "list", "--ca", str(authority.root))).code == 0
 
 
 async def peers_come_without_a_handshake(address: tuple[str, int]) -> None:

@@ -62,8 +62,7 @@ async def test_a_frame_is_appended_and_comes_back(hg: headgate.AsyncClient) -> N
     pd.testing.assert_frame_equal(back.drop(columns="_time").reset_index(drop=True), frame)
     assert await hg.stream("copies 2").write_pandas(back) == 2_500
     pd.testing.assert_frame_equal(await hg.stream("copies 2").read_pandas(), back)
-    polars = await copies.read_polars()
-    assert polars["n"].sum() == sum(range(2_500))
+    assert (await copies.read_polars())["n"].sum() == sum(range(2_500))
 
 
 async def test_rows_without_a_field_are_refused(hg: headgate.AsyncClient) -> None:
