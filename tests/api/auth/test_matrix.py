@@ -38,7 +38,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 OPERATIONS = {
     operation.id: operation
     for operation in operations(json.loads(Path("openapi/openapi.json").read_text("utf-8")))
-    if not operation.path.startswith("/v1/commands")  # see test_command_matrix
+    if not operation.path.startswith("/v1/commands")  # see COMMANDS
 }
 
 SHARED = frozenset({"describeGroup", "readGroupHistory"})

@@ -91,37 +91,48 @@ async def test_a_consumer_is_created_once(shared: Live) -> None:
 # How many there may be
 
 
-@pytest.mark.embedded("servers do not count the streams")
-async def test_one_too_many_is_answered_409_until_one_goes() -> None:
-    few = Settings(streams_max=1, groups_max=1, consumers_max=1, producers_max=1)
-    async with running(few) as live:
+EMBEDDED = pytest.mark.embedded("servers do not count the streams")
+
+
+@pytest.mark.parametrize("counts_streams", [False, pytest.param(True, marks=EMBEDDED)])
+async def test_one_too_many_is_answered_409_until_one_goes(counts_streams: bool) -> None:
+    few = {"groups_max": 1, "consumers_max": 1, "producers_max": 1}
+    few |= {"streams_max": 1} if counts_streams else {}
+    async with running(Settings.model_validate(few)) as live:
         keyed = {"Idempotency-Key": "1", "Idempotency-Producer": "p"}
         entry = {"fields": {"v": "1"}}
         assert (await live.http.post(f"{ORDERS}/entries", json=entry, headers=keyed)).is_success
         await live.create_group("orders", "billing")
         await live.read_group("orders", "billing", "me")
         idle, consumers = {"min_idle_ms": 0}, "consumers in this group"
-        for method, path, body, what in (
-            ("PUT", "/v1/streams/other", None, "streams"),
-            ("POST", "/v1/streams/other/entries", entry, "streams"),
-            ("POST", "/v1/streams/other/entries/batch", [entry], "streams"),
+        asked: list[tuple[str, str, Any, str]] = [
             ("PUT", f"{ORDERS}/groups/other", None, "groups in this stream"),
             ("PUT", f"{CONSUMERS}/you", None, consumers),
             ("POST", f"{BILLING}/read?consumer=you", {}, consumers),
             ("POST", f"{BILLING}/claim?consumer=you", {"ids": ["1-0"], **idle}, consumers),
             ("POST", f"{BILLING}/autoclaim?consumer=you", idle, consumers),
             ("POST", f"{ORDERS}/entries", entry, "producers in this stream"),
-        ):
+        ]
+        commands = [("XGROUP CREATE orders other $", "groups in this stream")]
+        if counts_streams:
+            commands = [("XADD other * k v", "streams")]
+            asked = [
+                ("PUT", "/v1/streams/other", None, "streams"),
+                ("POST", "/v1/streams/other/entries", entry, "streams"),
+                ("POST", "/v1/streams/other/entries/batch", [entry], "streams"),
+            ]
+        for method, path, body, what in asked:
             other = {**keyed, "Idempotency-Producer": "q"} if "producers" in what else {}
             problem = problem_in(await live.http.request(method, path, json=body, headers=other))
             assert (problem["status"], problem["code"]) == (409, "limit_reached")
             assert problem["detail"] == f"too many {what}: the limit is 1"
             assert not problem["retryable"]
-        command = await live.http.post("/v1/commands", json=["XADD", "other", "*", "k", "v"])
-        assert command.json() == {"error": "ERR too many streams: the limit is 1"}
-        limits = (await live.http.get("/v1/limits")).json()
-        assert (limits["streams_max"], limits["groups_max"]) == (1, 1)
-        assert (await live.http.delete(f"{CONSUMERS}/me")).is_success
+        for words, what in commands:
+            command = await live.http.post("/v1/commands", json=words.split())
+            assert command.json() == {"error": f"ERR too many {what}: the limit is 1"}
+        limits = await live.ask("GET /v1/limits")
+        assert few.items() <= limits.items()
+        await live.ask(f"DELETE {CONSUMERS}/me")
         assert (await live.http.put(f"{CONSUMERS}/you")).status_code == 201
 
 
