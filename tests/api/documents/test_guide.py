@@ -1,7 +1,6 @@
 """The guide: each snippet runs as it stands, and the pages show them."""
 
 import asyncio
-import os
 import re
 import sys
 from pathlib import Path
@@ -10,10 +9,9 @@ import pytest
 
 from headgate.app.routes import guide
 from headgate.app.settings import Settings
-from tests.api.commands.command_line import HEADGATE
 from tests.api.conftest import Live
 from tests.api.documents.answers import check_output
-from tests.api.documents.snippets import Snippet, run, snippets, snippets_in
+from tests.api.documents.snippets import Snippet, run, shell_at, snippets, snippets_in
 from tests.processes.gateway import ROOT
 from tests.servers.chosen import URL
 
@@ -38,14 +36,8 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def shell(live: Live, tmp_path: Path) -> dict[str, str]:
-    """Variables of a shell in which `headgate` is this checkout's, and knows the gateway."""
-    script = tmp_path / "headgate"
-    script.write_text(f'#!/bin/sh\nexec {" ".join(HEADGATE)} "$@"\n')
-    script.chmod(0o755)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    terminal = {"TERM": "xterm-256color", "COLUMNS": "100"}
-    variables = {"HEADGATE_URL": live.url, "PATH": path, "PYTHONUNBUFFERED": "1"}
-    return {**os.environ, **variables, **terminal}
+    terminal = {"TERM": "xterm-256color", "COLUMNS": "100", "PYTHONUNBUFFERED": "1"}
+    return shell_at(live.url, tmp_path, **terminal)
 
 
 def command_of(snippet: Snippet, code: str) -> list[str]:

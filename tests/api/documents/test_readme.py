@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from headgate.app.settings import Settings
-from tests.api.commands.command_line import HEADGATE, environment, headgate
+from tests.api.commands.command_line import headgate
 from tests.api.conftest import Live
 from tests.api.documents.answers import check_output
-from tests.api.documents.snippets import Snippet, run, snippets_in
+from tests.api.documents.snippets import Snippet, run, shell_at, snippets_in
 from tests.processes.gateway import ROOT
 
 PAGES = [
@@ -69,12 +69,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def shell(tmp_path: Path, live: Live, settings: Settings) -> dict[str, str]:
-    """Variables of a shell in which `headgate` is this checkout's, and knows the gateway."""
-    script = tmp_path / "headgate"
-    script.write_text(f'#!/bin/sh\nexec {" ".join(HEADGATE)} "$@"\n')
-    script.chmod(0o755)
-    variables = environment(live.url, HEADGATE_DATA_DIR=str(settings.data_dir))
-    return {**variables, "PATH": f"{tmp_path}:{variables['PATH']}"}
+    return shell_at(live.url, tmp_path, HEADGATE_DATA_DIR=str(settings.data_dir))
 
 
 @pytest.mark.parametrize("page", PAGES)
