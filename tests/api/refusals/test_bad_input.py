@@ -15,6 +15,7 @@ import pytest
 from headgate.app.settings import Settings
 from headgate.engine.limits import ENTRY_FIELDS_MAX
 from tests.api.conftest import Live, problem_in, refusal_of, running
+from tests.arrow_bodies import ARROW
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -128,6 +129,7 @@ def id_cases() -> Iterator[Case]:
         yield Case("POST", ACK, (*BAD_ID, "/body/ids/0"), {"ids": [text]})
     yield Case("POST", READ, (*BAD_ID, "/body/from"), {"from": "$"})
     yield Case("GET", f"{ORDERS}/splits?after=$", (*BAD_ID, "/query/after"))
+    yield Case("GET", f"{ENTRIES}?start=x", (*BAD_ID, "/query/start"), None, {"Accept": ARROW})
     yield Case("PUT", BILLING, (*BAD_ID, "/body/start"), {"start": ">"})
 
 
@@ -202,6 +204,13 @@ FILTERS = [
     ('{"exact": {"a/b": 1}}', "/exact/a~1b"),
     ('[{"all": []}]', "/0/all"),
     *(("{", ""), ("", ""), (json.dumps({"exact": {"a": "x" * 5_000}}), "")),
+]
+SELECTIONS = [
+    *(("order=desc", ARROW, "order"), ("after=0&wait_ms=5", ARROW, "wait_ms")),
+    *(("after=0&start=-", ARROW, "after"), ("columns=[1]", ARROW, "columns")),
+    ('filter={"present": "a"}&limit=5', ARROW, "limit"),
+    ('filter={"exact": {"a": 1}}', ARROW, "filter/exact/a"),
+    *(("columns=[1]", "*/*", "columns"), ("compression=zstd", "*/*", "compression")),
 ]
 BAD_URLS = [
     *("https://127.0.0.2.nip/\n", "https://10.0.0.1/", "http://example.com:99999/"),
@@ -344,6 +353,12 @@ async def test_what_makes_no_sense_together_is_refused_where_it_stands(shared: L
         Case("POST", ENTRIES, (*INVALID, "/body/id"), {**ENTRY, "id": "9-0"}, KEY),
         Case("POST", BATCH, (*INVALID, "/body/0/id"), [{**ENTRY, "id": "9-0"}], KEY),
         Case("GET", f"{BILLING}/events?ack=on_reconnect", REQUIRED, None, EVENTS),
+        *(
+            Case(
+                "GET", f"{ENTRIES}?{query}", (*INVALID, f"/query/{name}"), None, {"Accept": accept}
+            )
+            for query, accept, name in SELECTIONS
+        ),
         Case("GET", ENTRIES, (406, "not_acceptable", "/header/Accept"), None, {"Accept": "a/b"}),
     )
 
@@ -397,6 +412,8 @@ MISSING: list[tuple[str, str, Any, str]] = [
 async def test_what_is_not_there_is_not_found_at_once(shared: Live) -> None:
     ghost = Case("DELETE", f"{BILLING}/consumers/ghost", (404, "not_found", "/path/consumer"))
     cases = [Case(method, path, (404, code, ""), body) for method, path, body, code in MISSING]
+    arrow = {"Accept": ARROW}
+    cases.append(Case("GET", f"{OTHER}/entries", (404, "stream_not_found", ""), None, arrow))
     schedule, gone = "/v1/schedules/none", (404, "not_found", "")
     cases += [Case(method, schedule, gone) for method in ("GET", "DELETE")]
     cases += [

@@ -207,26 +207,6 @@ async def test_what_goes_in_the_middle_breaks_the_answer_off(shared: Live, what:
             await read()
 
 
-async def test_a_read_that_makes_no_sense_is_refused(shared: Live) -> None:
-    await shared.append("orders", "a")
-    for query, accept, name in (
-        ("order=desc", ARROW, "order"),
-        ("after=0&wait_ms=5", ARROW, "wait_ms"),
-        ("after=0&start=-", ARROW, "after"),
-        ("batch=1", ARROW, "batch"),
-        ('filter={"present": "v"}&limit=5', ARROW, "limit"),
-        ('filter={"exact": {"v": 1}}', ARROW, "filter/exact/v"),
-        ("columns=[1]", ARROW, "columns"),
-        ("columns=[1]", "application/json", "columns"),
-        ("compression=zstd", "application/json", "compression"),
-    ):
-        answer = await shared.http.get(f"{ORDERS}/entries?{query}", headers={"Accept": accept})
-        assert refusal_of(answer) == (422, "invalid_request", f"/query/{name}"), query
-    wrong_id = await read_arrow(shared, "orders", "start=x")
-    assert refusal_of(wrong_id) == (400, "invalid_id", "/query/start")
-    assert refusal_of(await read_arrow(shared, "missing")) == (404, "stream_not_found", "")
-
-
 # Append as Arrow
 
 
