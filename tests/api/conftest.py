@@ -57,56 +57,51 @@ class Live:
         backend = self.gateway.backend
         return backend.engine.storage.position if isinstance(backend, EmbeddedBackend) else 0
 
+    async def ask(self, request: str, json: Any = None) -> Any:
+        """Send a request that must succeed, such as "GET /v1/streams"; returns what it is told."""
+        method, _, url = request.partition(" ")
+        answer = await self.http.request(method, url, json=json)
+        assert answer.is_success, answer.text
+        return answer.json() if answer.content else None
+
     async def append(self, stream: str, *values: str) -> list[str]:
         """Append entries with one field `v` each; returns their ids."""
         entries = [{"fields": {"v": value}} for value in values]
-        answer = await self.http.post(f"/v1/streams/{stream}/entries/batch", json=entries)
-        assert answer.status_code == 201, answer.text
-        ids: list[str] = answer.json()["ids"]
-        return ids
+        return list((await self.ask(f"POST /v1/streams/{stream}/entries/batch", entries))["ids"])
+
+    async def append_at(self, stream: str, *ids: str) -> None:
+        """Append entries with these ids, which are the values of their field `v`."""
+        entries = [{"id": entry_id, "fields": {"v": entry_id}} for entry_id in ids]
+        await self.ask(f"POST /v1/streams/{stream}/entries/batch", entries)
 
     async def create_group(self, stream: str, group: str, start: str = "0") -> None:
         body = {"start": start, "create_stream": True}
-        answer = await self.http.put(f"/v1/streams/{stream}/groups/{group}", json=body)
-        assert answer.status_code in (200, 201), answer.text
+        await self.ask(f"PUT /v1/streams/{stream}/groups/{group}", body)
 
-    async def read_group(
-        self, stream: str, group: str, consumer: str, **body: Any
-    ) -> dict[str, Any]:
+    async def read_group(self, stream: str, group: str, consumer: str, **body: Any) -> Any:
         url = f"/v1/streams/{stream}/groups/{group}/read?consumer={consumer}"
-        answer = await self.http.post(url, json=body)
-        assert answer.status_code == 200, answer.text
-        reply: dict[str, Any] = answer.json()
-        return reply
+        return await self.ask(f"POST {url}", body)
 
-    async def group(self, stream: str, group: str) -> dict[str, Any]:
-        described: dict[str, Any] = (
-            await self.http.get(f"/v1/streams/{stream}/groups/{group}")
-        ).json()
-        return described
+    async def group(self, stream: str, group: str) -> Any:
+        return (await self.http.get(f"/v1/streams/{stream}/groups/{group}")).json()
 
-    async def claim(self, stream: str, group: str, consumer: str, **body: Any) -> dict[str, Any]:
+    async def claim(self, stream: str, group: str, consumer: str, **body: Any) -> Any:
         """Take over what `body` says, however short it has been idle."""
         url = f"/v1/streams/{stream}/groups/{group}/claim?consumer={consumer}"
-        answer = await self.http.post(url, json={"min_idle_ms": 0, **body})
-        assert answer.status_code == 200, answer.text
-        reply: dict[str, Any] = answer.json()
-        return reply
+        return await self.ask(f"POST {url}", {"min_idle_ms": 0, **body})
 
     async def outcomes(
         self, what: str, stream: str, group: str, ids: list[str], consumer: str = "", **body: Any
     ) -> list[str]:
         """Settle entries (`what` is ack, nack or extend); returns the outcome of each."""
-        url = f"/v1/streams/{stream}/groups/{group}/{what}"
-        params = {"consumer": consumer} if consumer else {}
-        answer = await self.http.post(url, params=params, json={"ids": ids, **body})
-        assert answer.status_code == 200, answer.text
-        assert [result["id"] for result in answer.json()["results"]] == ids
-        return [result["outcome"] for result in answer.json()["results"]]
+        query = f"?consumer={consumer}" if consumer else ""
+        url = f"/v1/streams/{stream}/groups/{group}/{what}{query}"
+        results = (await self.ask(f"POST {url}", {"ids": ids, **body}))["results"]
+        assert [result["id"] for result in results] == ids
+        return [result["outcome"] for result in results]
 
-    async def stream(self, stream: str) -> dict[str, Any]:
-        described: dict[str, Any] = (await self.http.get(f"/v1/streams/{stream}")).json()
-        return described
+    async def stream(self, stream: str) -> Any:
+        return (await self.http.get(f"/v1/streams/{stream}")).json()
 
     async def until_waiting(self, count: int) -> None:
         """Return as soon as exactly `count` reads are blocked."""
@@ -247,6 +242,19 @@ async def wipe(live: Live) -> None:
         await backend.perform(DeleteSchedule(schedule.name))
     full_attributes._looked_through.pop(backend, None)  # the next test has streams of these names
     await live.until_waiting(0)
+
+
+@asynccontextmanager
+async def connected(
+    live: Live, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Connect to say anything, with TLS if it is said what is trusted."""
+    url = httpx.URL(live.url)
+    reader, writer = await asyncio.open_connection(url.host, url.port, limit=2**16, ssl=tls)
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
 
 
 def problem_in(answer: httpx.Response) -> dict[str, Any]:

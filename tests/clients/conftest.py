@@ -1,7 +1,5 @@
 """Gateways for programs of others that speak to Redis."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import count
 

@@ -1,7 +1,5 @@
 """Programs of the system that speak to Redis, and how they are run."""
 
-from __future__ import annotations
-
 import subprocess
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Clients of JavaScript, unmodified: `ioredis` and `redis` (node-redis)."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -74,9 +72,9 @@ def test_node_redis_works_unmodified(gateway: GatewayProcess, stream: str, proto
                 "name": "g",
                 "consumers": 2,
                 "pending": 1,
+                "lag": 1,
                 "last-delivered-id": "1-1",
                 "entries-read": 1,
-                "lag": 1,
             }
         ],
         "ack": 1,

@@ -1,7 +1,5 @@
 """Logging in to a gateway that has keys and TLS."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path

@@ -8,7 +8,7 @@ from tests.processes.gateway import ROOT
 from tests.servers.failures import FailingCluster
 
 FILES = (
-    "tests/api/rest/test_deliveries.py",
+    "tests/api/rest/test_groups.py",
     "tests/api/live/test_subscriptions.py",
     "tests/sdk/test_upstash_redis.py",
 )

@@ -70,9 +70,7 @@ async def test_each_act_leaves_a_line_and_work_leaves_none(
     assert {key for (key,) in lines(caplog, "key")} == {key_id}
 
 
-async def test_acts_of_durable_streams_leave_lines(
-    gateway: Secured, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_acts_on_durable_streams(gateway: Secured, caplog: pytest.LogCaptureFixture) -> None:
     http, place = gateway.admin, "/v1/stream/run"
     wanted = {"type": "pull-wake", "pattern": "*", "wake_stream": "w"}
     await http.put(place, headers={"Content-Type": "text/plain"}, content=b"a")
@@ -100,16 +98,13 @@ async def test_an_act_of_an_operator_leaves_a_line(
     assert lines(caplog, "what", "operation", "outcome") == [("rewrite", "rewriteJournal", "ok")]
 
 
-async def test_a_connection_that_is_cut_off_leaves_a_line(
-    gateway: Secured, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_cut_connection_is_told(gateway: Secured, caplog: pytest.LogCaptureFixture) -> None:
     headers = {"Authorization": f"Bearer {await gateway.key(READ, name='reader')}"}
     caplog.clear()
     async with connect(f"{gateway.live.ws_url}/v1/ws", additional_headers=headers) as socket:
         named = json.loads(await socket.recv())["connection"]
         for connection in (named, "nobody\n"):
-            path = quote(f"/v1/admin/connections/{connection}")
-            await gateway.admin.delete(path)
+            await gateway.admin.delete(quote(f"/v1/admin/connections/{connection}"))
         await socket.wait_closed()
 
     assert lines(caplog, "principal", "what", "connection", "outcome") == [
@@ -118,9 +113,7 @@ async def test_a_connection_that_is_cut_off_leaves_a_line(
     ]
 
 
-async def test_each_denial_leaves_a_line(
-    gateway: Secured, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_denial_leaves_a_line(gateway: Secured, caplog: pytest.LogCaptureFixture) -> None:
     key = await gateway.key(READ, name="reader")
     caplog.clear()
     async with gateway.client(key) as http:
@@ -146,9 +139,7 @@ async def test_each_denial_leaves_a_line(
     assert not [record for record in caplog.records if secret in str(vars(record))]
 
 
-async def test_what_a_socket_is_denied_leaves_a_line(
-    gateway: Secured, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_denials_over_a_socket(gateway: Secured, caplog: pytest.LogCaptureFixture) -> None:
     key = await gateway.key(READ, name="reader")
     caplog.clear()
     async with connect(f"{gateway.live.ws_url}/v1/ws") as socket:

@@ -49,9 +49,7 @@ async def refused(gateway: Secured, url: str) -> int:
         return (await http.get(url, headers={"Accept": "text/event-stream, */*"})).status_code
 
 
-async def test_all_that_a_key_opened_ends_with_it_and_the_next_reader_gets_what_it_held(
-    gateway: Secured,
-) -> None:
+async def test_all_that_a_key_opened_ends_and_the_next_gets_what_it_held(gateway: Secured) -> None:
     live, key = gateway.live, await gateway.key(READ, WORK)
     ids = await live.append("orders", "1", "2", "3")
     by_ticket = f"{EVENTS}?ticket={await ticket(gateway, key, do=['read'], ttl_ms=3_600_000)}"
@@ -64,8 +62,7 @@ async def test_all_that_a_key_opened_ends_with_it_and_the_next_reader_gets_what_
             (by_ticket, {}),
         ):
             events = await stack.enter_async_context(events_of(live, url, **headers))
-            await events.next("ready")
-            await events.next("caught_up")
+            await events.next("ready", "caught_up")
             following.append(events)
         events = await stack.enter_async_context(events_of(live, GROUP_EVENTS, **bearer(key)))
         await events.next("ready")
@@ -105,9 +102,7 @@ async def test_all_that_a_key_opened_ends_with_it_and_the_next_reader_gets_what_
         assert got == [(entry_id, 1) for entry_id in held]
 
 
-async def test_a_key_and_a_ticket_end_in_time_and_what_they_opened_with_them(
-    gateway: Secured,
-) -> None:
+async def test_what_a_key_and_a_ticket_opened_ends_with_them(gateway: Secured) -> None:
     ending_ms = SystemClock().wall_ms() + 3000
     expiring = await gateway.key(READ, expires_at_ms=ending_ms)
     short = await ticket(gateway, await gateway.key(READ), do=["read"], ttl_ms=3000)
@@ -130,9 +125,7 @@ async def test_a_key_and_a_ticket_end_in_time_and_what_they_opened_with_them(
         assert await refused(gateway, f"{EVENTS}?ticket={text}") == 401
 
 
-async def test_a_blocked_read_ends_with_its_key_and_takes_nothing_with_it(
-    gateway: Secured,
-) -> None:
+async def test_a_blocked_read_ends_with_its_key_and_takes_nothing_with_it(gateway: Secured) -> None:
     for steps in range(8):  # the entry comes at about the moment at which the key ends
         key = await gateway.key(WORK, READ)
         async with gateway.client(key) as http:
@@ -201,8 +194,7 @@ async def test_a_keys_file_that_cannot_be_read_leaves_the_last_good_keys(tmp_pat
             gateway.client(key) as http,
             events_of(gateway.live, EVENTS, **bearer(key)) as events,
         ):
-            await events.next("ready")
-            await events.next("caught_up")
+            await events.next("ready", "caught_up")
             await asyncio.to_thread(path.write_bytes, b'{"version": 1, "keys": [')
             await until(lambda: any(warnings()))
             ready = await http.get("/readyz")

@@ -3,8 +3,6 @@
 How much passes and how long the others wait is in tests/unit/app/auth/limits.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -92,8 +90,8 @@ async def test_what_is_taken_is_paid_before_the_next_request(
     check_refused(refused, limit)
     check_refused(read, limit)
     assert refused.json()["retry_after_ms"] > 40_000
-    policy = f'"{limit.partition("_")[0]}";q=10;w=1'
-    assert refused.headers["RateLimit-Policy"].startswith(policy)
+    assert refused.headers["RateLimit-Policy"].startswith(f'"{limit.partition("_")[0]}";q=10;w=1')
+    assert f'"{limit.partition("_")[0]}";r=0;t=' in taken.headers["RateLimit"]
     assert [probe.status_code for probe in probes] == [200, 200]
     assert described.is_success
     assert "RateLimit" not in described.headers
@@ -116,14 +114,6 @@ async def test_commands_append_entries(gateway: Secured, way: str) -> None:
     assert refused.json()["error"].startswith("LIMIT at most 10 entries a second")
 
 
-async def test_answers_say_what_is_left(gateway: Secured) -> None:
-    async with limited(gateway, requests_per_s_max=100, entries_per_s_max=5) as http:
-        answer = await http.post(BATCH, json=[ENTRY] * 25)
-
-    assert answer.headers["RateLimit-Policy"] == '"requests";q=100;w=1, "entries";q=5;w=1'
-    assert '"entries";r=0;t=5' in answer.headers["RateLimit"]
-
-
 async def test_a_request_that_is_denied_counts_as_one(gateway: Secured) -> None:
     reader = Grant(streams=["news"], do=[Verb.READ])
     async with limited(gateway, reader, requests_per_s_max=1) as http:
@@ -132,14 +122,6 @@ async def test_a_request_that_is_denied_counts_as_one(gateway: Secured) -> None:
     assert answers[0].status_code == 403
     assert answers[0].headers["RateLimit-Policy"] == '"requests";q=1;w=1'
     check_refused(next(answer for answer in answers if answer.status_code == 429), "requests")
-
-
-async def test_two_keys_of_one_name_share_its_limits(gateway: Secured) -> None:
-    chosen = {"name": token_hex(8), "limits": UsageLimits(entries_per_s_max=7)}
-    texts = [await gateway.key(EVERYTHING, **chosen) for _ in range(2)]
-    async with gateway.client(texts[0]) as first, gateway.client(texts[1]) as second:
-        await first.post(BATCH, json=[ENTRY] * 700)
-        check_refused(await second.post(ENTRIES, json=ENTRY), "entries_per_s_max")
 
 
 async def test_connections_are_slowed_and_lose_nothing(gateway: Secured) -> None:
@@ -196,9 +178,7 @@ async def test_there_are_no_more_connections_than_a_principal_may_have(gateway: 
             await frames.next("welcome")
 
 
-async def test_there_are_no_more_subscriptions_than_a_principal_may_have(
-    gateway: Secured,
-) -> None:
+async def test_there_are_no_more_subscriptions_than_a_principal_may_have(gateway: Secured) -> None:
     async with limited(gateway, subscriptions_max=1) as http, frames_of(http) as frames:
         await frames.next("welcome")
         await frames.subscribe("a")

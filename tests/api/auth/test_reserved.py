@@ -1,7 +1,5 @@
 """Reserved names: no operation, command or frame changes a stream of the gateway's own."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import httpx
@@ -14,9 +12,18 @@ from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from tests.api.auth.matrix import About
 from tests.api.auth.secured import Secured
-from tests.api.auth.test_command_matrix import WORDS, words_of
-from tests.api.auth.test_frame_matrix import FRAMES, SHORT, answer_to, filled, opened
-from tests.api.auth.test_matrix import OPERATIONS, request_of, status_of
+from tests.api.auth.test_matrix import (
+    FRAMES,
+    OPERATIONS,
+    SHORT,
+    WORDS,
+    answer_to,
+    filled,
+    opened,
+    request_of,
+    status_of,
+    words_of,
+)
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -57,7 +64,7 @@ def token_of(client: httpx.AsyncClient) -> str:
     return client.headers["Authorization"].removeprefix("Bearer ")
 
 
-async def test_an_operation_reads_it_for_an_operator_at_most(
+async def test_an_operation_reads_it_for_operators(
     matrix: Secured, user: httpx.AsyncClient
 ) -> None:
     before = matrix.live.position
@@ -77,9 +84,7 @@ async def refused(http: httpx.AsyncClient, commands: list[list[str]]) -> list[bo
     return ["NOPERM" in str(answer.get("error")) for answer in answers]
 
 
-async def test_a_command_reads_it_for_an_operator_at_most(
-    matrix: Secured, user: httpx.AsyncClient
-) -> None:
+async def test_a_command_reads_it_for_operators(matrix: Secured, user: httpx.AsyncClient) -> None:
     before = matrix.live.position
     names = [name for name, words in WORDS.items() if "{s}" in words]
     assert all(await refused(user, [words_of(name, OWN) for name in names]))
@@ -117,7 +122,7 @@ async def test_a_policy_or_a_schedule_writes_to_none(matrix: Secured) -> None:
     assert matrix.live.position == before
 
 
-async def test_lists_and_patterns_show_them_to_an_operator_who_asks_for_them(
+async def test_lists_show_them_to_operators_who_ask(
     matrix: Secured, user: httpx.AsyncClient
 ) -> None:
     async def listed(client: httpx.AsyncClient, prefix: str) -> list[str]:
@@ -125,16 +130,14 @@ async def test_lists_and_patterns_show_them_to_an_operator_who_asks_for_them(
         return [stream["name"] for stream in answer.json()["streams"]]
 
     async def shown(*words: str) -> list[str]:
-        answer = await matrix.admin.post("/v1/commands", json=words)
-        result = answer.json()["result"]
+        result = (await matrix.admin.post("/v1/commands", json=words)).json()["result"]
         return sorted(result[1] if words[0] == "SCAN" else result)
 
     there = sorted(await listed(matrix.admin, ""))
     assert "mine.a" in there
     assert not any(name.startswith("__") for name in there)
     assert there == await shown("KEYS", "*") == await shown("SCAN", "0", "COUNT", "1000")
-    count = await matrix.admin.post("/v1/commands", json=["DBSIZE"])
-    assert count.json()["result"] == len(there)
+    assert (await matrix.admin.post("/v1/commands", json=["DBSIZE"])).json()["result"] == len(there)
     assert await listed(matrix.admin, "__") == sorted(NAMES)
     assert await listed(user, "__") == []
 

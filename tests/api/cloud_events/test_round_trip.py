@@ -10,14 +10,7 @@ from cloudevents.core.bindings import http
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from tests.api.cloud_events.sent import (
-    AS_BATCH,
-    AS_EVENT,
-    BATCH,
-    ENTRIES,
-    ORDERS,
-    events_in,
-)
+from tests.api.cloud_events.sent import AS_EVENT, BATCH, ENTRIES, events_in
 from tests.api.conftest import Live
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -60,8 +53,7 @@ def same(read: BaseCloudEvent, sent: BaseCloudEvent) -> bool:
 async def read_one(live: Live, place: str) -> BaseCloudEvent:
     answer = await live.http.get(place, headers=AS_EVENT)
     assert answer.status_code == 200, answer.text
-    message = http.HTTPMessage(dict(answer.headers), answer.content)
-    return http.from_structured(message, FORMAT)
+    return http.from_structured(http.HTTPMessage(dict(answer.headers), answer.content), FORMAT)
 
 
 @pytest.mark.parametrize("mode", [http.to_binary, http.to_structured])
@@ -86,26 +78,3 @@ async def test_a_batch_is_read_as_it_was_sent(shared: Live) -> None:
     read = [FORMAT.read(None, json.dumps(members)) for members in await events_in(shared)]
     assert len(read) == len(sent)
     assert all(map(same, read, sent))
-
-
-async def test_a_consumer_reads_events_and_acknowledges_them(shared: Live) -> None:
-    message = http.to_binary(EVENTS["JSON"], FORMAT)
-    await shared.http.post(ENTRIES, content=message.body, headers=message.headers)
-    await shared.create_group("orders", "billing")
-    url = f"{ORDERS}/groups/billing/read?consumer=me"
-    [members] = (await shared.http.post(url, json={}, headers=AS_BATCH)).json()
-    read = FORMAT.read(None, json.dumps(members))
-
-    assert same(read, EVENTS["JSON"])
-    ids = [read.get_extension("headgateid")]
-    assert await shared.outcomes("ack", "orders", "billing", ids, "me") == ["acked"]
-
-
-async def test_an_entry_that_is_no_event_is_one_for_the_sdk(shared: Live) -> None:
-    [appended] = await shared.append("orders", "a")
-    read = await read_one(shared, f"{ENTRIES}/{appended}")
-
-    assert (read.get_type(), read.get_id()) == ("headgate.entry", appended)
-    assert read.get_data() == {"v": "a"}
-    at_ms = int(appended.partition("-")[0])
-    assert read.get_time() == datetime.fromtimestamp(at_ms / 1000, UTC)

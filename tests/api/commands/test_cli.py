@@ -1,14 +1,19 @@
-"""The commands that use a running gateway, in a pipe."""
+"""The commands that use a running gateway, in a pipe, and their help."""
 
 import asyncio
+import itertools
 import json
 import shlex
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
+from headgate.app.cli.command_line import main
 from tests.api.commands.command_line import (
     HEADGATE,
     environment,
@@ -19,17 +24,9 @@ from tests.api.commands.command_line import (
 )
 from tests.api.conftest import Live
 from tests.conditions import moment
-from tests.processes.gateway import ROOT, Gateway
+from tests.processes.gateway import Gateway
 
-USERS = ["append", "tail", "stream list", "group list", "health"]
-WORDS = {"append": ["orders", "a=1"], "tail": ["orders"], "group list": ["orders"]}
-
-
-@pytest.fixture
-def no_gateway() -> str:
-    """Return a URL without a listener."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return f"http://127.0.0.1:{listening.getsockname()[1]}"
+NOWHERE = "http://127.0.0.1:1"
 
 
 # Append and tail
@@ -91,39 +88,10 @@ async def test_a_filter_leaves_what_it_lets_through(live: Live) -> None:
     assert await tail.wait() == 0
     present = await headgate(live.url, "tail", "orders", "--no-follow", "--filter", sales)
     page = await headgate(live.url, "read", "orders", "--filter", f"[{sales}]", "--json")
+    wrong = await headgate(live.url, "read", "orders", "--filter", '{"exactly":{}}')
+    assert (wrong.code, "exact, prefix" in wrong.error) == (1, True)
     assert present.lines == [f"{ids[1]} v=sale", f"{new} v=sale"]
     assert [json.loads(line)["id"] for line in page.lines] == [ids[1], new]
-
-
-async def test_a_filter_that_is_none_is_a_mistake(live: Live) -> None:
-    await live.append("orders", "1")
-    broken = await headgate(live.url, "read", "orders", "--filter", "{")
-    wrong = await headgate(live.url, "read", "orders", "--filter", '{"exactly":{}}')
-    grouped = await headgate(
-        live.url, "read", "orders", "--group", "g", "--consumer", "c", "--filter", "[]"
-    )
-    assert (broken.code, wrong.code, grouped.code) == (2, 1, 2)
-    assert "it is not JSON" in broken.error
-    assert "exact, prefix" in wrong.error
-    assert "filters of its own" in grouped.error
-
-
-async def test_a_tail_that_does_not_follow_shows_what_is_there(live: Live) -> None:
-    ids = await live.append("orders", "1", "2")
-
-    ended = await headgate(live.url, "tail", "orders", "--no-follow")
-    later = await headgate(live.url, "tail", "orders", "--no-follow", "--after", ids[0])
-
-    assert ended == (0, f"{ids[0]} v=1\n{ids[1]} v=2\n", "")
-    assert later == (0, f"{ids[1]} v=2\n", "")
-
-
-async def test_a_limit_cuts_what_comes_at_once(live: Live) -> None:
-    ids = await live.append("orders", *map(str, range(50)))
-
-    ended = await headgate(live.url, "tail", "orders", "--after", "0", "--limit", "7")
-
-    assert ended.lines == [f"{entry_id} v={number}" for number, entry_id in enumerate(ids[:7])]
 
 
 async def test_lines_are_appended_as_they_come(live: Live) -> None:
@@ -180,8 +148,7 @@ async def test_times_are_given_by_flags_or_with_each_line(live: Live) -> None:
     lines = '{"fields": {"a": "2"}, "delay_ms": 60000}\n{"fields": {"a": "3"}}\n'
     await headgate(live.url, "append", "copies", "-", stdin=lines)
     await headgate(live.url, "append", "copies", "-", "--ttl", "1h", stdin=lines)
-    read = await headgate(live.url, "read", "copies", "--json")
-    copied, *others = map(json.loads, read.lines)
+    copied, *others = map(json.loads, (await headgate(live.url, "read", "copies", "--json")).lines)
     assert copied == line
     names = [sorted(set(other) - {"id", "fields"}) for other in others]
     assert names == [["deliver_at_ms"], [], ["expires_at_ms"], ["expires_at_ms"]]
@@ -196,8 +163,7 @@ async def test_a_group_shows_what_is_delayed(live: Live) -> None:
     await headgate(live.url, "append", "orders", "a=1", "--deliver-at", "10m")
     await live.read_group("orders", "billing", "me")
 
-    listed = await headgate(live.url, "group", "list", "orders")
-    assert listed.lines[1].split("\t")[-1] == "1"
+    assert (await headgate(live.url, "group", "list", "orders")).lines[1].split("\t")[-1] == "1"
     header, item = (await headgate(live.url, "pending", "orders", "billing")).lines
     delay = dict(zip(header.split("\t"), item.split("\t"), strict=True))["delay_ms"]
     assert 0 < int(delay) <= 600_000
@@ -376,25 +342,24 @@ async def test_groups_are_shown_with_their_consumers(live: Live) -> None:
     await live.create_group("orders", "billing")
     await live.create_group("orders", "audit log", "$")
     await live.read_group("orders", "billing", "me", limit=1)
-
     ended = await headgate(live.url, "group", "list", "orders")
     as_json = await headgate(live.url, "group", "list", "orders", "--json")
-
+    missing = await headgate(live.url, "group", "list", "nope")
     lines = [line.split("\t") for line in ended.lines]
     assert lines[0] == ["group", "consumer", "pending", "lag", "idle_ms", "last_id", "delayed"]
     assert lines[1][:4] == ['"audit log"', "-", "0", "0"]
     assert lines[2] == ["billing", "-", "1", "2", "-", first, "0"]
     assert lines[3][:4] == ["billing", "me", "1", "-"]
     _, billing = map(json.loads, as_json.lines)
-    assert (billing["name"], billing["lag"], billing["consumers"][0]["name"]) == (
-        "billing",
-        2,
-        "me",
-    )
+    shown = (billing["name"], billing["lag"], billing["consumers"][0]["name"])
+    assert shown == ("billing", 2, "me")
+    assert missing == (1, "", "Error: There is no stream 'nope'. (404 stream_not_found)\n")
 
 
 async def test_health_tells_whether_the_gateway_is_ready(live: Live) -> None:
     assert await headgate(live.url, "health") == (0, "ok\n", "")
+    as_json = await headgate(live.url, "health", "--json")
+    assert json.loads(as_json.output) == (await live.http.get("/readyz")).json()
 
     live.gateway.backend.drain()
 
@@ -406,85 +371,76 @@ async def test_health_tells_whether_the_gateway_is_ready(live: Live) -> None:
 # What goes wrong
 
 
-@pytest.mark.parametrize("command", ["tail", "group list"])
-async def test_a_problem_is_one_line_on_standard_error(live: Live, command: str) -> None:
-    ended = await headgate(live.url, *command.split(), "nope")
-
-    assert ended == (1, "", "Error: There is no stream 'nope'. (404 stream_not_found)\n")
-
-
-@pytest.mark.parametrize("command", USERS)
-async def test_a_gateway_that_is_not_there_is_said_with_what_to_do(
-    no_gateway: str, command: str
-) -> None:
-    ended = await headgate(no_gateway, *command.split(), *WORDS.get(command, []))
-
+@pytest.mark.parametrize("words", ["append orders a=1", "tail orders", "stream list", "health"])
+async def test_a_gateway_that_is_not_there_is_said_with_what_to_do(words: str) -> None:
+    ended = await headgate(NOWHERE, *words.split())
     assert (ended.code, ended.output) == (1, "")
-    assert ended.error.startswith(f"Error: no gateway at {no_gateway}: ")
+    assert ended.error.startswith(f"Error: no gateway at {NOWHERE}: ")
     assert ended.error.endswith(
         "Start one with `headgate serve`, or say where it is with --url or HEADGATE_URL.\n"
     )
     assert ended.error.count("\n") == 1
 
 
-@pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b'"x"', b"\xff"])
-@pytest.mark.parametrize("status", [200, 404])
-async def test_another_server_is_no_gateway(body: bytes, status: int) -> None:
+async def test_another_server_is_no_gateway() -> None:
+    answers = itertools.cycle(
+        b"HTTP/1.1 %d X\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b"
+        % (status, len(body), body)
+        for status in (200, 404)
+        for body in (b"<html>", b"[]", b"{}", b'"x"', b"\xff")
+    )
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        head = f"HTTP/1.1 {status} X\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        writer.write(head.encode() + body)
+        writer.write(next(answers))
         await writer.drain()
         writer.close()
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        for command in ("append", "tail"):
-            ended = await headgate(url, command, *WORDS[command])
-            assert ended == (1, "", f"Error: {url} answers {status}, but is no gateway.\n"), command
+        for words in ("append orders a=1", "tail orders"):
+            for status in [200] * 5 + [404] * 5:
+                ended = await headgate(url, *words.split())
+                expected = f"Error: {url} answers {status}, but is no gateway.\n"
+                assert ended == (1, "", expected), words
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "fault"),
     [
-        ["tail"],
-        ["tail", "orders", "--limit", "0"],
-        ["tail", "orders", "--url", "ftp://localhost"],
-        ["tail", "orders", "--url", "http://localhost:x"],
-        ["append", "orders"],
-        ["append", "orders", "sku"],
-        ["append", "orders", "-", "--id", "1-1"],
-        ["append", "orders", "a=1", "--keep-ids"],
-        ["append", "orders", "a=\udcff"],
-        ["group", "list", "orders", "--watch"],
-        ["nonsense"],
+        ("tail", "Missing argument"),
+        ("tail orders --limit 0", "--limit"),
+        ("tail orders --url ftp://localhost", "--url"),
+        ("tail orders --url http://localhost:x", "--url"),
+        ("append orders", "Error: "),
+        ("append orders sku", "Error: "),
+        ("append orders - --id 1-1", "Error: "),
+        ("append orders a=1 --keep-ids", "Error: "),
+        ("append orders a=\udcff", "Error: "),
+        ("group list orders --watch", "Error: "),
+        ("nonsense", "No such command"),
+        ("read orders --filter {", "it is not JSON"),
+        ("read orders --group g --consumer c --filter []", "filters of its own"),
+        ("read orders --group billing", "Error: "),
+        ("read orders --after 0 --reverse", "Error: "),
+        ("read orders --claim-idle 1m", "Error: "),
+        ("claim orders billing", "Error: "),
+        ("redrive orders billing", "Error: "),
+        ("redrive orders billing 1-0 --all", "Error: "),
+        ("nack orders billing 1-0 --delay 1.minute", "Error: "),
+        ("ack orders billing", "Error: "),
+        ("pending orders a/b", "Error: "),
+        ("dump orders orders.xlsx", "should end with .csv, .ndjson, .jsonl, .parquet"),
+        ("tail a/b", "'a/b' cannot be the name"),
+        (f"group list {'a' * 257}", "1 to 256 bytes"),
+        ("append a\x07b v=1", "no control"),
     ],
 )
-async def test_what_makes_no_sense_is_told_before_anything_is_asked(
-    no_gateway: str, words: list[str]
-) -> None:
-    ended = await headgate(no_gateway, *words)
-
+async def test_what_makes_no_sense_is_told_before_anything_is_asked(words: str, fault: str) -> None:
+    ended = await headgate(NOWHERE, *words.split(" "))
     assert (ended.code, ended.output) == (2, "")
     assert "Usage: " in ended.error
-    assert "Error: " in ended.error
-
-
-@pytest.mark.parametrize("command", ["append", "tail", "group list"])
-@pytest.mark.parametrize(
-    ("name", "fault"), [("a/b", "no `/`"), ("", "1 to 256 bytes"), ("a\nb", "no control")]
-)
-async def test_what_is_wrong_with_the_name_of_a_stream_is_said(
-    no_gateway: str, command: str, name: str, fault: str
-) -> None:
-    words = ["v=1"] if command == "append" else []
-
-    ended = await headgate(no_gateway, *command.split(), name, *words)
-
-    assert (ended.code, ended.output) == (2, "")
-    message = ended.error.splitlines()[-1]
-    assert message.startswith(f"Error: Invalid value for 'STREAM': {name!r} cannot be the name")
-    assert fault in message
+    assert fault in ended.error.partition("Error: ")[1] + ended.error.partition("Error: ")[2]
 
 
 async def test_a_taken_port_is_one_line() -> None:
@@ -501,60 +457,81 @@ async def test_a_taken_port_is_one_line() -> None:
 # Help and completion
 
 
-async def test_the_help_names_every_command_in_its_section(no_gateway: str) -> None:
-    ended = await headgate(no_gateway, "--help")
-
-    names = {
-        path.stem.replace("_", "-") for path in (ROOT / "app" / "cli" / "commands").glob("*.py")
-    }
-    shown = [line.split()[0] for line in ended.lines if line.startswith("  ") and line.split()]
-    commands = [*USERS, "serve", "check", "check-config", "completion", "openapi", "asyncapi"]
-    assert {command.split()[0] for command in commands} <= names
-    assert {command.split()[0] for command in commands} <= set(shown)
-    for section in ("Run a gateway:", "Use a running gateway:", "For tools:"):
-        assert section in ended.lines
-    for command in commands:
-        about = await headgate(no_gateway, *command.split(), "--help")
-        assert (about.code, about.error) == (0, "")
-        assert about.output.startswith("Usage: ")
-
-
-@pytest.mark.parametrize(
-    ("shell", "word"), [("bash", "complete "), ("zsh", "compdef"), ("fish", "complete ")]
-)
-async def test_a_shell_is_told_how_to_complete(no_gateway: str, shell: str, word: str) -> None:
-    ended = await headgate(no_gateway, "completion", shell)
-
-    assert (ended.code, ended.error) == (0, "")
-    assert word in ended.output
-    assert "_HEADGATE_COMPLETE" in ended.output
-
-
-async def test_names_of_streams_are_completed(live: Live) -> None:
-    for name in ("orders", "orders-2", "other"):
-        await live.append(name, "1")
-    await live.http.put("/v1/streams/temperatures")
-
-    async def completed(url: str, words: str, place: int) -> list[str]:
-        ended = await headgate(
-            url, _HEADGATE_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(place)
-        )
+async def test_a_shell_is_told_how_to_complete() -> None:
+    for shell, word in (("bash", "complete "), ("zsh", "compdef"), ("fish", "complete ")):
+        ended = await headgate(NOWHERE, "completion", shell)
         assert (ended.code, ended.error) == (0, "")
-        return [line.removeprefix("plain,") for line in ended.lines]
-
-    assert await completed(live.url, "headgate tail or", 2) == ["orders", "orders-2"]
-    assert await completed("", f"headgate group list --url {live.url} o", 5) == [
-        "orders", "orders-2", "other",
-    ]  # fmt: skip
-    assert await completed(live.url, "headgate ta", 1) == ["tail"]
+        assert word in ended.output
+        assert "_HEADGATE_COMPLETE" in ended.output
 
 
-async def test_without_a_gateway_nothing_is_completed_and_nothing_said(no_gateway: str) -> None:
-    ended = await headgate(
-        no_gateway,
-        _HEADGATE_COMPLETE="bash_complete",
-        COMP_WORDS="headgate tail o",
-        COMP_CWORD="2",
-    )
+async def test_names_are_completed(live: Live) -> None:
+    for name in ("orders", "orders-2", "other", "temperatures"):
+        await live.append(name, "1")
+    for group in ("billing", "mail", "books"):
+        await live.create_group("orders", group)
 
-    assert (ended.code, ended.output.strip(), ended.error) == (0, "", "")
+    async def completed(url: str, words: str) -> list[str]:
+        place = {"COMP_WORDS": f"headgate {words}", "COMP_CWORD": str(len(words.split()))}
+        ended = await headgate(url, _HEADGATE_COMPLETE="bash_complete", **place)
+        assert (ended.code, ended.error) == (0, "")
+        return sorted(line.removeprefix("plain,") for line in ended.lines if line)
+
+    assert await completed(live.url, "tail or") == ["orders", "orders-2"]
+    assert await completed("", f"group list --url {live.url} o") == ["orders", "orders-2", "other"]
+    assert await completed(live.url, "pending orders b") == ["billing", "books"]
+    assert await completed(live.url, "ta") == ["tail"]
+    assert await completed(NOWHERE, "tail o") == []
+
+
+def commands(command: click.Command, words: list[str]) -> Iterator[tuple[str, click.Command]]:
+    """Yield the commands that can be called, with their words."""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            subcommand = command.get_command(context, name)
+            assert subcommand is not None
+            yield from commands(subcommand, [*words, name])
+    else:
+        yield " ".join(words), command
+
+
+COMMANDS = dict(commands(main, ["headgate"]))
+
+WITHOUT_JSON = {
+    "headgate asyncapi": "what it prints is JSON",
+    "headgate completion": "what it prints is a script for a shell",
+    "headgate openapi": "what it prints is JSON",
+    "headgate serve": "it ends when it is told to; its log is lines of JSON",
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_is_explained(name: str) -> None:
+    command = COMMANDS[name]
+    text = command.get_help(click.Context(command, info_name=name))
+    assert f"{name} " in f"{text.partition(chr(10))[2]} ".replace("\n", " ")  # an example
+    codes = [int(line.split()[0]) for line in text.partition("Exit codes:\n")[2].splitlines()]
+    assert codes == sorted(codes)
+    assert {0, 2} <= set(codes) <= {0, 1, 2, 130}
+    flags = [param for param in command.params if isinstance(param, click.Option)]
+    assert [flag.name for flag in flags if not flag.help] == []
+    assert any("--json" in flag.opts for flag in flags) != (name in WITHOUT_JSON)
+    ended = CliRunner().invoke(main, [*name.split()[1:], "--no-such-flag"])
+    assert (ended.exit_code, ended.stdout) == (2, "")
+
+
+def test_commands_stand_in_sections() -> None:
+    assert WITHOUT_JSON.keys() <= COMMANDS.keys()
+    text = CliRunner().invoke(main, ["--help"]).stdout
+    shown = {line.split()[0] for line in text.splitlines() if line.startswith("  ")}
+    assert {name.split()[1] for name in COMMANDS} <= shown
+    for section in ("Run a gateway:", "Use a running gateway:", "For tools:"):
+        assert section in text.splitlines()
+
+
+def test_a_command_that_is_mistyped_is_named() -> None:
+    ended = CliRunner().invoke(main, ["apend", "orders", "sku=42"])
+
+    assert ended.exit_code == 2
+    assert "No such command 'apend'. Did you mean 'append'?" in ended.stderr

@@ -1,4 +1,4 @@
-"""Redis commands over HTTP: shapes, errors, encodings, transactions, blocking."""
+"""Redis commands over HTTP: shapes, errors, encodings, transactions, blocking, INFO and RESTORE."""
 
 import asyncio
 import base64
@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from headgate.app.backends.payloads import PAYLOADS
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, running
+from headgate.engine.limits import UNPACKED_BYTES_MAX, UNPACKED_ELEMENTS_MAX
+from tests.api.conftest import Live, connected, problem_in, running
+from tests.conditions import WITHIN_S
+from tests.unit.app.rdb.bombs import BOMBS, dead_entries
 
 URL = "/v1/commands"
 
@@ -48,8 +52,7 @@ async def test_errors_have_the_words_of_redis(live: Live) -> None:
 
 
 async def test_any_bytes_pass_in_base64(live: Live) -> None:
-    url = f"{URL}/XADD/%FF%00key/1-1/f/%C3%28"
-    assert (await live.http.post(url)).json() == {"result": "1-1"}
+    assert (await live.http.post(f"{URL}/XADD/%FF%00key/1-1/f/%C3%28")).json() == {"result": "1-1"}
 
     encoded = {"Upstash-Encoding": "base64"}
     answer = await live.http.get(f"{URL}/XRANGE/%FF%00key/-/+", headers=encoded)
@@ -67,20 +70,10 @@ async def test_a_command_in_the_path_may_only_read_by_get(live: Live) -> None:
     write = await live.http.get(f"{URL}/del/orders")
 
     assert read.json() == {"result": 1}
+    assert (await live.http.get(f"{URL}/PING")).json() == {"result": "PONG"}
+    assert (await live.http.get(f"{URL}/XLEN/%FF%00%0A")).json() == {"result": 0}
     assert (write.status_code, write.json()["code"]) == (405, "method_not_allowed")
     assert await run(live, "EXISTS", "orders") == 1
-
-
-async def test_a_command_of_one_word_may_stand_in_the_path(live: Live) -> None:
-    assert (await live.http.get(f"{URL}/PING")).json() == {"result": "PONG"}
-    assert (await live.http.post(f"{URL}/DBSIZE")).json() == {"result": 0}
-
-
-async def test_a_word_in_the_path_may_hold_any_bytes(live: Live) -> None:
-    await run(live, "XADD", "two\nlines", "1-1", "sku", 42)
-    answer = await live.http.get(f"{URL}/XLEN/two%0Alines")
-    assert (answer.status_code, answer.json()) == (200, {"result": 1})
-    assert (await live.http.get(f"{URL}/XLEN/%FF%00%0A")).json() == {"result": 0}
 
 
 async def test_the_body_of_a_command_in_the_path_is_its_last_argument(live: Live) -> None:
@@ -141,61 +134,38 @@ async def test_a_blocked_command_ends_with_its_time_or_its_client(live: Live) ->
     await live.until_waiting(0)
 
 
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
-        ([], 422),
-        ({}, 422),
-        ("XLEN s", 422),
-        ([["XLEN", "s"]], 422),
-        (["XLEN", None], 422),
-        (["XLEN", {"a": 1}], 422),
-    ],
-)
-async def test_what_is_no_command_is_refused(live: Live, body: Any, status: int) -> None:
-    answer = await live.http.post(URL, json=body)
-    assert answer.status_code == status
-    assert answer.headers["content-type"] == "application/problem+json"
+async def test_what_is_no_command_is_refused(live: Live) -> None:
+    wrong: list[Any] = [[], {}, "XLEN s", [["XLEN", "s"]], ["XLEN", None], ["XLEN", {"a": 1}]]
+    for body in wrong:
+        assert problem_in(await live.http.post(URL, json=body))["status"] == 422
 
 
 GIB = 2**30
-BY_JSON = [URL, f"{URL}/pipeline", f"{URL}/multi-exec"]
-BY_PATH = [f"{URL}/XADD/s/*/field"]
 
 
 async def answer_to(live: Live, head: str, chunks: Iterable[bytes]) -> tuple[bytes, int]:
     """Send a request until there is an answer; returns it, and how much of the body was sent."""
-    host, _, port = live.url.removeprefix("http://").partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    writer.write(f"{head}\r\nHost: {host}\r\nContent-Type: application/json\r\n\r\n".encode())
-    answer = asyncio.create_task(reader.readuntil(b"}"))
-    sent = 0
-    for chunk in chunks:
-        if answer.done():
-            break
-        writer.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
-        await writer.drain()
-        sent += len(chunk)
-    try:
-        return await asyncio.wait_for(answer, 10), sent
-    finally:
-        writer.close()
+    async with connected(live) as (reader, writer), asyncio.timeout(WITHIN_S):
+        head += "\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n"
+        writer.write(head.encode())
+        answer = asyncio.create_task(reader.readuntil(b"}"))
+        sent = 0
+        for chunk in chunks:
+            if answer.done():
+                break
+            writer.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+            await writer.drain()
+            sent += len(chunk)
+        return await answer, sent
 
 
-@pytest.mark.parametrize("path", BY_JSON + BY_PATH)
-async def test_a_field_of_a_gibibyte_is_refused_by_its_length(live: Live, path: str) -> None:
-    answer, _ = await answer_to(live, f"POST {path} HTTP/1.1\r\nContent-Length: {GIB}", ())
-    assert answer.startswith(b"HTTP/1.1 413 ")
-    assert b'"code":"too_large"' in answer
-    assert f"at most {live.gateway.limits.body_bytes_max} bytes".encode() in answer
-    assert await run(live, "EXISTS", "s") == 0
-
-
-@pytest.mark.parametrize("path", BY_JSON + BY_PATH)
-async def test_one_without_a_length_is_refused_once_it_is_too_long(live: Live, path: str) -> None:
+@pytest.mark.parametrize("path", [f"{URL}/XADD/s/*/field", URL, f"{URL}/pipeline"])
+@pytest.mark.parametrize("has_length", [True, False])
+async def test_a_field_of_a_gibibyte_is_refused(live: Live, path: str, has_length: bool) -> None:
     chunk = b"a" * 2**16
-    head = f"POST {path} HTTP/1.1\r\nTransfer-Encoding: chunked"
-    answer, sent = await answer_to(live, head, repeat(chunk, GIB // len(chunk)))
+    framing = f"Content-Length: {GIB}" if has_length else "Transfer-Encoding: chunked"
+    chunks = () if has_length else repeat(chunk, GIB // len(chunk))
+    answer, sent = await answer_to(live, f"POST {path} HTTP/1.1\r\n{framing}", chunks)
     assert answer.startswith(b"HTTP/1.1 413 ")
     assert b'"code":"too_large"' in answer
     # What was not even sent cannot lie in memory; some of it is on its way in the sockets.
@@ -207,8 +177,7 @@ async def test_a_pipeline_ends_once_its_replies_are_too_large() -> None:
     async with running(Settings(read_bytes_max=1024)) as live:
         await live.append("s", "x" * 600)
         command = ["XRANGE", "s", "-", "+"]
-        answer = await live.http.post("/v1/commands/pipeline", json=[command] * 4)
-        results = answer.json()
+        results = (await live.http.post("/v1/commands/pipeline", json=[command] * 4)).json()
     assert [list(result) for result in results] == [["result"], ["result"], ["error"], ["error"]]
     assert "too large together" in results[2]["error"]
 
@@ -268,3 +237,132 @@ async def test_a_transaction_is_bounded(
     answer = await live.http.post("/v1/commands/multi-exec", json=commands)
     assert answer.status_code == status
     assert text in answer.text
+
+
+async def result_of(live: Live, *words: Any) -> Any:
+    return (await live.http.post(URL, json=list(words))).json().get("result")
+
+
+async def info(live: Live, *sections: str) -> dict[str, str]:
+    text: str = await result_of(live, "INFO", *sections)
+    assert "\n" not in text.replace("\r\n", "")
+    lines = [line for line in text.split("\r\n") if line and not line.startswith("#")]
+    return dict(line.split(":", 1) for line in lines)
+
+
+async def sections(live: Live, *asked: str) -> list[str]:
+    text: str = await result_of(live, "INFO", *asked)
+    return [line[2:] for line in text.split("\r\n") if line.startswith("# ")]
+
+
+async def test_info_says_whose_commands_these_are(live: Live) -> None:
+    fields = await info(live)
+
+    assert fields["redis_version"].startswith("8.10.")
+    assert (fields["redis_mode"], fields["role"]) == ("standalone", "master")
+    assert int(fields["process_id"]) > 0
+
+
+async def test_sections_are_told_as_asked(live: Live) -> None:
+    await result_of(live, "XADD", "s", "*", "a", "b")
+
+    everything = await sections(live, "everything")
+    assert await sections(live, "ALL") == everything
+    assert set(everything) - set(await sections(live)) == {"Commandstats"}
+    assert await sections(live, "KEYSPACE", "clients", "nothing") == ["Clients", "Keyspace"]
+    assert await result_of(live, "INFO", "nothing") == ""
+
+
+async def test_keys_are_counted_with_those_that_will_go(live: Live) -> None:
+    assert "db0" not in await info(live, "keyspace")
+    for name in ("a", "b"):
+        await result_of(live, "XADD", name, "*", "f", "v")
+    await result_of(live, "EXPIRE", "a", 100)
+
+    keys, expires, ttl = (await info(live, "keyspace"))["db0"].split(",")
+
+    assert (keys, expires) == ("keys=2", "expires=1")
+    assert 90_000 < int(ttl.removeprefix("avg_ttl=")) <= 100_000
+
+
+async def test_calls_and_errors_are_counted_as_redis_does(live: Live) -> None:
+    await result_of(live, "CONFIG", "RESETSTAT")
+    await result_of(live, "XADD", "s", "1-1", "a", "b")
+    await result_of(live, "XADD", "s", "0", "a", "b")  # runs and fails
+    await result_of(live, "XADD", "s")  # never runs
+    await result_of(live, "NOPE")
+    await result_of(live, "XGROUP", "CREATE", "s", "g", "0")
+    await result_of(live, "XGROUP", "CREATE", "s", "g", "0")
+    await result_of(live, "XREADGROUP", "GROUP", "x", "c", "STREAMS", "s", ">")
+
+    fields = await info(live, "commandstats", "errorstats", "stats")
+
+    def counts(name: str) -> dict[str, str]:
+        return dict(pair.split("=") for pair in fields[f"cmdstat_{name}"].split(","))
+
+    xadd, create = counts("xadd"), counts("xgroup|create")
+    assert (xadd["calls"], xadd["rejected_calls"], xadd["failed_calls"]) == ("2", "1", "1")
+    assert (create["calls"], create["rejected_calls"], create["failed_calls"]) == ("2", "0", "1")
+    assert float(xadd["usec_per_call"]) * 2 == int(xadd["usec"]) > 0
+    assert fields["errorstat_ERR"] == "count=3"
+    assert fields["errorstat_BUSYGROUP"] == fields["errorstat_NOGROUP"] == "count=1"
+    assert fields["total_error_replies"] == "5"
+    assert "cmdstat_nope" not in fields
+
+    assert await result_of(live, "CONFIG", "RESETSTAT") == "OK"
+    assert "cmdstat_xadd" not in await info(live, "commandstats")
+
+
+async def test_a_transaction_counts_each_of_its_commands(live: Live) -> None:
+    commands = [["XADD", "s", "1-1", "a", "b"], ["XADD", "s", "bad", "a", "b"], ["XLEN", "s"]]
+
+    answer = await live.http.post(f"{URL}/multi-exec", json=commands)
+
+    assert [result.get("result") for result in answer.json()] == ["1-1", None, 1]
+    fields = await info(live, "commandstats")
+    assert fields["cmdstat_xadd"].startswith("calls=2,")
+    assert fields["cmdstat_xadd"].endswith("failed_calls=1")
+
+
+async def test_who_is_blocked_is_told_with_on_how_many_keys(live: Live) -> None:
+    await result_of(live, "XGROUP", "CREATE", "a", "g", "$", "MKSTREAM")
+    waiting = [
+        asyncio.create_task(result_of(live, "XREAD", "BLOCK", 0, "STREAMS", "a", "b", "$", "$")),
+        asyncio.create_task(
+            result_of(live, "XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", "a", ">")
+        ),
+    ]
+    await live.until_waiting(2)
+
+    fields = await info(live, "clients")
+    await result_of(live, "DEL", "a")
+    await result_of(live, "XADD", "b", "*", "f", "v")
+    await asyncio.gather(*waiting)
+
+    assert fields["blocked_clients"] == "2"
+    assert fields["total_blocking_keys"] == "2"
+    assert fields["total_blocking_keys_on_nokey"] == "1"
+    after = await info(live, "clients", "commandstats", "errorstats")
+    assert after["blocked_clients"] == after["total_blocking_keys"] == "0"
+    assert after["errorstat_NOGROUP"] == "count=1"
+    assert after["cmdstat_xreadgroup"].endswith("failed_calls=1")
+
+
+RESTORE = "/v1/commands/RESTORE/t/0"
+BOMB = next(bomb.payload for bomb in BOMBS if bomb.name == "pending")
+
+
+async def test_a_payload_without_room_is_refused_for_now(live: Live) -> None:
+    with PAYLOADS.share() as others:
+        others.take(UNPACKED_BYTES_MAX - 10)
+        answer = await live.http.post(RESTORE, content=BOMB)
+    assert (answer.status_code, answer.json()["error"][:9]) == (503, "TRYAGAIN ")
+    assert (await live.http.post(RESTORE, content=BOMB)).json() == {"result": "OK"}
+    assert PAYLOADS.size_bytes == 0
+
+
+async def test_a_payload_that_is_too_large_is_refused(live: Live) -> None:
+    elements = UNPACKED_ELEMENTS_MAX // 15 + 1
+    answer = await live.http.post(RESTORE, content=dead_entries(elements))
+    assert (answer.status_code, "too large" in answer.json()["error"]) == (413, True)
+    assert PAYLOADS.size_bytes == 0

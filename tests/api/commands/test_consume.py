@@ -67,9 +67,7 @@ async def test_several_commands_run_at_the_same_time(live: Live, tmp_path: Path)
     script = f"cd {tmp_path}; touch $ENTRY_ID; until [ $(ls | wc -l) = 3 ]; do sleep 0.01; done"
     words = ["--concurrency", "3", "--limit", "3", "--", "sh", "-c", script]
 
-    ended = await separately(live.url, "consume", *GROUP, *words)
-
-    assert ended == (0, "", "")
+    assert await separately(live.url, "consume", *GROUP, *words) == (0, "", "")
     assert await pending_count(live) == 0
 
 
@@ -91,20 +89,11 @@ async def test_sigterm_lets_the_running_command_end(live: Live, tmp_path: Path) 
     assert group["lag"] + group["released"] == 1
 
 
-async def test_a_command_that_is_not_there_takes_no_entry(live: Live) -> None:
+async def test_a_command_or_group_that_is_not_there_is_one_line(live: Live) -> None:
     await group_of(live, "1")
-
     ended = await separately(live.url, "consume", *GROUP, "--", "no-such-command")
-
     assert (ended.code, ended.error) == (1, "Error: there is no command 'no-such-command'\n")
     assert await pending_count(live) == 0
-
-
-async def test_a_group_that_is_not_there_is_one_line(live: Live) -> None:
-    await live.append("orders", "1")
-
-    ended = await separately(live.url, "consume", *GROUP, "--", "cat")
-
-    assert (ended.code, ended.output) == (1, "")
+    ended = await separately(live.url, "consume", "orders", "other", "--", "cat")
+    assert (ended.code, ended.output, ended.error.count("\n")) == (1, "", 1)
     assert "(404 group_not_found)" in ended.error
-    assert ended.error.count("\n") == 1

@@ -1,6 +1,5 @@
 """The commands that set, list, show, pause, retry, rotate and delete pushes."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 from headgate.app.settings import Settings
 from tests.api.commands.command_line import Ended, headgate, terminal
 from tests.api.conftest import Live
-from tests.conditions import moment
+from tests.conditions import eventually
 from tests.receiver import Receiver
 
 PLACE = ("orders", "billing")
@@ -87,9 +86,7 @@ async def test_the_worst_is_listed_first_and_shown_with_its_answers(
     await bad.open()
     await done(live, "set", *PLACE, bad.url)
     await live.append("orders", "1")
-    async with asyncio.timeout(20):
-        while (await shown(live, "show", *PLACE))["state"] != "disabled":
-            await moment()
+    await eventually(lambda: shown(live, "show", *PLACE), lambda push: push["state"] == "disabled")
     await bad.close()
     header, first, second = (line.split("\t") for line in (await done(live, "list")).lines)
     assert header[:3] == ["stream", "group", "state"]

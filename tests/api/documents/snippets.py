@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from deploy.local_cluster.server import free_ports
 from headgate.app.routes import guide
+from tests.api.commands.command_line import HEADGATE, environment
 
 RUN_S_MAX = 90
 """A page's longest program starts a gateway twice, beside the other tests."""
@@ -83,3 +84,12 @@ async def run(
         with suppress(ProcessLookupError):  # it has left nothing in the background
             os.killpg(process.pid, signal.SIGKILL)
         await process.communicate()
+
+
+def shell_at(url: str, folder: Path, **variables: str) -> dict[str, str]:
+    """Return the variables of a shell whose `headgate` is this checkout's and knows a gateway."""
+    script = folder / "headgate"
+    script.write_text(f'#!/bin/sh\nexec {" ".join(HEADGATE)} "$@"\n')
+    script.chmod(0o755)
+    known = environment(url, **variables)
+    return {**known, "PATH": f"{folder}:{known['PATH']}"}

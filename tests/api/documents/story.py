@@ -9,7 +9,7 @@ import json
 import random
 import re
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -52,7 +52,6 @@ EXAMPLES = Path(__file__).parents[3] / "app" / "examples.json"
 
 _SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 _START_MS = 1_718_000_000_000
-_NDJSON = "application/x-ndjson"
 _JSON = ("application/json", "application/jwk-set+json")
 _SSE = "text/event-stream"
 
@@ -73,6 +72,9 @@ class StoryClock:
         return self.now_ms
 
 
+Ask = Callable[..., Awaitable[Any]]
+
+
 @dataclass
 class Recorder:
     """Speaks to a gateway, and writes down each exchange under the name of the operation."""
@@ -85,26 +87,25 @@ class Recorder:
 
     async def ask(
         self,
-        method: str,
-        url: str,
-        *,
+        request: str,
         json: Any = None,
-        lines: list[Any] | None = None,
+        *,
         rows: list[dict[str, str]] | None = None,
         headers: dict[str, str] | None = None,
     ) -> Any:
         """Send a request and write down the exchange; returns the body of the answer.
 
-        Its body is one of `json`, `lines` of NDJSON, or `rows` of Arrow, which nobody can read.
+        Args:
+            request: its method and its URL.
+            json: its body.
+            rows: its body in Arrow, which nobody can read.
+            headers: of it.
         """
+        method, _, url = request.partition(" ")
         self.clock.now_ms += 250
         operation, parameters = self._operation(method, url)
-        body: str | bytes | None = None if json is None else _dumped(json)
-        media_type = "application/json"
-        if lines is not None:
-            body, media_type = "".join(f"{_dumped(line)}\n" for line in lines), _NDJSON
-        if rows is not None:
-            body, media_type = _arrow(rows), ARROW
+        media_type = "application/json" if rows is None else ARROW
+        body = _dumped(json) if json is not None else None if rows is None else _arrow(rows)
         sent = {**(headers or {}), **({} if body is None else {"Content-Type": media_type})}
         answer = await self._answer(method, url, body, sent)
         assert answer.status_code < 400, f"{operation}: {answer.text}"
@@ -112,8 +113,8 @@ class Recorder:
             "parameters": {**parameters, **(headers or {})},
             "status": str(answer.status_code),
         }
-        if isinstance(body, str):
-            exchange["request"] = {media_type: body if lines is not None else json}
+        if json is not None:
+            exchange["request"] = {media_type: json}
         kind = answer.headers.get("content-type", "").partition(";")[0]
         text = re.sub(r"whsec_[A-Za-z0-9+/=]+", _SECRET, answer.text)  # another one each time
         content = loads(text) if text and kind in _JSON else text
@@ -158,179 +159,152 @@ async def played(data_dir: Path) -> dict[str, Any]:
         data_dir: an empty directory, for the gateway whose journal is looked at.
     """
     clock = StoryClock()
-    async with _gateway(
-        Settings(data_dir=MEMORY, ticket_secret=SecretStr("0" * 32), **OF_THE_MACHINE), clock
-    ) as story:
-        await _streams_and_entries(story)
-        await _groups(story)
-        await _bulk(story)
-        await _schedules(story)
-        await _pushes(story)
-        await _redis_words(story)
-        await _histories(story)
-        await _the_end(story)
+    settings = Settings(data_dir=MEMORY, ticket_secret=SecretStr("0" * 32), **OF_THE_MACHINE)
+    async with _gateway(settings, clock) as story:
+        for chapter in CHAPTERS:
+            await chapter(story.ask, story)
         exchanges = story.exchanges
     async with _gateway(Settings(data_dir=data_dir, **OF_THE_MACHINE), None) as story:
         await story.http.put("/v1/streams/orders", json={})
-        await story.ask("GET", "/v1/admin/journal")
-        await story.ask("POST", "/v1/admin/rewrite")
-        exchanges |= story.exchanges
-    return exchanges
+        await story.ask("GET /v1/admin/journal")
+        await story.ask("POST /v1/admin/rewrite")
+        return exchanges | story.exchanges
 
 
-async def _streams_and_entries(story: Recorder) -> None:
-    await story.ask("PUT", "/v1/streams/orders", json={"max_age_ms": 604_800_000})
-    await story.ask("PATCH", "/v1/streams/orders", json={"max_length": 1_000_000})
+async def _streams_and_entries(ask: Ask, story: Recorder) -> None:
+    orders = "/v1/streams/orders"
+    await ask(f"PUT {orders}", {"max_age_ms": 604_800_000})
+    await ask(f"PATCH {orders}", {"max_length": 1_000_000})
     order = {"fields": {"sku": "42", "quantity": "1"}}
-    await story.ask(
-        "POST", "/v1/streams/orders/entries", json=order, headers={"Idempotency-Key": "order-1"}
-    )
-    made = await story.ask(
-        "POST",
-        "/v1/streams/orders/entries/batch",
-        json=[{"fields": {"sku": sku, "quantity": "2"}} for sku in ("43", "44", "45")],
-    )
+    await ask(f"POST {orders}/entries", order, headers={"Idempotency-Key": "order-1"})
+    batch = [{"fields": {"sku": sku, "quantity": "2"}} for sku in ("43", "44", "45")]
+    first, *_, last = (await ask(f"POST {orders}/entries/batch", batch))["ids"]
     for sku in range(46, 52):
-        await story.ask("POST", "/v1/streams/orders/entries", json={"fields": {"sku": str(sku)}})
-    first, *_, last = made["ids"]
-    await story.ask("GET", "/v1/streams?prefix=ord&limit=10")
-    await story.ask("GET", "/v1/streams/orders")
-    await story.ask("GET", "/v1/streams/orders/entries?after=0&limit=2")
-    await story.ask("GET", f"/v1/streams/orders/entries/{first}")
-    await story.ask(
-        "POST",
-        "/v1/read",
-        json={"streams": [{"stream": "orders", "after": last}], "limit": 1, "wait_ms": 20_000},
-    )
-    await story.ask("DELETE", f"/v1/streams/orders/entries/{first}")
-    await story.ask("POST", "/v1/streams/orders/entries/delete", json={"ids": [last, first]})
-    await story.ask("POST", "/v1/streams/orders/trim", json={"max_length": 7})
-    await story.ask("DELETE", f"/v1/streams/orders/archive?before={last}")
-    await story.ask("GET", f"/v1/streams/orders/events?after={last}")
-    await story.ask("GET", f"/v1/events?match=orders*&after={last}")
+        await ask(f"POST {orders}/entries", {"fields": {"sku": str(sku)}})
+    await ask("GET /v1/streams?prefix=ord&limit=10")
+    await ask(f"GET {orders}")
+    await ask(f"GET {orders}/entries?after=0&limit=2")
+    await ask(f"GET {orders}/entries/{first}")
+    cursors = [{"stream": "orders", "after": last}]
+    await ask("POST /v1/read", {"streams": cursors, "limit": 1, "wait_ms": 20_000})
+    await ask(f"DELETE {orders}/entries/{first}")
+    await ask(f"POST {orders}/entries/delete", {"ids": [last, first]})
+    await ask(f"POST {orders}/trim", {"max_length": 7})
+    await ask(f"DELETE {orders}/archive?before={last}")
+    await ask(f"GET {orders}/events?after={last}")
+    await ask(f"GET /v1/events?match=orders*&after={last}")
 
 
-async def _groups(story: Recorder) -> None:
+async def _groups(ask: Ask, story: Recorder) -> None:
     group = "/v1/streams/orders/groups/billing"
-    policy = {
-        "max_deliveries": 3,
-        "dead_letter_stream": "orders.dead",
-        "backoff_ms": [1000, 10_000],
-    }
-    await story.ask("PUT", group, json={"start": "0", "policy": policy})
-    await story.ask("PATCH", group, json={"policy": {"claim_idle_ms": 30_000}})
-    await story.ask("PUT", f"{group}/consumers/anna")
-    read = await story.ask(
-        "POST", f"{group}/read?consumer=anna", json={"limit": 4, "wait_ms": 20_000}
-    )
+    dead_letters = {"max_deliveries": 3, "dead_letter_stream": "orders.dead"}
+    policy = {**dead_letters, "backoff_ms": [1000, 10_000]}
+    await ask(f"PUT {group}", {"start": "0", "policy": policy})
+    await ask(f"PATCH {group}", {"policy": {"claim_idle_ms": 30_000}})
+    await ask(f"PUT {group}/consumers/anna")
+    read = await ask(f"POST {group}/read?consumer=anna", {"limit": 4, "wait_ms": 20_000})
     first, second, third, fourth = [entry["id"] for entry in read["entries"]]
-    await story.ask("POST", f"{group}/extend?consumer=anna", json={"ids": [second]})
-    await story.ask("POST", f"{group}/ack?consumer=anna", json={"ids": [first]})
-    await story.ask("GET", "/v1/streams/orders/groups")
-    await story.ask("GET", group)
-    await story.ask("GET", f"{group}/consumers")
-    await story.ask("GET", f"{group}/pending?consumer=anna&limit=2")
-    await story.ask("GET", f"{group}/pending/summary")
+    await ask(f"POST {group}/extend?consumer=anna", {"ids": [second]})
+    await ask(f"POST {group}/ack?consumer=anna", {"ids": [first]})
+    await ask("GET /v1/streams/orders/groups")
+    await ask(f"GET {group}")
+    await ask(f"GET {group}/consumers")
+    await ask(f"GET {group}/pending?consumer=anna&limit=2")
+    await ask(f"GET {group}/pending/summary")
     story.clock.now_ms += 60_000
-    await story.ask(
-        "POST", f"{group}/claim?consumer=ben", json={"ids": [second], "min_idle_ms": 30_000}
-    )
-    await story.ask(
-        "POST", f"{group}/autoclaim?consumer=ben", json={"min_idle_ms": 30_000, "limit": 1}
-    )
-    await story.ask(
-        "POST",
-        f"{group}/nack?consumer=ben",
-        json={"ids": [second], "mode": "fatal", "error": "KeyError: 'sku'"},
-    )
-    await story.ask("POST", f"{group}/dead-letters/redrive", json={"limit": 10})
-    await story.ask("POST", f"{group}/ack", json={"ids": [third, fourth]})
-    await story.ask("GET", f"{group}/events?consumer=carla&credit=16")
-    await _connections(story, f"{group}/events?consumer=carla")
-    await story.ask("DELETE", f"{group}/consumers/anna?pending=release")
-
-
-async def _connections(story: Recorder, events: str) -> None:
+    await ask(f"POST {group}/claim?consumer=ben", {"ids": [second], "min_idle_ms": 30_000})
+    await ask(f"POST {group}/autoclaim?consumer=ben", {"min_idle_ms": 30_000, "limit": 1})
+    fatal = {"ids": [second], "mode": "fatal", "error": "KeyError: 'sku'"}
+    await ask(f"POST {group}/nack?consumer=ben", fatal)
+    await ask(f"POST {group}/dead-letters/redrive", {"limit": 10})
+    await ask(f"POST {group}/ack", {"ids": [third, fourth]})
+    await ask(f"GET {group}/events?consumer=carla&credit=16")
+    events = f"{group}/events?consumer=carla"
     async with story.http.stream("GET", events, headers={"accept": _SSE}) as response:
         parts = response.aiter_text()
         while "event: caught_up" not in await anext(parts):
             pass
-        listed = await story.ask("GET", "/v1/admin/connections?limit=10")
-        await story.ask("DELETE", f"/v1/admin/connections/{listed['connections'][0]['id']}")
+        [listed] = (await ask("GET /v1/admin/connections?limit=10"))["connections"]
+        await ask(f"DELETE /v1/admin/connections/{listed['id']}")
+    await ask(f"DELETE {group}/consumers/anna?pending=release")
 
 
-async def _bulk(story: Recorder) -> None:
+async def _bulk(ask: Ask, story: Recorder) -> None:
     cursors = [{"stream": "orders", "after": "0-0"}]
-    await story.ask("POST", "/v1/bulk/plan", json={"cursors": cursors, "max_entries": 4})
-    await story.ask("GET", "/v1/streams/orders/splits?after=0-0&parts=2")
-    await story.ask("GET", "/v1/streams/orders/histogram?buckets=3")
+    await ask("POST /v1/bulk/plan", {"cursors": cursors, "max_entries": 4})
+    await ask("GET /v1/streams/orders/splits?after=0-0&parts=2")
+    await ask("GET /v1/streams/orders/histogram?buckets=3")
     batch = "/v1/bulk/writers/nightly-load/batches/0"
     chunk = f"{batch}/partitions/0/attempts/first/chunks/0"
-    await story.ask("PUT", f"{chunk}?stream=orders", rows=[{"sku": "70"}, {"sku": "71"}])
+    await ask(f"PUT {chunk}?stream=orders", rows=[{"sku": "70"}, {"sku": "71"}])
     attempts = [{"partition": 0, "attempt": "first", "chunks": 1}]
-    await story.ask("POST", f"{batch}/commit", json={"attempts": attempts})
-    await story.ask("GET", "/v1/bulk/writers/nightly-load")
-    await story.ask("DELETE", "/v1/bulk/writers/nightly-load/batches/1")
+    await ask(f"POST {batch}/commit", {"attempts": attempts})
+    await ask("GET /v1/bulk/writers/nightly-load")
+    await ask("DELETE /v1/bulk/writers/nightly-load/batches/1")
 
 
-async def _schedules(story: Recorder) -> None:
+async def _schedules(ask: Ask, story: Recorder) -> None:
     schedule = "/v1/schedules/nightly"
     body = {"stream": "jobs", "fields": {"kind": "report"}, "cron": "0 2 * * *"}
-    await story.ask("PUT", schedule, json={**body, "time_zone": "Europe/Berlin"})
-    await story.ask("GET", schedule)
-    await story.ask("GET", "/v1/schedules")
-    await story.ask("PATCH", schedule, json={"paused": True})
-    await story.ask("POST", f"{schedule}/run")
-    await story.ask("DELETE", schedule)
+    await ask(f"PUT {schedule}", {**body, "time_zone": "Europe/Berlin"})
+    await ask(f"GET {schedule}")
+    await ask("GET /v1/schedules")
+    await ask(f"PATCH {schedule}", {"paused": True})
+    await ask(f"POST {schedule}/run")
+    await ask(f"DELETE {schedule}")
 
 
-async def _pushes(story: Recorder) -> None:
+async def _pushes(ask: Ask, story: Recorder) -> None:
     group = "/v1/streams/parcels/groups/billing"
     await story.http.put(group, json={"create_stream": True})
     headers = {"Authorization": "Bearer token-of-the-receiver"}
     body = {"url": "https://hooks.example/parcels", "concurrency": 20, "headers": headers}
-    await story.ask("PUT", f"{group}/push", json=body)
-    await story.ask("GET", f"{group}/push")
-    await story.ask("GET", "/v1/pushes")
-    await story.ask("GET", "/v1/push/jwks.json")
-    await story.ask("POST", f"{group}/push/rotate", json={"overlap_ms": 3_600_000})
-    await story.ask("POST", f"{group}/push/pause")
-    await story.ask("POST", f"{group}/push/resume")
-    await story.ask("POST", f"{group}/push/retry")
-    await story.ask("DELETE", f"{group}/push")
+    await ask(f"PUT {group}/push", body)
+    await ask(f"GET {group}/push")
+    await ask("GET /v1/pushes")
+    await ask("GET /v1/push/jwks.json")
+    await ask(f"POST {group}/push/rotate", {"overlap_ms": 3_600_000})
+    for verb in ("pause", "resume", "retry"):
+        await ask(f"POST {group}/push/{verb}")
+    await ask(f"DELETE {group}/push")
     await story.http.delete("/v1/streams/parcels")
 
 
-async def _redis_words(story: Recorder) -> None:
-    await story.ask("POST", "/v1/commands", json=["XADD", "orders", "*", "sku", "99"])
+async def _redis_words(ask: Ask, story: Recorder) -> None:
+    await ask("POST /v1/commands", ["XADD", "orders", "*", "sku", "99"])
     pipeline = [["XLEN", "orders"], ["XGROUP", "CREATE", "orders", "billing", "$"]]
-    await story.ask("POST", "/v1/commands/pipeline", json=pipeline)
+    await ask("POST /v1/commands/pipeline", pipeline)
     transaction = [["XADD", "orders", "*", "sku", "100"], ["XLEN", "orders"]]
-    await story.ask("POST", "/v1/commands/multi-exec", json=transaction)
-    await story.ask("GET", "/v1/commands/XLEN/orders")
-    await story.ask("POST", "/v1/commands/XADD/orders/*/sku/101")
+    await ask("POST /v1/commands/multi-exec", transaction)
+    await ask("GET /v1/commands/XLEN/orders")
+    await ask("POST /v1/commands/XADD/orders/*/sku/101")
 
 
-async def _histories(story: Recorder) -> None:
+async def _histories(ask: Ask, story: Recorder) -> None:
     for _ in range(2):
         story.clock.now_ms += 1000
         await story.history.record()
     for subject in ("admin", "streams/orders", "streams/orders/groups/billing"):
-        await story.ask("GET", f"/v1/{subject}/history?step=second")
-    await story.ask("GET", "/v1/admin/history/events")
+        await ask(f"GET /v1/{subject}/history?step=second")
+    await ask("GET /v1/admin/history/events")
 
 
-async def _the_end(story: Recorder) -> None:
-    await story.ask("DELETE", "/v1/streams/orders/groups/billing")
-    await story.ask("POST", "/v1/streams/orders/close", json={"fields": {"status": "done"}})
-    await story.ask("DELETE", "/v1/streams/orders.dead")
-    ticket = {"stream": "orders", "do": ["read"], "ttl_ms": 60_000}
-    await story.ask("POST", "/v1/tickets", json=ticket)
+async def _the_end(ask: Ask, story: Recorder) -> None:
+    await ask("DELETE /v1/streams/orders/groups/billing")
+    await ask("POST /v1/streams/orders/close", {"fields": {"status": "done"}})
+    await ask("DELETE /v1/streams/orders.dead")
+    await ask("POST /v1/tickets", {"stream": "orders", "do": ["read"], "ttl_ms": 60_000})
     for path in ("/healthz", "/readyz", "/v1/limits", "/v1/principal"):
-        await story.ask("GET", path)
-    counted = await story.ask("GET", "/metrics")
+        await ask(f"GET {path}")
+    counted = await ask("GET /metrics")
     about = [line for line in counted.splitlines() if "headgate_entries_appended_total" in line]
     story.exchanges["readMetrics"]["response"] = {"text/plain": "\n".join(about) + "\n"}
+
+
+CHAPTERS = (
+    *(_streams_and_entries, _groups, _bulk, _schedules, _pushes),
+    *(_redis_words, _histories, _the_end),
+)
 
 
 def _app(settings: Settings, clock: StoryClock | None) -> FastAPI:

@@ -1,6 +1,5 @@
-"""The committed OpenAPI document is the one the gateway serves."""
+"""The committed documents are those the gateway serves, and its answers fit them."""
 
-import asyncio
 import json
 import re
 from pathlib import Path
@@ -9,7 +8,9 @@ import pytest
 from fastapi.routing import APIRoute
 
 from headgate.app.durable_streams import routes as durable_streams
+from headgate.engine.entry import MAX_ID, EntryId
 from tests.api.conftest import Live
+from tests.api.live.frames import frames_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -22,29 +23,7 @@ async def test_the_committed_document_is_what_is_served(shared: Live, name: str)
     assert served == json.loads((COMMITTED / name).read_text()), "run `make openapi`"
 
 
-async def test_the_conversation_is_described_frame_by_frame(shared: Live) -> None:
-    document = (await shared.http.get("/asyncapi.json")).json()
-    messages, schemas = document["components"]["messages"], document["components"]["schemas"]
-
-    kinds = {name.partition("_")[2] for name in messages if name.startswith("receive_")}
-    assert kinds == {
-        "subscribe", "unsubscribe", "credit", "ack", "nack", "extend", "append", "ping", "auth",
-    }  # fmt: skip
-    references = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
-    assert references <= schemas.keys()
-    assert all(message["summary"] for message in messages.values())
-
-
-async def test_whoever_asks_for_the_document_at_once_gets_the_same(shared: Live) -> None:
-    answers = await asyncio.gather(*(shared.http.get("/openapi.json") for _ in range(3)))
-
-    assert len({answer.content for answer in answers}) == 1
-    assert answers[0].headers["content-type"] == "application/json"
-
-
-async def test_every_operation_has_a_name_a_description_and_only_problems_as_errors(
-    shared: Live,
-) -> None:
+async def test_every_operation_has_a_name_a_description_and_problems(shared: Live) -> None:
     document = (await shared.http.get("/openapi.json")).json()
     operations = [each for path in document["paths"].values() for each in path.values()]
     assert len({each["operationId"] for each in operations}) == len(operations) == 76
@@ -76,3 +55,32 @@ async def test_every_code_of_a_problem_stands_where_it_can_occur(shared: Live) -
     }
 
     assert set(codes) <= described
+
+
+LAST = EntryId(MAX_ID.ms, MAX_ID.seq - 1)
+ORDERS = "/v1/streams/orders"
+BILLING = f"{ORDERS}/groups/billing"
+
+
+async def test_answers_with_the_greatest_ids_and_numbers_fit_the_documents(shared: Live) -> None:
+    http = shared.http
+    await shared.create_group("orders", "billing")
+    for entry_id in (LAST, MAX_ID):
+        body = {"id": str(entry_id), "fields": {"v": "1"}, "ttl_ms": 90 * 24 * 3_600_000}
+        answer = await http.post(f"{ORDERS}/entries", json=body)
+        assert answer.status_code == 201, answer.text
+    await shared.read_group("orders", "billing", "me")
+
+    async with frames_of(shared, f"{ORDERS}/ws?after=0") as frames:
+        await frames.next("subscribed")
+        assert await frames.ids(2) == [str(LAST), str(MAX_ID)]
+    for path in (
+        *(ORDERS, f"{ORDERS}?full=true", "/v1/streams", f"{ORDERS}/entries/{MAX_ID}"),
+        *(f"{ORDERS}/entries", f"{ORDERS}/entries?after={LAST}", f"{ORDERS}/entries?order=desc"),
+        *(BILLING, f"{BILLING}/pending", f"{BILLING}/consumers", f"{ORDERS}/groups"),
+    ):
+        assert (await http.get(path)).status_code == 200, path
+    await http.post(f"{ORDERS}/trim", json={"min_id": str(MAX_ID)})
+    gap = (await http.get(f"{ORDERS}/entries?after=1")).json()["gap"]
+    assert gap == {"from": "1-0", "to": str(LAST)}
+    assert (await shared.outcomes("ack", "orders", "billing", [str(MAX_ID)], "me")) == ["acked"]

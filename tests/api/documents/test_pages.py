@@ -1,16 +1,24 @@
-"""The pages of the gateway look alike, by one stylesheet that the gateway serves itself."""
+"""Pages of the gateway, the first one, and the clients that it serves."""
 
 import asyncio
+import base64
+import hashlib
+import html
+import io
 import re
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 from urllib.parse import urljoin
 
 import pytest
+from pydantic import SecretStr
 from starlette.routing import Route
 
 from headgate.app.main import create_app
 from headgate.app.settings import MEMORY, Settings
-from tests.api.conftest import Live
+from tests.api.conftest import Live, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -51,15 +59,107 @@ async def test_each_page_says_what_it_may_load(shared: Live) -> None:
     }
 
 
-async def test_what_the_documentation_loads_is_taken_for_nothing_else(shared: Live) -> None:
-    page = await shared.http.get("/docs")
-    for asset in re.findall(r"""(?:src|href)=["']([^"']+)["']""", page.text):
-        answer = await shared.http.get(asset)
-        assert answer.headers["x-content-type-options"] == "nosniff"
+HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 
-async def test_no_page_has_colours_of_its_own() -> None:
-    pages = {page.name: page.read_text("utf-8") for page in APP.glob("*.html")}
+async def test_who_is_no_browser_is_told_what_to_do(console_bundle: None, shared: Live) -> None:
+    for accept in ("*/*", "text/plain", "application/json", ""):
+        answer = await shared.http.get("/", headers={"accept": accept})
+        assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+        assert answer.headers["vary"] == "Accept"
+        assert f"curl {shared.url}/v1/streams/orders/entries " in answer.text
+    lines = (await shared.http.get("/")).text.splitlines()
+    pages = [line.split()[0] for line in lines if line.startswith("  http")]
+    assert [page.removeprefix(shared.url) for page in pages] == [
+        "/console", "/guide", "/docs", "/openapi.json", "/asyncapi.json", "/problems", "/metrics",
+    ]  # fmt: skip
+    for page in pages:
+        assert (await shared.http.get(page)).status_code == 200
 
-    assert len(pages) == 3
-    assert [name for name, text in pages.items() if "prefers-color-scheme" in text] == []
+
+async def test_a_page_runs_its_own_script_and_no_other(shared: Live) -> None:
+    answer = await shared.http.get("/", headers=HTML)
+    head = await shared.http.head("/", headers=HTML)
+
+    assert (head.status_code, head.content) == (200, b"")
+    for headers in (answer.headers, head.headers):
+        assert headers["content-type"] == "text/html; charset=utf-8"
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    for word in ("unsafe", "http"):
+        assert word not in policy
+    page = answer.text.replace("http://www.w3.org/2000/svg", "")
+    page = page.replace("http://localhost:8080", "")
+    for text in ("http://", "https://"):
+        assert text not in page, "it needs no internet"
+
+
+@pytest.mark.parametrize(
+    ("trusted", "scheme"), [(["127.0.0.0/8"], "https"), ([], "http"), (["10.0.0.1"], "http")]
+)
+async def test_behind_a_proxy_it_is_as_that_was_asked(trusted: list[str], scheme: str) -> None:
+    headers = {"host": "gate.localhost", "x-forwarded-proto": "https"}
+    async with running(Settings(trusted_proxies=trusted)) as live:
+        answer = await live.http.get("/", headers=headers)
+
+    assert f"curl {scheme}://gate.localhost/v1/streams/orders/entries " in answer.text
+
+
+@pytest.mark.parametrize("accept", ["*/*", "text/html"])
+async def test_where_a_key_is_needed_the_commands_have_it(accept: str) -> None:
+    settings = Settings(jwt_secret=SecretStr("a secret of the issuer and the gateway"))
+    async with running(settings) as live:
+        answer = await live.http.get("/", headers={"accept": accept})
+
+    text = html.unescape(answer.text)
+    assert text.count("curl ") == text.count('curl -H "Authorization: Bearer $HEADGATE_TOKEN" ')
+    assert "read -rs HEADGATE_TOKEN; export HEADGATE_TOKEN" in text
+
+
+VERSION = "0.1.0"
+WHEEL = f"headgate-{VERSION}-py3-none-any.whl"
+NPM = [f"headgate-client-{VERSION}.tgz", f"headgate-react-{VERSION}.tgz"]
+
+
+async def test_they_are_listed_with_checksums_that_hold(shared: Live, console_bundle: None) -> None:
+    listed = (await shared.http.get("/clients")).json()["clients"]
+    assert [package["url"].rpartition("/")[2] for package in listed] == ["client.js", *NPM, WHEEL]
+    for package in listed:
+        content = (await shared.http.get(package["url"])).content
+        assert len(content) == package["bytes"]
+        assert hashlib.sha256(content).hexdigest() == package["sha256"]
+        digest = base64.b64encode(hashlib.sha384(content).digest()).decode()
+        assert package["integrity"] == f"sha384-{digest}"
+
+
+async def test_one_that_is_there_already_is_not_sent_again(shared: Live) -> None:
+    sent = await shared.http.get(f"/clients/{WHEEL}")
+    etag = sent.headers["etag"]
+    again = await shared.http.get(f"/clients/{WHEEL}", headers={"If-None-Match": etag})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag)
+    assert (await shared.http.get("/clients/none.whl")).json()["code"] == "not_found"
+
+
+async def test_pip_installs_the_wheel_and_it_knows_itself(shared: Live, tmp_path: Path) -> None:
+    content = (await shared.http.get(f"/clients/{WHEEL}")).content
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        names = archive.namelist()
+    assert {"headgate/client/client.py", "headgate/app/page.css", "headgate/py.typed"} <= {*names}
+    assert not [name for name in names if name.startswith("headgate/app/clients/")]
+    url = f"{shared.url}/clients/{WHEEL}"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    target = tmp_path / "site"
+    await output_of([*pip, "--no-deps", "--target", str(target), url], tmp_path)
+    program = "import headgate; print(headgate.__file__)"
+    shown = await output_of([sys.executable, "-c", program], target)
+    assert shown.strip() == str(target / "headgate" / "__init__.py")
+    assert VERSION in await output_of([sys.executable, "bin/headgate", "--version"], target)
+
+
+async def output_of(command: list[str], folder: Path) -> str:
+    """Run a command that must end well; returns what it printed."""
+    done = await asyncio.to_thread(
+        subprocess.run, command, cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from headgate.app.settings import Settings
-from tests.api.commands.command_line import HEADGATE, environment, headgate
+from tests.api.commands.command_line import headgate
 from tests.api.conftest import Live
 from tests.api.documents.answers import check_output
-from tests.api.documents.snippets import Snippet, run, snippets_in
+from tests.api.documents.snippets import Snippet, run, shell_at, snippets_in
 from tests.processes.gateway import ROOT
 
 PAGES = [
@@ -43,28 +43,22 @@ NOT_RUN = {
     "pip install '.[spark]'": "the environment of the tests has it",
     "headgate-pipeline archive --streams orders --lake lake": "tests/pipeline does",
     "headgate-pipeline plot --streams orders": "tests/pipeline does",
-    "make bench": "minutes, and what it prints is no promise",
-    "make bench ARGS=engine": "the same",
-    "make bench ARGS=cluster": "the same",
-    "make bench ARGS=workers": "the same",
-    "make bench ARGS=resp": "the same",
-    "make bench ARGS=connector": "the same",
-    "make bench ARGS=flames": "the same",
-    "make bench ARGS=bucket": "the same",
-    "python -m tests.bench.volume --entries 100M --kind short --seconds 1800": "the same",
-    "python -m tests.bench.volume --bytes 20GB --kind large --seconds 3600": "the same",
-    "make bench ARGS=stalls": "the same",
     "make soak": "ten minutes",
 }
+MINUTES = "make bench", "python -m tests.bench."  # and what they print is no promise
 _NUMBER = re.compile(r" *\d[\d,]*(\.\d+)?")
 
 
 def examples(text: str) -> Iterator[Snippet]:
     """Yield the commands of a page that are run, and what it says they print."""
     for snippet in snippets_in(text, "sh"):
-        lines = [line for line in snippet.code.splitlines() if line not in NOT_RUN]
+        lines = [line for line in snippet.code.splitlines() if not is_left_out(line)]
         if lines:
             yield snippet._replace(code="\n".join(lines))
+
+
+def is_left_out(line: str) -> bool:
+    return line in NOT_RUN or line.startswith(MINUTES)
 
 
 @pytest.fixture
@@ -75,16 +69,11 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def shell(tmp_path: Path, live: Live, settings: Settings) -> dict[str, str]:
-    """Variables of a shell in which `headgate` is this checkout's, and knows the gateway."""
-    script = tmp_path / "headgate"
-    script.write_text(f'#!/bin/sh\nexec {" ".join(HEADGATE)} "$@"\n')
-    script.chmod(0o755)
-    variables = environment(live.url, HEADGATE_DATA_DIR=str(settings.data_dir))
-    return {**variables, "PATH": f"{tmp_path}:{variables['PATH']}"}
+    return shell_at(live.url, tmp_path, HEADGATE_DATA_DIR=str(settings.data_dir))
 
 
 @pytest.mark.parametrize("page", PAGES)
-async def test_each_command_prints_what_the_page_promises(
+async def test_commands_print_what_is_promised(
     live: Live, shell: dict[str, str], page: str
 ) -> None:
     ids: dict[str, str] = {}
@@ -104,27 +93,6 @@ async def test_each_command_prints_what_the_page_promises(
             assert _NUMBER.sub(" N", output) == _NUMBER.sub(" N", snippet.answer)
         elif snippet.answer:
             check_output(snippet, output, live.url, ids)
-
-
-def test_the_pages_that_teach_by_commands_have_them() -> None:
-    examples_of = {page: list(examples((ROOT / page).read_text())) for page in PAGES}
-    assert len(examples_of["README.md"]) >= 10
-    assert len(examples_of["app/COMING_FROM.md"]) >= 10
-
-
-def test_no_block_leaves_it_open_whether_it_is_run() -> None:
-    for page in PAGES:
-        lines = (ROOT / page).read_text().splitlines()
-        fences = [line for line in lines if line.startswith("```")]
-        kinds = {line.removeprefix("```") for line in fences[::2]}
-        assert kinds <= {"sh", "json", "text", "js", "python"}, page  # test_guide.py runs Python
-        assert set(fences[1::2]) <= {"```"}, page
-
-
-def test_what_is_not_run_is_said_somewhere() -> None:
-    text = "\n".join((ROOT / page).read_text() for page in PAGES)
-    for command in NOT_RUN:
-        assert re.search(rf"^{re.escape(command)}$", text, re.MULTILINE), command
 
 
 async def test_the_table_of_settings_is_that_of_the_code() -> None:

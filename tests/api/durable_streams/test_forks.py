@@ -1,7 +1,5 @@
 """Forks: made once, whoever asks and whatever ends half-way; and what deleting leaves."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import count, pairwise
@@ -27,8 +25,7 @@ COUNT = 2_500  # of messages: some pages
 
 async def make_source(live: Live) -> None:
     await live.http.put(SOURCE, headers=JSON)
-    answer = await live.http.post(SOURCE, json=[*range(COUNT)])
-    assert answer.status_code == 204
+    await live.ask(f"POST {SOURCE}", [*range(COUNT)])
 
 
 async def numbers(live: Live, place: str = FORK) -> list[int]:
@@ -68,8 +65,7 @@ async def test_a_fork_that_ended_half_way_is_not_there_and_is_made_by_the_next(
     with monkeypatch.context() as patch:
         patch.setattr(forking, "_copy", copy_some)
         assert (await shared.http.put(FORK, headers=FROM)).status_code == 500
-    described = (await shared.http.get("/v1/streams/fork")).json()
-    assert 0 < described["length"] < COUNT
+    assert 0 < (await shared.http.get("/v1/streams/fork")).json()["length"] < COUNT
     assert (await shared.http.get(FORK)).status_code == 404
     assert (await shared.http.head(FORK)).status_code == 404
     assert (await shared.http.post(FORK, json=[1])).status_code == 404
@@ -139,8 +135,7 @@ async def test_a_refused_fork_leaves_nothing(shared: Live) -> None:
         answer = await shared.http.put(FORK, headers=headers)
         assert answer.status_code == status, (headers, answer.text)
     assert (await shared.http.get(FORK)).status_code == 404
-    attributes = await shared.gateway.backend.perform(GetAttributes(b"source"))
-    assert len(attributes) == 1
+    assert len(await shared.gateway.backend.perform(GetAttributes(b"source"))) == 1
 
 
 async def test_a_sub_offset_may_be_some_pages(shared: Live) -> None:

@@ -1,7 +1,5 @@
 """Workers are woken: by webhooks that are signed and tried again, or by a stream of wakes."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import socket
@@ -9,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -18,14 +17,9 @@ from headgate.app.settings import Settings
 from headgate.app.webhooks.sending import Sender
 from headgate.engine.clock import SystemClock
 from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes
-from headgate.engine.requests.streams import (
-    CreateStream,
-    DeleteStream,
-    DescribeStream,
-    ListStreams,
-)
+from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream, ListStreams
 from tests.api.conftest import Live
-from tests.conditions import moment
+from tests.conditions import eventually, moment
 from tests.receiver import Notice, Receiver
 
 ROOT = "/v1/stream"
@@ -47,12 +41,9 @@ async def receiver() -> AsyncIterator[Receiver]:
     await receiver.close()
 
 
-async def subscribe(live: Live, receiver: Receiver, **more: Any) -> dict[str, Any]:
+async def subscribe(live: Live, receiver: Receiver, **more: Any) -> Any:
     wanted = {"type": "webhook", "pattern": "events/*", "webhook": {"url": receiver.url}, **more}
-    answer = await live.http.put(SUBSCRIPTION, json=wanted)
-    assert answer.status_code == 201, answer.text
-    made: dict[str, Any] = answer.json()
-    return made
+    return await live.ask(f"PUT {SUBSCRIPTION}", wanted)
 
 
 async def append(live: Live, path: str) -> str:
@@ -63,25 +54,21 @@ async def append(live: Live, path: str) -> str:
     return offset
 
 
-async def state(live: Live) -> dict[str, Any]:
-    described: dict[str, Any] = (await live.http.get(SUBSCRIPTION)).json()
-    return described
+async def state(live: Live) -> Any:
+    return await live.ask(f"GET {SUBSCRIPTION}")
 
 
 async def until_acked(live: Live, path: str, offset: str) -> None:
-    async with asyncio.timeout(20):
-        while True:
-            acked = {each["path"]: each["acked_offset"] for each in (await state(live))["streams"]}
-            if acked.get(path) == offset:
-                return
-            await moment()
+    link = path, offset
+    await eventually(
+        lambda: state(live),
+        lambda told: link in [(each["path"], each["acked_offset"]) for each in told["streams"]],
+    )
 
 
-async def test_a_webhook_is_signed_and_what_was_there_before_is_not_told(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_a_webhook_is_signed_and_tells_what_is_new(live: Live, receiver: Receiver) -> None:
     before = await append(live, "events/old")
-    made = await subscribe(live, receiver)
+    made = await subscribe(live, receiver, pattern="events/**")
     assert made["streams"] == [{"path": "events/old", "link_type": "glob", "acked_offset": before}]
     offset = await append(live, "events/new")
     await append(live, "other/new")
@@ -96,28 +83,20 @@ async def test_a_webhook_is_signed_and_what_was_there_before_is_not_told(
     public.verify(unpadded(parts["ed25519"]), f"{parts['t']}.".encode() + notice.body)
     assert abs(int(parts["t"]) - live.gateway.auth.now_ms() / 1000) < 60
     await until_acked(live, "events/new", offset)
+    await live.append("events:by:rest", "1")  # whoever appends, a worker is woken
+    assert "events/by/rest" in {each["path"] for each in (await receiver.next()).json["streams"]}
 
 
 def unpadded(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
-async def test_whoever_appends_a_worker_is_woken(live: Live, receiver: Receiver) -> None:
-    await subscribe(live, receiver, pattern="events/**")
-    await live.append("events:by:rest", "1")
-    assert [each["path"] for each in (await receiver.next()).json["streams"]] == ["events/by/rest"]
-
-
-async def test_what_fails_is_tried_again_with_a_generation_of_its_own(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_what_fails_is_tried_again_as_another_wake(live: Live, receiver: Receiver) -> None:
     receiver.answers = [("500 No", b""), ("200 OK", b'{"done": true}')]
     await subscribe(live, receiver)
     offset = await append(live, "events/a")
     first = await receiver.next()
-    async with asyncio.timeout(20):
-        while (await state(live))["status"] != "failed":
-            await moment()
+    await eventually(lambda: state(live), lambda told: told["status"] == "failed")
     second = await receiver.next()
     assert first.json["generation"] < second.json["generation"]
     assert first.json["wake_id"] != second.json["wake_id"]
@@ -129,9 +108,7 @@ async def test_what_fails_is_tried_again_with_a_generation_of_its_own(
         assert f'headgate_subscription_wakes_total{{outcome="{outcome}"}} 1.0\n' in metrics
 
 
-async def test_a_worker_that_dies_is_followed_by_another_wake_which_fences_it(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_a_dead_worker_is_fenced_by_another_wake(live: Live, receiver: Receiver) -> None:
     receiver.answers = [("202 Later", b"")]
     await subscribe(live, receiver, lease_ttl_ms=1000)
     offset = await append(live, "events/a")
@@ -139,8 +116,7 @@ async def test_a_worker_that_dies_is_followed_by_another_wake_which_fences_it(
     assert second.json["generation"] == first.json["generation"] + 1
     late = await call_back(live, first, offset)
     assert (late.status_code, late.json()["error"]["code"]) == (409, "FENCED")
-    done = await call_back(live, second, offset)
-    assert done.json() == {"ok": True, "next_wake": False}
+    assert (await call_back(live, second, offset)).json() == {"ok": True, "next_wake": False}
 
 
 async def call_back(live: Live, notice: Notice, offset: str, **more: Any) -> Any:
@@ -157,9 +133,7 @@ async def call_back(live: Live, notice: Notice, offset: str, **more: Any) -> Any
 
 
 @pytest.mark.long
-async def test_a_heartbeat_keeps_the_lease_and_moves_the_cursor(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_a_heartbeat_keeps_the_lease(live: Live, receiver: Receiver) -> None:
     receiver.answers = [("202 Later", b"")]
     await subscribe(live, receiver, lease_ttl_ms=1000)
     offset = await append(live, "events/a")
@@ -180,8 +154,7 @@ async def test_nothing_of_a_deleted_subscription_goes_on(live: Live, receiver: R
     offset = await append(live, "events/a")
     notice = await receiver.next()
     assert (await live.http.delete(SUBSCRIPTION)).status_code == 204
-    answer = await call_back(live, notice, offset)
-    assert answer.status_code == 404
+    assert (await call_back(live, notice, offset)).status_code == 404
     assert (await live.http.get(SUBSCRIPTION)).status_code == 404
 
 
@@ -220,33 +193,22 @@ async def test_each_wake_is_told_in_the_stream_of_wakes(live: Live) -> None:
     assert (await state(live))["wake_stream"] == "wakes"
 
 
-@pytest.mark.parametrize(
-    "wanted",
-    [
-        {},
-        {"type": "webhook"},
-        {"type": "other", "pattern": "*"},
+async def test_what_makes_no_sense_is_refused(live: Live) -> None:
+    for wanted in (
+        *({}, {"type": "webhook"}, {"type": "other", "pattern": "*"}),
         {"type": "webhook", "pattern": "*"},
         {**PULL, "webhook": {"url": "https://x.example/"}},
-        {**PULL, "pattern": "ev*/a"},
-        {**PULL, "pattern": ""},
-        {**PULL, "pattern": "x" * 300},
-        {**PULL, "pattern": "a/" * 20 + "*"},
-        {**PULL, "pattern": "**/a/**/b/**"},
-        {**PULL, "pattern": "__ds/*"},
-        {**PULL, "streams": ["__ds/x"]},
-        {**PULL, "streams": [""]},
+        *({**PULL, "pattern": text} for text in ("ev*/a", "", "x" * 300, "a/" * 20 + "*")),
+        *({**PULL, "pattern": text} for text in ("**/a/**/b/**", "__ds/*")),
+        *({**PULL, "streams": [name]} for name in ("__ds/x", "")),
         {**PULL, "streams": [f"s{n}" for n in range(1001)]},
         {**PULL, "streams": [f"{n}{'s' * 500}" for n in range(300)]},
-        {**PULL, "lease_ttl_ms": 10},
-        {**PULL, "lease_ttl_ms": "1000"},
+        *({**PULL, "lease_ttl_ms": number} for number in (10, "1000")),
         {**PULL, "description": "x" * 1001},
-    ],
-)
-async def test_what_makes_no_sense_is_refused(live: Live, wanted: dict[str, Any]) -> None:
-    answer = await live.http.put(SUBSCRIPTION, json=wanted)
-    assert answer.status_code == 400, answer.text
-    assert answer.json()["error"]["code"] == "INVALID_REQUEST"
+    ):
+        answer = await live.http.put(SUBSCRIPTION, json=wanted)
+        assert answer.status_code == 400, answer.text
+        assert answer.json()["error"]["code"] == "INVALID_REQUEST", wanted
     assert (await live.http.get(SUBSCRIPTION)).status_code == 404
 
 
@@ -263,13 +225,11 @@ async def test_an_id_and_a_body_are_bounded(live: Live) -> None:
 
 
 async def claim(live: Live) -> dict[str, Any]:
-    async with asyncio.timeout(20):
-        while True:
-            answer = await live.http.post(f"{SUBSCRIPTION}/claim", json={"worker": "w"})
-            if answer.status_code == 200:
-                claimed: dict[str, Any] = answer.json()
-                return claimed
-            await moment()
+    async def ask() -> httpx.Response:
+        return await live.http.post(f"{SUBSCRIPTION}/claim", json={"worker": "w"})
+
+    claimed: dict[str, Any] = (await eventually(ask, lambda answer: answer.is_success)).json()
+    return claimed
 
 
 async def acknowledge(live: Live, claimed: dict[str, Any]) -> None:
@@ -285,9 +245,12 @@ async def acknowledge(live: Live, claimed: dict[str, Any]) -> None:
     assert answer.json() == {"ok": True, "next_wake": False}
 
 
-async def wakes(live: Live) -> list[dict[str, Any]]:
-    shown: list[dict[str, Any]] = (await live.http.get(f"{ROOT}/wakes")).json()
-    return shown
+async def wakes(live: Live) -> Any:
+    return await live.ask(f"GET {ROOT}/wakes")
+
+
+async def until_woken(live: Live, count: int) -> None:
+    await eventually(lambda: wakes(live), lambda told: len(told) >= count)
 
 
 async def test_a_path_that_begins_with_a_slash_is_acknowledged_as_it_was_told(live: Live) -> None:
@@ -300,9 +263,7 @@ async def test_a_path_that_begins_with_a_slash_is_acknowledged_as_it_was_told(li
     await acknowledge(live, claimed)
 
 
-async def test_what_a_worker_has_done_meanwhile_outlasts_the_end_of_its_wake(
-    live: Live, receiver: Receiver
-) -> None:
+async def test_what_a_worker_has_done_outlasts_its_wake(live: Live, receiver: Receiver) -> None:
     for path in ("x", "y"):
         await live.http.put(f"{ROOT}/{path}", headers=JSON)
     answered = asyncio.Event()
@@ -324,9 +285,7 @@ async def test_what_a_worker_has_done_meanwhile_outlasts_the_end_of_its_wake(
         acks = [{"stream": "y", "offset": newer}]
         assert (await call_back(live, notice, newer, acks=acks, done=False)).status_code == 200
         answered.set()
-        async with asyncio.timeout(20):
-            while "done" not in await events(live):
-                await moment()
+        await eventually(lambda: events(live), lambda told: "done" in told)
     left = [(each["path"], each["acked_offset"]) for each in (await state(live))["streams"]]
     assert left == [("y", newer)]
     assert receiver.notices.empty()
@@ -349,14 +308,10 @@ async def test_a_wake_that_is_lost_with_its_stream_is_told_again(live: Live) -> 
     await live.http.put(f"{ROOT}/wakes", headers=JSON)
     await live.http.put(SUBSCRIPTION, json=PULL)
     await append(live, "events/a")
-    async with asyncio.timeout(20):
-        while not (first := await wakes(live)):
-            await moment()
-        await live.http.delete(f"{ROOT}/wakes")
-        await live.http.put(f"{ROOT}/wakes", headers=JSON)
-        while not (again := await wakes(live)):
-            await moment()
-    assert again[0]["generation"] == first[0]["generation"]
+    first = await eventually(lambda: wakes(live), bool)
+    await live.http.delete(f"{ROOT}/wakes")
+    await live.http.put(f"{ROOT}/wakes", headers=JSON)
+    assert (await eventually(lambda: wakes(live), bool))[0]["generation"] == first[0]["generation"]
     await acknowledge(live, await claim(live))
 
 
@@ -375,9 +330,7 @@ async def test_two_gateways_tell_a_wake_once(live: Live) -> None:
         await asyncio.sleep(1.2)  # both follow it
         for count in range(1, 6):
             await append(live, "events/a")
-            async with asyncio.timeout(20):
-                while len(await wakes(live)) < count:
-                    await moment()
+            await until_woken(live, count)
             await acknowledge(live, await claim(live))
     finally:
         running.cancel()
@@ -396,8 +349,7 @@ async def test_beyond_the_bound_of_links_a_subscription_goes_on(
     for number in range(5):
         await append(live, f"events/{number}")
     claimed = await claim(live)
-    linked = ["events/0", "events/1", "events/5"]
-    assert [each["path"] for each in claimed["streams"]] == linked
+    assert [each["path"] for each in claimed["streams"]] == ["events/0", "events/1", "events/5"]
     await acknowledge(live, claimed)
     await live.http.delete(f"{ROOT}/events/0")
     claimed = await claim(live)
@@ -405,8 +357,7 @@ async def test_beyond_the_bound_of_links_a_subscription_goes_on(
     await acknowledge(live, claimed)
     more = [f"more/{number}" for number in range(4)]
     for count, status in ((4, 409), (3, 204)):
-        body = {"streams": more[:count]}
-        answer = await live.http.post(f"{SUBSCRIPTION}/streams", json=body)
+        answer = await live.http.post(f"{SUBSCRIPTION}/streams", json={"streams": more[:count]})
         assert answer.status_code == status, answer.text
     assert (await live.http.delete(f"{SUBSCRIPTION}/streams/more/0")).status_code == 204
 
@@ -459,12 +410,13 @@ async def test_no_more_subscriptions_are_made_than_are_followed(
         assert answer.status_code == status, name
         if status == 409:
             assert answer.json()["error"]["code"] == "LIMIT_REACHED"
-    async with asyncio.timeout(20):
-        while "headgate_subscriptions 2.0\n" not in (await live.http.get("/metrics")).text:
-            await moment()
+    await eventually(
+        lambda: live.http.get("/metrics"),
+        lambda shown: "headgate_subscriptions 2.0\n" in shown.text,
+    )
 
 
-async def test_events_do_not_tell_which_names_there_are(
+async def test_events_do_not_tell_names_there_are(
     live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     look_up = socket.getaddrinfo
@@ -480,9 +432,7 @@ async def test_events_do_not_tell_which_names_there_are(
         wanted = {"type": "webhook", "pattern": "events/*", "webhook": {"url": url}}
         assert (await live.http.put(SUBSCRIPTION, json=wanted)).status_code == 201
         await append(live, f"events/{host}")
-        async with asyncio.timeout(20):
-            while "not delivered" not in await events(live):
-                await moment()
+        await eventually(lambda: events(live), lambda told: "not delivered" in told)
         await live.http.delete(SUBSCRIPTION)
 
 
@@ -496,9 +446,7 @@ async def test_whatever_goes_wrong_with_a_webhook_it_is_tried_again(
         patch.setattr(Sender, "post", failing)
         await subscribe(live, receiver)
         offset = await append(live, "events/a")
-        async with asyncio.timeout(20):
-            while (await state(live))["status"] != "failed":
-                await moment()
+        await eventually(lambda: state(live), lambda told: told["status"] == "failed")
     await until_acked(live, "events/a", offset)
 
 

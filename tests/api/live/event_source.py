@@ -17,17 +17,25 @@ class Events:
 
     def __init__(self, source: httpx_sse.EventSource) -> None:
         self.headers = source.response.headers
+        self.last_id = ""
         # `EventSource` shows no event without data: a comment, an id or `retry` alone.
         self._source = (event async for event in source.aiter_sse() if event.data)
 
-    async def next(self, name: str) -> Any:
-        """Return the data of the next event, which must be of this name."""
+    async def any(self) -> tuple[str, Any]:
+        """Return the name of the next event, and its data."""
         async with asyncio.timeout(WITHIN_S):
             event = await anext(self._source)
-        assert event.event == name, event
-        if name == "entry":
-            assert event.id == event.json()["id"]
-        return event.json()
+        self.last_id = event.id
+        return event.event, event.json()
+
+    async def next(self, *names: str) -> Any:
+        """Take the next events, which must be of these names; returns the data of the last."""
+        data: Any = None
+        for name in names:
+            got, data = await self.any()
+            assert got == name, (got, data)
+            assert name != "entry" or self.last_id == data["id"]
+        return data
 
     async def ended(self) -> None:
         """Wait for the end, before which nothing more may come."""

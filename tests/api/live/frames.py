@@ -22,13 +22,15 @@ class Frames:
     async def send(self, **frame: Any) -> None:
         await self.socket.send(json.dumps(frame))
 
-    async def next(self, kind: str) -> dict[str, Any]:
-        """Return the next frame, which must be of this type; `state` may come at any time."""
-        async with asyncio.timeout(WITHIN_S):
-            frame = await self.any()
-            while frame["type"] == "state" != kind:
+    async def next(self, *kinds: str) -> dict[str, Any]:
+        """Take the next frames, which must be of these types; `state` may come at any time."""
+        frame: dict[str, Any] = {}
+        for kind in kinds:
+            async with asyncio.timeout(WITHIN_S):
                 frame = await self.any()
-        assert frame["type"] == kind, frame
+                while frame["type"] == "state" != kind:
+                    frame = await self.any()
+            assert frame["type"] == kind, frame
         return frame
 
     async def any(self) -> dict[str, Any]:

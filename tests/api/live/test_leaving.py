@@ -21,18 +21,10 @@ from headgate.app.transport.requests import BoundedHttp
 from headgate.engine.loop.wait_queue import Waiter
 from tests.api.conftest import Live, running
 from tests.api.live.event_source import events_of
-from tests.api.live.frames import frames_of
+from tests.api.live.frames import Frames, frames_of
 from tests.conditions import until
 
-KINDS = (
-    BoundedHttp,
-    BoundedWebSocket,
-    Connection,
-    PatientResponse,
-    Request,
-    Subscription,
-    Waiter,
-)
+KINDS = (BoundedHttp, BoundedWebSocket, Connection, PatientResponse, Request, Subscription, Waiter)
 STREAM = "/v1/streams/orders"
 GROUP = "/v1/streams/orders/groups/billing"
 
@@ -45,74 +37,68 @@ async def _delete_stream(live: Live) -> None:
 
 async def _cut_off(live: Live) -> None:
     [connection] = (await live.http.get("/v1/admin/connections")).json()["connections"]
-    answer = await live.http.delete(f"/v1/admin/connections/{connection['id']}")
-    assert answer.is_success
+    await live.ask(f"DELETE /v1/admin/connections/{connection['id']}")
 
 
-async def a_socket_that_is_closed(live: Live, what: str) -> None:
-    async with frames_of(live, f"{what}/ws") as frames:
-        await frames.next("subscribed")
-        await frames.states("caught_up")
+def _socket(end: Callable[[Live, Frames], Awaitable[object]], before: str = "") -> Conversation:
+    """Return a conversation over a socket for one subscription that ends in some way."""
+
+    async def conversation(live: Live, what: str) -> None:
+        async with frames_of(live, f"{what}/ws") as frames:
+            if not before:
+                await frames.next("subscribed")
+                await frames.states("caught_up")
+            await end(live, frames)
+
+    return conversation
 
 
-async def a_socket_that_is_gone(live: Live, what: str) -> None:
-    async with frames_of(live, f"{what}/ws") as frames:
-        await frames.next("subscribed")
-        await frames.states("caught_up")
-        frames.socket.transport.abort()
+def _events(end: Callable[[Live], Awaitable[None]] | None) -> Conversation:
+    async def conversation(live: Live, what: str) -> None:
+        async with events_of(live, f"{what}/events") as events:
+            await events.next("ready", "caught_up")
+            if end is not None:
+                await end(live)
+                await events.next("problem")
+
+    return conversation
 
 
-async def a_socket_that_is_gone_before_it_is_served(live: Live, what: str) -> None:
-    async with frames_of(live, f"{what}/ws") as frames:
-        frames.socket.transport.abort()
+async def _close(live: Live, frames: Frames) -> None:
+    await frames.socket.close()
 
 
-async def a_socket_whose_stream_is_deleted(live: Live, what: str) -> None:
-    async with frames_of(live, f"{what}/ws") as frames:
-        await frames.next("subscribed")
-        await frames.states("caught_up")
-        await _delete_stream(live)
-        assert await frames.closed() == 4404
+async def _abort(live: Live, frames: Frames) -> None:
+    frames.socket.transport.abort()
 
 
-async def a_socket_that_is_cut_off(live: Live, what: str) -> None:
-    async with frames_of(live, f"{what}/ws") as frames:
-        await frames.next("subscribed")
-        await frames.states("caught_up")
-        await _cut_off(live)
-        assert await frames.closed() == 4503
+async def _lose_the_stream(live: Live, frames: Frames) -> None:
+    await _delete_stream(live)
+    assert await frames.closed() == 4404
 
 
-async def a_socket_that_talks_nonsense(live: Live, what: str) -> None:
-    async with frames_of(live, f"{what}/ws") as frames:
-        await frames.next("subscribed")
-        await frames.states("caught_up")
-        await frames.socket.send(b"nonsense")
-        assert await frames.closed() == 4400
+async def _be_cut_off(live: Live, frames: Frames) -> None:
+    await _cut_off(live)
+    assert await frames.closed() == 4503
 
 
-async def a_subscription_that_is_unsubscribed(live: Live, what: str) -> None:
+async def _talk_nonsense(live: Live, frames: Frames) -> None:
+    await frames.socket.send(b"nonsense")
+    assert await frames.closed() == 4400
+
+
+async def a_subscription_that_ends(live: Live, what: str) -> None:
     group = {"group": "billing"} if what == GROUP else {}
     async with frames_of(live, "/v1/ws") as frames:
-        await frames.subscribe("a", **group)
-        await frames.states("caught_up")
-        await frames.send(type="unsubscribe", sub="a")
-        await frames.next("unsubscribed")
-
-
-async def a_subscription_whose_stream_is_deleted(live: Live, what: str) -> None:
-    group = {"group": "billing"} if what == GROUP else {}
-    async with frames_of(live, "/v1/ws") as frames:
-        await frames.subscribe("a", **group)
-        await frames.states("caught_up")
-        await _delete_stream(live)
-        await frames.problem()
-        await frames.next("unsubscribed")
-
-
-async def a_subscription_that_is_refused(live: Live, what: str) -> None:
-    group = {"group": "none"} if what == GROUP else {}
-    async with frames_of(live, "/v1/ws") as frames:
+        for is_deleted in (False, True):
+            await frames.subscribe("a", **group)
+            await frames.states("caught_up")
+            if is_deleted:
+                await _delete_stream(live)
+                await frames.problem()
+            else:
+                await frames.send(type="unsubscribe", sub="a")
+            await frames.next("unsubscribed")
         await frames.send(type="subscribe", sub="a", stream="none", **group)
         await frames.problem()
 
@@ -123,33 +109,10 @@ async def a_short_form_that_is_refused(live: Live, what: str) -> None:
         await frames.closed()
 
 
-async def events_that_are_left(live: Live, what: str) -> None:
-    async with events_of(live, f"{what}/events") as events:
-        await events.next("ready")
-        await events.next("caught_up")
-
-
-async def events_that_are_cut_off(live: Live, what: str) -> None:
-    async with events_of(live, f"{what}/events") as events:
-        await events.next("ready")
-        await events.next("caught_up")
-        await _cut_off(live)
-        await events.next("problem")
-
-
-async def events_whose_stream_is_deleted(live: Live, what: str) -> None:
-    async with events_of(live, f"{what}/events") as events:
-        await events.next("ready")
-        await events.next("caught_up")
-        await _delete_stream(live)
-        await events.next("problem")
-
-
 async def a_long_poll_that_is_left(live: Live, what: str) -> None:
     with suppress(httpx.ReadTimeout):
         if what == GROUP:
-            body = {"wait_ms": 60_000}
-            await live.http.post(f"{what}/read?consumer=me", json=body, timeout=0.2)
+            await live.http.post(f"{what}/read?consumer=me", json={"wait_ms": 60_000}, timeout=0.2)
         else:
             await live.http.get(f"{what}/entries?after=$&wait_ms=60000", timeout=0.2)
 
@@ -203,40 +166,37 @@ async def _until_nothing_is_left(live: Live, conversation: Callable[[], Awaitabl
         gc.enable()
 
 
+CONVERSATIONS: dict[str, Conversation] = {
+    "a socket that is closed": _socket(_close),
+    "a socket that is gone": _socket(_abort),
+    "a socket that is gone before it is served": _socket(_abort, before="it is served"),
+    "a socket whose stream is deleted": _socket(_lose_the_stream),
+    "a socket that is cut off": _socket(_be_cut_off),
+    "a socket that talks nonsense": _socket(_talk_nonsense),
+    "a subscription that ends": a_subscription_that_ends,
+    "a short form that is refused": a_short_form_that_is_refused,
+    "events that are left": _events(None),
+    "events that are cut off": _events(_cut_off),
+    "events whose stream is deleted": _events(_delete_stream),
+    "a long poll that is left": a_long_poll_that_is_left,
+    "a long poll whose stream is deleted": a_long_poll_whose_stream_is_deleted,
+    "a handshake that is refused": a_handshake_that_is_refused,
+    "commands that fail": commands_that_fail,
+    "samples that are cut off": samples_that_are_cut_off,
+}
+
+
 @pytest.mark.parametrize("what", [STREAM, GROUP])
-@pytest.mark.parametrize(
-    "conversation",
-    [
-        a_socket_that_is_closed,
-        a_socket_that_is_gone,
-        a_socket_that_is_gone_before_it_is_served,
-        a_socket_whose_stream_is_deleted,
-        a_socket_that_is_cut_off,
-        a_socket_that_talks_nonsense,
-        a_subscription_that_is_unsubscribed,
-        a_subscription_whose_stream_is_deleted,
-        a_subscription_that_is_refused,
-        a_short_form_that_is_refused,
-        events_that_are_left,
-        events_that_are_cut_off,
-        events_whose_stream_is_deleted,
-        a_long_poll_that_is_left,
-        a_long_poll_whose_stream_is_deleted,
-        a_handshake_that_is_refused,
-        commands_that_fail,
-        samples_that_are_cut_off,
-    ],
-)
-async def test_reference_counts_free_it(live: Live, conversation: Conversation, what: str) -> None:
+@pytest.mark.parametrize("name", CONVERSATIONS)
+async def test_reference_counts_free_it(live: Live, name: str, what: str) -> None:
     await live.create_group("orders", "billing")
-    await _until_nothing_is_left(live, lambda: conversation(live, what))
+    await _until_nothing_is_left(live, lambda: CONVERSATIONS[name](live, what))
 
 
 async def until_both_are_drained(live: Live, what: str) -> None:
     async with frames_of(live, f"{what}/ws") as frames, events_of(live, f"{what}/events") as events:
         await frames.next("subscribed")
-        await events.next("ready")
-        await events.next("caught_up")
+        await events.next("ready", "caught_up")
         await frames.next("draining")
         await events.next("draining")
 

@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import websockets
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
@@ -41,8 +40,7 @@ async def test_without_credit_nothing_is_read_and_with_it_all_that_is_ready_come
     ids = await shared.append("orders", *"abcdef")
 
     async with frames_of(shared, f"{GROUP}?consumer=me&credit=2&auto_credit=false") as frames:
-        await frames.next("subscribed")
-        frame = await frames.next("entries")
+        frame = await frames.next("subscribed", "entries")
         assert ([entry["id"] for entry in frame["entries"]], frame["credit_left"]) == (ids[:2], 0)
         await frames.send(type="ack", rid="a", ids=ids[:2])
         await frames.next("acked")
@@ -94,8 +92,7 @@ async def test_what_a_connection_held_goes_to_the_next_at_once_and_counts_if_it_
         assert await two.ids(1) == ids[:1]
         first = await connect(shared.ws_url + f"{GROUP}?consumer=one").__aenter__()
         frames = Frames(first)
-        await frames.next("welcome")
-        await frames.next("subscribed")
+        await frames.next("welcome", "subscribed")
         assert await frames.ids(1) == ids[1:]
         await two.send(type="credit", entries=5)
         await shared.until_waiting(2)
@@ -117,8 +114,7 @@ async def test_an_entry_that_kills_its_workers_becomes_a_dead_letter(shared: Liv
     for deliveries, pending in ((1, 1), (2, 0)):
         socket = await connect(shared.ws_url + f"{GROUP}?consumer=me&credit=1").__aenter__()
         frames = Frames(socket)
-        await frames.next("welcome")
-        await frames.next("subscribed")
+        await frames.next("welcome", "subscribed")
         [entry] = await frames.entries(1)
         assert (entry["fields"]["v"], entry["deliveries"]) == ("deadly", deliveries)
         socket.transport.abort()
@@ -137,36 +133,6 @@ async def test_an_entry_that_kills_its_workers_becomes_a_dead_letter(shared: Liv
     assert dead["_error"] == "the connection of the consumer has broken"
 
 
-async def test_a_consumer_that_keeps_its_entries_finds_them_when_it_comes_again(
-    shared: Live,
-) -> None:
-    await shared.create_group("orders", "billing")
-    ids = await shared.append("orders", "1", "2")
-    url = f"{GROUP}?consumer=me&on_disconnect=keep"
-    async with frames_of(shared, url) as frames:
-        await frames.next("subscribed")
-        await frames.entries(2)
-    await shared.until_waiting(0)
-
-    async with frames_of(shared, url) as frames:
-        assert (await frames.next("subscribed"))["pending"] == 2
-        assert await frames.ids(2) == ids
-
-
-async def test_a_nameless_consumer_is_removed_with_its_connection(shared: Live) -> None:
-    await shared.create_group("orders", "billing")
-    [entry_id] = await shared.append("orders", "1")
-    async with frames_of(shared, GROUP) as frames:
-        name = (await frames.next("subscribed"))["consumer"]
-        await frames.entries(1)
-        assert name.startswith("temporary-")
-
-    got = await shared.read_group("orders", "billing", "next", wait_ms=5000)
-    assert [entry["id"] for entry in got["entries"]] == [entry_id]
-    listed = (await shared.http.get("/v1/streams/orders/groups/billing/consumers")).json()
-    assert [consumer["name"] for consumer in listed["consumers"]] == ["next"]
-
-
 async def test_the_subprotocol_is_agreed_if_it_is_offered(shared: Live) -> None:
     await shared.append("orders", "1")
     offered = [Subprotocol("headgate.v1.json")]
@@ -176,54 +142,20 @@ async def test_the_subprotocol_is_agreed_if_it_is_offered(shared: Live) -> None:
         assert frames.socket.subprotocol is None
 
 
-@pytest.mark.parametrize(
-    ("frame", "pointer"),
-    [
-        ({"type": "credit", "entries": 0}, "/body/entries"),
-        ({"type": "credit", "entries": "many"}, "/body/entries"),
-        ({"type": "credit", "entries": 1, "sub": "7"}, "/body/sub"),
-        ({"type": "ack", "ids": []}, "/body/ids"),
-        ({"type": "ack", "ids": ["1-1", "x"]}, "/body/ids/1"),
-        ({"type": "ack", "ids": ["1-1"], "up_to": "1-1"}, "/body/ids"),
-        ({"type": "ack"}, "/body/ids"),
-        ({"type": "ack", "ids": ["1-1"], "colour": "red"}, "/body/colour"),
-        ({"type": "nack", "ids": ["1-1"], "mode": "loud"}, "/body/mode"),
-        ({"type": "nack", "ids": ["1-1"], "delay_ms": -5}, "/body/delay_ms"),
-        ({"type": "ping", "rid": "x" * 65}, "/body/rid"),
-    ],
-)
-async def test_a_wrong_frame_is_answered_with_a_problem_and_the_socket_stays(
-    shared: Live, frame: dict[str, Any], pointer: str
-) -> None:
+async def test_a_wrong_frame_is_answered_and_what_is_none_closes_the_socket(shared: Live) -> None:
+    """Which frames are wrong, and where, is in tests/unit/app/live/test_session.py."""
     await shared.create_group("orders", "billing")
-    async with frames_of(shared, f"{GROUP}?consumer=me") as frames:
-        await frames.next("subscribed")
-        await frames.send(**frame)
-        problem = (await frames.next("problem"))["problem"]
-        assert [error["pointer"] for error in problem["errors"]] == [pointer]
-        await frames.send(type="ping", rid="still here")
-        await frames.next("pong")
-
-
-async def test_a_plain_subscription_has_nothing_to_settle(shared: Live) -> None:
-    [entry_id] = await shared.append("orders", "1")
-    async with frames_of(shared, f"{STREAM}?after=0") as frames:
-        await frames.next("subscribed")
-        await frames.entries(1)
-        await frames.send(type="ack", rid="r", ids=[entry_id])
-        assert (await frames.next("problem"))["rid"] == "r"
-
-
-@pytest.mark.parametrize(
-    "garbage", ["", "{", "[]", "null", "42", '"ack"', "\x00\x01", "{" * 9000, b"\xff\xfe"]
-)
-async def test_what_is_no_frame_closes_the_socket(shared: Live, garbage: str | bytes) -> None:
-    await shared.append("orders", "1")
-    async with frames_of(shared, STREAM) as frames:
-        await frames.next("subscribed")
-        await frames.socket.send(garbage)
-        assert (await frames.next("problem"))["problem"]["code"] == "malformed"
-        assert await frames.closed() == 4400
+    for garbage in ("{", b"\xff\xfe", "\x00\x01"):
+        async with frames_of(shared, f"{GROUP}?consumer=me") as frames:
+            await frames.next("subscribed")
+            await frames.send(type="ack", ids=["1-1"], colour="red")
+            problem = (await frames.next("problem"))["problem"]
+            assert [error["pointer"] for error in problem["errors"]] == ["/body/colour"]
+            await frames.send(type="ping", rid="still here")
+            await frames.next("pong")
+            await frames.socket.send(garbage)
+            assert (await frames.next("problem"))["problem"]["code"] == "malformed"
+            assert await frames.closed() == 4400
 
 
 async def test_a_frame_that_is_too_big_closes_the_socket() -> None:
@@ -239,12 +171,10 @@ async def test_a_frame_that_is_too_big_closes_the_socket() -> None:
     ("url", "code", "close"),
     [
         ("/v1/streams/nope/ws", "stream_not_found", 4404),
-        ("/v1/streams/nope/groups/g/ws", "stream_not_found", 4404),
         ("/v1/streams/orders/groups/nope/ws", "group_not_found", 4404),
         (f"{STREAM}?after=x", "invalid_id", 4400),
         (f"{STREAM}?credit=0", "invalid_request", 4400),
         (f"{STREAM}?colour=red", "invalid_request", 4400),
-        (f"{GROUP}?on_disconnect=maybe", "invalid_request", 4400),
         (f"{GROUP}?consumer=" + "x" * 257, "invalid_request", 4400),
     ],
 )
@@ -255,45 +185,6 @@ async def test_a_subscription_that_cannot_be_is_told_why_and_closed(
     async with frames_of(shared, url) as frames:
         assert (await frames.next("problem"))["problem"]["code"] == code
         assert await frames.closed() == close
-
-
-@pytest.mark.parametrize(
-    ("what", "code"),
-    [("orders", "stream_not_found"), ("orders/groups/billing", "group_not_found")],
-)
-async def test_a_stream_or_group_that_goes_closes_its_sockets(
-    shared: Live, what: str, code: str
-) -> None:
-    await shared.create_group("orders", "billing")
-    async with frames_of(shared, f"{GROUP}?consumer=me") as frames:
-        await frames.next("subscribed")
-        await shared.until_waiting(1)
-        await shared.http.delete(f"/v1/streams/{what}")
-        assert (await frames.next("problem"))["problem"]["code"] == code
-        assert await frames.closed() == 4404
-    await shared.until_waiting(0)
-
-
-async def test_a_page_of_another_site_is_refused_before_the_upgrade(shared: Live) -> None:
-    await shared.append("orders", "1")
-    with pytest.raises(websockets.InvalidStatus) as refused:
-        await connect(shared.ws_url + STREAM, origin=websockets.Origin("https://evil.example"))
-    assert refused.value.response.status_code == 403
-
-
-@pytest.mark.asyncio(loop_scope="function")
-async def test_a_thousand_connections_leave_nothing_behind(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    for _ in range(20):
-        sockets = await asyncio.gather(*(connect(live.ws_url + GROUP) for _ in range(50)))
-        await asyncio.gather(*(socket.recv() for socket in sockets))
-        for socket in sockets:
-            socket.transport.abort()
-    await live.until_waiting(0)
-    group = await live.group("orders", "billing")
-    while group["consumers"]:
-        group = await live.group("orders", "billing")
-    assert (group["consumers"], group["pending"]) == (0, 0)
 
 
 async def test_a_connection_that_ends_late_does_not_take_entries_from_its_successor(
@@ -385,18 +276,6 @@ async def test_a_client_that_takes_nothing_is_given_up_and_nobody_else_waits_for
                 await other.send(type="credit", entries=10)
             assert metrics.connection_count == 1
             stuck.socket.transport.abort()
-
-
-async def test_a_problem_of_an_append_points_at_the_entry_of_the_frame(shared: Live) -> None:
-    entries = [{"id": f"{number}-0", "fields": {"n": "1"}} for number in (1, 2, 3, 3)]
-
-    async with frames_of(shared, "/v1/ws") as frames:
-        await frames.send(type="append", rid="a", stream="orders", entries=entries)
-        refused = await frames.next("problem")
-
-    assert refused["rid"] == "a"
-    assert refused["problem"]["code"] == "id_not_greater"
-    assert [error["pointer"] for error in refused["problem"]["errors"]] == ["/body/entries/3/id"]
 
 
 @pytest.mark.parametrize("url", [f"{STREAM}?after=0", f"{GROUP}?consumer=me"])

@@ -1,7 +1,5 @@
 """Histories: what the gateway, a stream and a group were like, by the second."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 
@@ -74,8 +72,7 @@ async def test_a_stream_and_a_group_show_what_they_were_like() -> None:
     timed_labels = LABELS.replace("orders", "timed")
     assert sample(metrics, f"headgate_group_delayed_entries{timed_labels}") == 1
     assert sample(metrics, f"headgate_group_expired_entries_total{timed_labels}") == 1
-    entries = 'headgate_stream_entries{messaging_destination_name="orders"}'
-    assert sample(metrics, entries) == 3
+    assert sample(metrics, 'headgate_stream_entries{messaging_destination_name="orders"}') == 3
 
 
 async def test_what_is_not_observed_says_so_and_is_counted() -> None:

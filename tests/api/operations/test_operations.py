@@ -1,17 +1,24 @@
-"""Operations: health, limits, metrics, documents and methods."""
+"""Operations: health, limits, metrics, documents, methods, pages of problems, ids of requests."""
 
 import asyncio
+import json
 import re
+import uuid
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
 from headgate.app.settings import Settings
+from headgate.app.wire.explanations import EXPLANATIONS
+from headgate.app.wire.problems import Code
 from headgate.engine.limits import PATTERN_BYTES_MAX
-from tests.api.conftest import Live, refusal_of, running
+from tests.api.conftest import Live, connected, problem_in, refusal_of, running
+from tests.api.live.event_source import events_of
 from tests.conditions import eventually
 from tests.servers.chosen import URL, is_behind_socket
 
@@ -162,6 +169,8 @@ async def test_the_documentation_loads_everything_from_the_gateway(shared: Live)
         answer = await shared.http.get(asset)
         assert answer.status_code == 200, asset
         assert answer.content
+        if asset != "/openapi.json":  # it is taken for nothing else
+            assert answer.headers["x-content-type-options"] == "nosniff"
 
 
 # Methods
@@ -198,3 +207,101 @@ async def test_an_unknown_path_is_not_found(shared: Live) -> None:
         answer = await shared.http.request("DELETE", httpx.URL(shared.url + path))
         assert refusal_of(answer) == (404, "not_found", ""), path
     assert (await shared.stream("orders"))["length"] == 1
+
+
+async def test_each_code_is_explained() -> None:
+    assert list(EXPLANATIONS) == list(get_args(Code))
+    for code, explanation in EXPLANATIONS.items():
+        for text in (explanation.meaning, *explanation.causes, explanation.remedy):
+            assert text.endswith((".", ":")), f"{code}: {text}"
+            assert text.count("`") % 2 == 0, f"{code}: {text}"
+
+
+async def test_the_type_of_a_problem_leads_to_its_page(shared: Live) -> None:
+    problem = (await shared.http.get("/v1/streams/nothing")).json()
+    text = await shared.http.get(problem["type"])
+    assert text.status_code == 200
+    assert text.headers["content-type"].startswith("text/plain")
+    assert text.text.startswith("stream_not_found (404)\n  The stream does not exist.\n")
+    page = await shared.http.get(problem["type"], headers={"Accept": "text/html"})
+    assert page.headers["content-type"].startswith("text/html")
+    assert "<code>stream_not_found</code>" in page.text
+    assert "script-src 'none'" in page.headers["content-security-policy"]
+    assert page.headers["vary"] == "Accept"
+
+
+@pytest.mark.parametrize("accept", ["*/*", "text/html"])
+async def test_all_problems_are_on_a_page(shared: Live, accept: str) -> None:
+    page = (await shared.http.get("/problems", headers={"Accept": accept})).text
+    assert all(code in page for code in get_args(Code))
+    assert "<!--" not in page
+    assert accept == "*/*" or "`" not in page
+
+
+async def test_what_is_no_code_is_not_found(shared: Live) -> None:
+    answer = await shared.http.get("/problems/" + "<b>" * 100, headers={"Accept": "text/html"})
+    assert answer.status_code == 404
+    assert answer.json()["code"] == "not_found"
+
+
+MINE = {"X-Request-Id": "checkout-42"}
+
+
+async def test_an_answer_has_the_id_of_its_request(shared: Live) -> None:
+    for path in ("/healthz", "/v1/streams", "/docs", "/openapi.json", "/nothing"):
+        chosen = await shared.http.get(path, headers=MINE)
+        made = await shared.http.get(path, headers={"X-Request-Id": "not one"})
+        assert chosen.headers.get_list("x-request-id") == ["checkout-42"], path
+        assert uuid.UUID(made.headers["x-request-id"]).version == 7
+
+
+async def test_a_problem_repeats_it(shared: Live) -> None:
+    for method, path in (
+        ("GET", "/v1/streams/none"),
+        ("GET", "/v1/streams?limit=none"),
+        ("POST", "/v1/streams"),
+        ("GET", "/nothing"),
+    ):
+        answer = await shared.http.request(method, path, headers=MINE)
+        assert problem_in(answer)["request_id"] == "checkout-42"
+    headers = {**MINE, "Origin": "https://stranger.example"}
+    answer = await shared.http.get("/v1/streams", headers=headers)
+    assert (answer.status_code, answer.json()["request_id"]) == (403, "checkout-42")
+
+
+async def test_what_cannot_be_parsed_is_answered_with_one(shared: Live) -> None:
+    async with connected(shared) as (reader, writer):
+        writer.write(b"nonsense\r\n\r\n")
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    request_id = json.loads(body)["request_id"]
+    assert f"x-request-id: {request_id}".encode() in head.splitlines()
+
+
+async def test_problems_of_a_socket_have_that_of_its_handshake(shared: Live) -> None:
+    async with connect(f"{shared.ws_url}/v1/ws", additional_headers=MINE) as socket:
+        await socket.recv()
+        await socket.send('{"type": "subscribe", "sub": "a", "stream": "none"}')
+        refused = json.loads(await socket.recv())
+        await socket.send("nonsense")
+        last = json.loads(await socket.recv())
+        assert socket.response is not None
+        assert socket.response.headers.get_all("x-request-id") == ["checkout-42"]
+
+    assert refused["problem"]["request_id"] == last["problem"]["request_id"] == "checkout-42"
+
+
+async def test_a_handshake_that_is_refused_has_one(shared: Live) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        await connect(f"{shared.ws_url}/v1/nothing", additional_headers=MINE)
+
+    assert refused.value.response.headers["X-Request-Id"] == "checkout-42"
+
+
+async def test_the_problem_that_ends_events_has_that_of_their_request(shared: Live) -> None:
+    await shared.append("orders", "1")
+    async with events_of(shared, "/v1/streams/orders/events", **MINE) as events:
+        await events.next("ready", "caught_up")
+        await shared.http.delete("/v1/streams/orders")
+        problem = await events.next("problem")
+
+    assert problem["request_id"] == "checkout-42"

@@ -60,8 +60,7 @@ async def test_a_gateway_that_has_stopped_leaves_no_thread_behind(tmp_path: Path
         meanwhile = names_of(set(threading.enumerate()) - before)
 
     assert answer.status_code == 200
-    own = {"disk"} if URL is None else set()
-    assert {"arrow", "loop delay", "staging"} | own <= meanwhile
+    assert {"arrow", "loop delay", "staging"} | ({"disk"} if URL is None else set()) <= meanwhile
     assert names_of(set(threading.enumerate()) - before) <= {"asyncio"}
 
 

@@ -1,7 +1,5 @@
 """A standby: it says that it is none that leads, and leads once the other one has ended."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -68,8 +66,7 @@ async def test_a_standby_can_be_read_and_leads_once_the_leader_has_ended(tmp_pat
             running(settings(tmp_path, "b", standby_reads=True))
         )
         await until_read(standby, ["1", "2"])
-        read = await standby.http.get(ENTRIES)
-        assert int(read.headers["Headgate-Behind-Ms"]) < 60_000
+        assert int((await standby.http.get(ENTRIES)).headers["Headgate-Behind-Ms"]) < 60_000
         assert "Headgate-Behind-Ms" not in (await leader.http.get(ENTRIES)).headers
         refusal = problem_in(await standby.http.get("/readyz"))
         assert (refusal["code"], refusal["leader"]) == ("not_leader", "http://a.example")

@@ -1,7 +1,5 @@
 """A group, and a receiver to which it is pushed."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -38,23 +36,16 @@ async def receiver(live: Live) -> AsyncIterator[Receiver]:
     await receiver.close()
 
 
-async def put(live: Live, receiver: Receiver, **more: Any) -> dict[str, Any]:
-    answer = await live.http.put(PUSH, json={"url": receiver.url, **more})
-    assert answer.status_code in (200, 201), answer.text
-    made: dict[str, Any] = answer.json()
-    return made
+async def put(live: Live, receiver: Receiver, **more: Any) -> Any:
+    return await live.ask(f"PUT {PUSH}", {"url": receiver.url, **more})
 
 
 async def policy(live: Live, **settings: Any) -> None:
-    answer = await live.http.patch(GROUP, json={"policy": settings})
-    assert answer.status_code == 200, answer.text
+    await live.ask(f"PATCH {GROUP}", {"policy": settings})
 
 
-async def described(live: Live) -> dict[str, Any]:
-    answer = await live.http.get(PUSH)
-    assert answer.status_code == 200, answer.text
-    push: dict[str, Any] = answer.json()
-    return push
+async def described(live: Live) -> Any:
+    return await live.ask(f"GET {PUSH}")
 
 
 async def until_settled(live: Live, count: int) -> None:

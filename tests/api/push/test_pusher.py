@@ -1,7 +1,5 @@
 """A pusher that ends at any moment leaves nothing behind: no place, no entry, no consumer."""
 
-from __future__ import annotations
-
 import asyncio
 
 from msgspec.structs import replace
@@ -39,10 +37,8 @@ async def test_it_gives_everything_back(live: Live, receiver: Receiver) -> None:
         pushing.cancel()
         await asyncio.gather(pushing, return_exceptions=True)
     await sender.close()
-    half = SENDS_MAX // 2
-    assert [sender.places.take("all") for _ in range(SENDS_MAX)].count(True) == half
-    group = (await live.http.get(GROUP)).json()
-    assert (group["consumers"], phases) == (0, [])
+    assert [sender.places.take("all") for _ in range(SENDS_MAX)].count(True) == (SENDS_MAX // 2)
+    assert ((await live.http.get(GROUP)).json()["consumers"], phases) == (0, [])
     pending = (await live.http.get(f"{GROUP}/pending")).json()["pending"]
     assert all(item["consumer"] is None for item in pending)
 

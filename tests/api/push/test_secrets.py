@@ -1,15 +1,17 @@
-"""Secrets of pushes are shown once, and are nowhere in clear."""
-
-from __future__ import annotations
+"""Pushes: their secrets are shown once, and they take rights on their group."""
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headgate.app.auth.grants import Grant, Verb
+from headgate.app.push import store
 from headgate.app.settings import Settings
+from tests.api.auth.secured import Secured, secured
 from tests.api.conftest import running
 from tests.receiver import Receiver
 
@@ -80,9 +82,7 @@ async def test_a_push_outlives_the_gateway_and_needs_its_key(tmp_path: Path) -> 
         async with asyncio.timeout(20):
             assert (await receiver.next()).json["fields"] == {"v": "2"}
         (tmp_path / "push.key").unlink()
-        answer = await live.http.put(PUSH, json={"url": receiver.url})
-        assert answer.status_code == 200
-        assert "secret" in answer.json()
+        assert "secret" in await live.ask(f"PUT {PUSH}", {"url": receiver.url})
     await receiver.close()
 
 
@@ -105,3 +105,86 @@ async def test_a_push_that_is_renamed_or_copied_sends_nothing(tmp_path: Path) ->
         await live.http.post("/v1/commands", json=["COPY", first, second])
         assert len((await live.http.get("/v1/pushes")).json()["pushes"]) == 1
     await receiver.close()
+
+
+BODY = {"url": "https://hooks.example/"}
+ALL = {Verb.PUSH, Verb.MANAGE, Verb.CONSUME}
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[Secured]:
+    async with secured(tmp_path) as gateway:
+        await gateway.admin.put(GROUP, json={"create_stream": True})
+        yield gateway
+
+
+async def key(gateway: Secured, *verbs: Verb, groups: list[str] | None = None) -> str:
+    return await gateway.key(Grant(streams=["orders"], do=list(verbs), groups=groups))
+
+
+@pytest.mark.parametrize("lacking", sorted(ALL))
+async def test_each_of_the_three_rights_is_needed(gateway: Secured, lacking: Verb) -> None:
+    async with gateway.client(await key(gateway, *(ALL - {lacking}))) as http:
+        answer = await http.put(PUSH, json=BODY)
+        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+    async with gateway.client(await key(gateway, *ALL)) as http:
+        assert (await http.put(PUSH, json=BODY)).status_code == 201
+
+
+async def test_a_grant_for_one_group_is_enough_for_it_and_for_no_other(gateway: Secured) -> None:
+    await gateway.admin.put("/v1/streams/orders/groups/other")
+    async with gateway.client(await key(gateway, *ALL, groups=["billing"])) as http:
+        assert (await http.put(PUSH, json=BODY)).status_code == 201
+        other = await http.put("/v1/streams/orders/groups/other/push", json=BODY)
+        assert other.status_code == 403
+        await gateway.admin.put("/v1/streams/orders/groups/other/push", json=BODY)
+        listed = (await http.get("/v1/pushes")).json()["pushes"]
+        assert [push["group"] for push in listed] == ["billing"]
+
+
+async def test_who_manages_ends_a_push_and_does_not_begin_one(gateway: Secured) -> None:
+    await gateway.admin.put(PUSH, json=BODY)
+    async with gateway.client(await key(gateway, Verb.MANAGE)) as http:
+        assert (await http.get(PUSH)).json()["url"] == BODY["url"]
+        assert (await http.post(f"{PUSH}/pause")).status_code == 200
+        assert (await http.post(f"{PUSH}/resume")).status_code == 403
+        assert (await http.delete(PUSH)).status_code == 204
+    async with gateway.client(await key(gateway, Verb.READ, Verb.CONSUME)) as http:
+        assert (await http.get(PUSH)).status_code == 403
+        assert (await http.get("/v1/pushes")).status_code == 403
+
+
+async def test_each_act_leaves_a_line_that_names_the_group(
+    gateway: Secured, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "headgate.audit")
+    caplog.clear()
+    async with gateway.client(await key(gateway, *ALL)) as http:
+        await http.put(PUSH, json=BODY)
+        for act in ("pause", "resume", "retry", "rotate"):
+            assert (await http.post(f"{PUSH}/{act}")).status_code == 200
+        await http.delete(PUSH)
+    lines = [vars(record) for record in caplog.records if record.message == "act"]
+    assert [(line["what"], line["stream"], line["group"], line["outcome"]) for line in lines] == [
+        (f"{act}Push", "orders", "billing", "ok") for act in ("set", "pause", "resume", "retry")
+    ] + [("rotatePushSecret", "orders", "billing", "ok"), ("deletePush", "orders", "billing", "ok")]
+
+
+async def test_one_principal_leaves_pushes_to_others(
+    gateway: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "PUSHES_MAX", 4)
+    grant = Grant(streams=["s*"], do=list(ALL))
+    for name in ("s1", "s2", "s3", "s4"):
+        await gateway.admin.put(f"/v1/streams/{name}/groups/g", json={"create_stream": True})
+    ann, bob = [await gateway.key(grant, name=name) for name in ("ann", "bob")]
+    async with gateway.client(ann) as http, gateway.client(bob) as other:
+        for client, name, status in (
+            (http, "s1", 201),
+            (http, "s2", 201),
+            (http, "s3", 409),
+            (other, "s3", 201),
+            (http, "s1", 200),
+        ):
+            answer = await client.put(f"/v1/streams/{name}/groups/g/push", json=BODY)
+            assert answer.status_code == status, answer.text

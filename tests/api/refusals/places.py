@@ -1,7 +1,5 @@
 """Places of requests where a value stands: they come from the document, so a new one is tried."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import reduce

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, problem_in, refusal_of, running
+from tests.api.conftest import Live, connected, problem_in, refusal_of, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -57,13 +57,10 @@ HEADS = {
 
 @pytest.mark.parametrize("status", HEADS)
 async def test_a_request_names_one_host(shared: Live, status: int) -> None:
-    host, port = shared.url.removeprefix("http://").split(":")
     for head in HEADS[status]:
-        reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(head.encode("latin-1") + b"\r\n\r\n")
-        async with asyncio.timeout(30):
+        async with connected(shared) as (reader, writer), asyncio.timeout(30):
+            writer.write(head.encode("latin-1") + b"\r\n\r\n")
             answer = await reader.readuntil(b"\r\n\r\n")
-        writer.close()
         assert int(answer.split()[1]) == status, head
 
 
@@ -128,8 +125,7 @@ async def test_a_page_on_the_allow_list_may_call_and_see_what_it_needs() -> None
 async def test_configured_hosts_and_a_star() -> None:
     async with running(Settings(allowed_hosts=["Gateway.example"])) as live:
         for host, status in (("gateway.EXAMPLE:80", 200), ("other.example", 403)):
-            answer = await live.http.get("/v1/limits", headers={"Host": host})
-            assert answer.status_code == status
+            assert (await live.http.get("/v1/limits", headers={"Host": host})).status_code == status
     async with running(Settings(allowed_hosts=["*"], allowed_origins=["*"])) as live:
         headers = {"Host": "any.example", "Origin": "https://other.example"}
         answer = await live.http.get("/healthz", headers=headers)

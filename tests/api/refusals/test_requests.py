@@ -1,4 +1,4 @@
-"""Requests that come faster than they are answered, or with headers of any size."""
+"""Requests that come too fast, too slowly or not at all, or in older HTTP."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, running
+from tests.api.conftest import Live, connected, running
 from tests.api.resp.talk import Talk
 from tests.complaints import complaints
 from tests.conditions import until
@@ -59,13 +59,9 @@ class Wire:
 
 
 @asynccontextmanager
-async def connected(live: Live) -> AsyncIterator[Wire]:
-    host, _, port = live.url.removeprefix("http://").partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port), limit=2**16)
-    try:
+async def wired(live: Live) -> AsyncIterator[Wire]:
+    async with connected(live) as (reader, writer):
         yield Wire(reader, writer)
-    finally:
-        writer.transport.abort()
 
 
 def append(number: int) -> bytes:
@@ -75,7 +71,7 @@ def append(number: int) -> bytes:
 
 
 async def test_an_answer_comes_in_one_packet(shared: Live) -> None:
-    async with connected(shared) as wire:
+    async with wired(shared) as wire:
         wire.writer.write(append(1))
         packet = await wire.reader.read(2**16)
 
@@ -89,7 +85,7 @@ async def test_requests_cut_anywhere_are_whole_and_answered_in_order(shared: Liv
     head = POST + b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
     text = b"".join(map(append, range(20)))
     for size in (1, 1023, 1024, len(text)):
-        async with connected(shared) as wire:
+        async with wired(shared) as wire:
             for at in range(0, len(text), size):
                 wire.writer.write(text[at : at + size])
                 await asyncio.sleep(0)
@@ -97,15 +93,14 @@ async def test_requests_cut_anywhere_are_whole_and_answered_in_order(shared: Liv
             answers = [await wire.answer() for _ in range(21)]
         assert {status for status, _ in answers} == {201}
         page = (await shared.http.get("/v1/streams/orders/entries")).json()
-        ids = [entry["id"] for entry in page["entries"]]
-        assert ids == [body["id"] for _, body in answers]
+        assert [entry["id"] for entry in page["entries"]] == [body["id"] for _, body in answers]
         values = [entry["fields"]["v"] for entry in page["entries"]]
         assert values == [*map(str, range(20)), value]
         await shared.http.delete("/v1/streams/orders")
 
 
 async def test_what_follows_the_last_request_is_not_looked_at(shared: Live) -> None:
-    async with connected(shared) as wire:
+    async with wired(shared) as wire:
         status, _ = await wire.asked(GET + b"connection: close\r\n\r\n" + append(1))
         assert status == 200
         assert await wire.reader.read() == b""
@@ -143,7 +138,7 @@ async def test_what_is_no_http_or_has_no_end_is_told_so_and_fills_no_log(
             *((parts, (431, "header_too_large")) for parts in ENDLESS),
             *(([sent], (400, "malformed")) for sent in NO_HTTP),
         ):
-            async with connected(shared) as wire:
+            async with wired(shared) as wire:
                 status, problem = await wire.asked(*parts)
                 assert (status, problem["code"]) == refusal, parts[0][:100]
                 await wire.end()
@@ -153,7 +148,7 @@ async def test_what_is_no_http_or_has_no_end_is_told_so_and_fills_no_log(
 async def test_headers_behind_a_body_are_taken_and_not_looked_at(shared: Live) -> None:
     chunks = b"".join(b"%x;ext=1\r\n%c\r\n" % (1, byte) for byte in BODY % 1)
     trailers = b"".join(b"trailer-%d: x\r\n" % number for number in range(1000))
-    async with connected(shared) as wire:
+    async with wired(shared) as wire:
         for _ in range(2):
             status, _ = await wire.asked(CHUNKED + chunks + b"0\r\n" + trailers + b"\r\n")
             assert status == 201
@@ -162,7 +157,7 @@ async def test_headers_behind_a_body_are_taken_and_not_looked_at(shared: Live) -
 async def test_a_handshake_behind_a_request_under_way_ends_both(shared: Live) -> None:
     await shared.append("orders", "1")
     follow = b"GET /v1/streams/orders/events HTTP/1.1\r\nhost: localhost\r\n\r\n"
-    async with connected(shared) as wire:
+    async with wired(shared) as wire:
         wire.writer.write(follow + HANDSHAKE)
         async with asyncio.timeout(10):
             assert b"HTTP/1.1 101 " not in await wire.reader.read()
@@ -179,7 +174,7 @@ async def test_a_client_that_leaves_with_requests_behind_the_one_under_way_is_mi
         b"GET /v1/streams/orders/entries?after=$&wait_ms=60000 HTTP/1.1\r\nhost: localhost\r\n\r\n"
     )
     for first in (follow, poll):
-        async with connected(shared) as wire:
+        async with wired(shared) as wire:
             wire.writer.write(first + GET + b"\r\n")
             await shared.until_waiting(1)
         await shared.until_waiting(0)
@@ -188,7 +183,7 @@ async def test_a_client_that_leaves_with_requests_behind_the_one_under_way_is_mi
 
 
 async def test_a_handshake_on_a_used_connection_is_answered(shared: Live) -> None:
-    async with connected(shared) as wire:
+    async with wired(shared) as wire:
         assert (await wire.asked(GET + b"\r\n"))[0] == 200
         wire.writer.write(HANDSHAKE.replace(b"\r\n\r\n", b"\r\na: " + b"x" * 5000 + b"\r\n\r\n"))
         async with asyncio.timeout(10):
@@ -198,7 +193,7 @@ async def test_a_handshake_on_a_used_connection_is_answered(shared: Live) -> Non
 async def test_a_media_type_of_any_bytes_is_one_that_is_not_taken(shared: Live) -> None:
     for media_type in (b"\xff\xfe", "größer/klein".encode(), b"application/\xe9"):
         head = POST + b"content-type: " + media_type + b"\r\ncontent-length: 2\r\n\r\n{}"
-        async with connected(shared) as wire:
+        async with wired(shared) as wire:
             status, problem = await wire.asked(head)
         assert (status, problem["code"]) == (415, "unsupported_media_type")
 
@@ -207,8 +202,8 @@ async def test_bodies_that_arrive_slowly_have_a_bound_together() -> None:
     head = POST + b"content-type: application/json\r\ncontent-length: 900000\r\n\r\n"
     async with (
         running(Settings(arriving_bytes_max=2**20)) as live,
-        connected(live) as first,
-        connected(live) as second,
+        wired(live) as first,
+        wired(live) as second,
     ):
         first.writer.write(head + b" " * 800_000)
         await first.writer.drain()
@@ -223,7 +218,7 @@ async def test_bodies_that_arrive_slowly_have_a_bound_together() -> None:
 async def test_answers_that_are_not_taken_have_a_bound_together() -> None:
     async with running(Settings(unsent_bytes_max=2**20)) as live:
         await large(live)
-        async with connected(live) as slow, connected(live) as slower:
+        async with wired(live) as slow, wired(live) as slower:
             slower.writer.write(LIST)
             await until(lambda: gauge(live, "unsent_bytes") > 0)
             slow.writer.write(LIST)
@@ -238,7 +233,7 @@ async def test_answers_that_are_not_taken_have_a_bound_together() -> None:
         with await wire.connected(live.url, receive_bytes=4096) as end:
             await RawSocket.open(end, path)
             await until(lambda: gauge(live, "unsent_bytes") > 0)
-            async with connected(live) as slow:
+            async with wired(live) as slow:
                 slow.writer.write(LIST)
                 await until(lambda: gauge(live, "cut_off_total") == 2)
                 got = await live.read_group("orders", "billing", "other", wait_ms=10_000)
@@ -254,7 +249,7 @@ async def large(live: Live) -> None:
 
 async def test_a_request_waits_until_the_answer_before_it_is_taken(shared: Live) -> None:
     await large(shared)
-    async with connected(shared) as slow:
+    async with wired(shared) as slow:
         slow.writer.write(LIST + append(1))  # both at once
         await until(lambda: gauge(shared, "unsent_bytes") > 0)
         slow.writer.write(append(2))
@@ -265,7 +260,7 @@ async def test_a_request_waits_until_the_answer_before_it_is_taken(shared: Live)
         assert [(await slow.answer())[0] for _ in range(2)] == [201, 201]
         assert gauge(shared, "unsent_bytes") == 0
     accept = b"accept: application/vnd.apache.arrow.stream\r\n\r\n"
-    async with connected(shared) as slow:
+    async with wired(shared) as slow:
         slow.writer.write(LIST.removesuffix(b"\r\n") + accept)
         await until(lambda: gauge(shared, "unsent_bytes") > 6_000_000)
     await until(lambda: gauge(shared, "unsent_bytes") == 0)
@@ -275,8 +270,8 @@ async def test_frames_that_arrive_slowly_have_a_bound_together() -> None:
     frame = b"\x81\xff" + (900_000).to_bytes(8, "big") + bytes(4) + b" " * 400_000
     async with (
         running(Settings(arriving_bytes_max=2**20)) as live,
-        connected(live) as first,
-        connected(live) as second,
+        wired(live) as first,
+        wired(live) as second,
     ):
         for wire in (first, second):
             wire.writer.write(HANDSHAKE)
@@ -299,7 +294,7 @@ async def test_there_are_no_more_connections_of_any_kind_than_there_may_be() -> 
             talk = await Talk.open(live.redis_port)
             stack.push_async_callback(talk.close)
             await talk.say(b"PING\r\n", b"+PONG\r\n")
-        wires = [await stack.enter_async_context(connected(live)) for _ in range(9)]
+        wires = [await stack.enter_async_context(wired(live)) for _ in range(9)]
         for wire in wires[:8]:
             assert (await wire.asked(GET + b"\r\n"))[0] == 200
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
@@ -312,3 +307,75 @@ def gauge(live: Live, name: str) -> float:
     value = live.gateway.metrics.registry.get_sample_value(f"headgate_sockets_{name}")
     assert value is not None
     return value
+
+
+JSON = b"content-type: application/json\r\n"
+
+
+async def answer_to(live: Live, sent: bytes) -> bytes:
+    """Send some bytes and no more; returns what comes until the gateway closes."""
+    async with connected(live) as (reader, writer), asyncio.timeout(30):
+        writer.write(sent)
+        return await reader.read()
+
+
+async def test_a_request_that_does_not_arrive_is_given_up_and_changes_nothing() -> None:
+    whole = b"GET /v1/streams HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    body = POST + JSON + b'content-length: 100\r\n\r\n{"fields":'
+    given_up = b"HTTP/1.1 408 Request Timeout\r\n"
+    async with running(Settings(request_ms_max=200)) as live:
+        await live.append("others", "1")
+        *without_end, behind_a_whole_one, without_body = await asyncio.gather(
+            *(answer_to(live, sent) for sent in (b"", b"POST /v1/str", POST, whole + POST, body))
+        )
+        # One that is here may wait for its answer.
+        waited = await live.http.get("/v1/streams/others/entries?after=$&wait_ms=600")
+        again = await live.http.get("/v1/streams/others/entries")
+        missing = await live.http.get("/v1/streams/orders")
+
+    assert all(answer.startswith(given_up) for answer in without_end)
+    assert behind_a_whole_one.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert given_up in behind_a_whole_one
+    assert without_body == b""
+    assert (waited.status_code, waited.json()["entries"]) == (200, [])
+    assert (again.status_code, missing.status_code) == (200, 404)
+
+
+OFFER = (
+    b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAEAAEAAAAIAAAAB\r\n"
+)
+OFFERED = b'{"fields":{"sku":"42"}}'
+FRAMINGS = [
+    (b"content-length: %d\r\n\r\n" % len(OFFERED), OFFERED),
+    (b"transfer-encoding: chunked\r\n\r\n", b"%x\r\n%s\r\n0\r\n\r\n" % (len(OFFERED), OFFERED)),
+]
+
+
+async def test_a_request_that_offers_http_2_is_served_as_one_that_does_not(shared: Live) -> None:
+    async with connected(shared) as (reader, writer), asyncio.timeout(30):
+        for end, body in FRAMINGS:  # the connection stays what it was
+            head = POST + OFFER + JSON + end
+            for parts in ([head + body], [head, body]):
+                for part in parts:
+                    writer.write(part)
+                    await writer.drain()
+                answer = await reader.readuntil(b"}")
+                assert answer.startswith(b"HTTP/1.1 201 Created\r\n"), answer
+    entries = (await shared.http.get("/v1/streams/orders/entries")).json()["entries"]
+    assert [entry["fields"] for entry in entries] == [{"sku": "42"}] * 4
+
+
+async def test_what_is_streamed_is_as_it_is_for_a_client_of_http_1_0(shared: Live) -> None:
+    await shared.append("orders", "1")
+    assert (await shared.http.post("/v1/streams/orders/close")).status_code == 200
+    for path, accept in (
+        ("/v1/streams/orders/entries", "application/x-ndjson"),
+        ("/v1/streams/orders/entries", "application/vnd.apache.arrow.stream"),
+        ("/v1/streams/orders/events?after=0", "text/event-stream"),
+        ("/v1/stream/orders?offset=-1&live=sse", "text/event-stream"),
+    ):
+        head = f"GET {path} HTTP/1.0\r\nhost: localhost\r\naccept: {accept}\r\n\r\n"
+        answered, _, body = (await answer_to(shared, head.encode())).partition(b"\r\n\r\n")
+        assert answered.startswith(b"HTTP/1.1 200 OK"), answered
+        assert b"transfer-encoding" not in answered.lower()
+        assert body.startswith((b"{", b"event: ", b"\xff\xff\xff\xff"))

@@ -1,7 +1,5 @@
 """A name under which the Redis server has no stream: whoever asks for it is told so."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import AsyncIterator
@@ -15,7 +13,7 @@ from pydantic import SecretStr
 from deploy.local_cluster.server import HOST, Server
 from headgate.app.settings import Settings
 from tests.api.auth.matrix import About, operations
-from tests.api.auth.test_command_matrix import WORDS, words_of
+from tests.api.auth.test_matrix import WORDS, words_of
 from tests.api.conftest import Live, problem_in, running
 from tests.api.documents.documented import DOCUMENT
 from tests.api.live.frames import frames_of
@@ -77,10 +75,7 @@ async def live(server: Server) -> AsyncIterator[Live]:
     """Run a gateway over it, without keys of another test."""
     clear(server)
     settings = Settings(
-        backend=SecretStr(server.url),
-        redis_prefix=PREFIX,
-        redis_port=0,
-        heartbeat_ms=200,
+        backend=SecretStr(server.url), redis_prefix=PREFIX, redis_port=0, heartbeat_ms=200
     )
     async with running(settings) as gateway:
         yield gateway
@@ -184,6 +179,5 @@ async def test_a_list_leaves_out_what_cannot_be_described(
         assert [stream["name"] for stream in listed["streams"]] == ["others"]
         assert (await live.http.get("/metrics")).is_success
         assert (await live.http.get("/readyz")).is_success
-    described = await live.http.get(STREAM)
-    assert f"hg:{PREFIX}meta" in problem_in(described)["detail"]
+    assert f"hg:{PREFIX}meta" in problem_in(await live.http.get(STREAM))["detail"]
     assert complaints(caplog) == []

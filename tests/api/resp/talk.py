@@ -1,7 +1,5 @@
 """A client that says bytes, and hears bytes."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from typing import Self

@@ -79,9 +79,7 @@ async def test_streams_come_in_and_go_out(live: Live, server: Server, other: Ser
         assert_same(theirs, await run(live, *words))
 
 
-async def test_what_nobody_owns_is_nobody_s_again(
-    live: Live, server: Server, other: Server
-) -> None:
+async def test_what_nobody_owns_stays_nobody_s(live: Live, server: Server, other: Server) -> None:
     port = f"redis://127.0.0.1:{live.redis_port}"
     await copied(server.url, port)
     await run(live, "XNACK", ORDERS, "billing", "FAIL", "IDS", 1, "1008-2")

@@ -1,9 +1,6 @@
 """A connection's memory for its client: it counts, it has a bound, and it is given back."""
 
-from __future__ import annotations
-
 import gc
-from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
@@ -30,46 +27,35 @@ def unread_bytes(live: Live) -> int:
     return live.gateway.sockets._unread_bytes
 
 
-async def queue_one(talk: Talk) -> None:
-    await talk.say(MULTI, b"+OK\r\n")
-    await talk.say(ECHO, QUEUED)
+QUEUE = [(MULTI, b"+OK\r\n"), (ECHO, QUEUED)]
+WATCH = [(command("WATCH", KEYS[0]), b"+OK\r\n")]
+UNKNOWN = b"-ERR unknown command 'NOSUCH', with args beginning with: 'x' \r\n"
 
 
-async def watch_one(talk: Talk) -> None:
-    await talk.say(command("WATCH", KEYS[0]), b"+OK\r\n")
-
-
-WAYS_OUT: Sequence[tuple[bytes, bytes]] = [
-    (b"EXEC\r\n", b"*1\r\n$200000\r\n%b\r\n" % (b"e" * 200_000)),
-    (b"DISCARD\r\n", b"+OK\r\n"),
-    (b"RESET\r\n", b"+RESET\r\n"),
-    (command("NOSUCH", "x"), b"-ERR unknown command 'NOSUCH', with args beginning with: 'x' \r\n"),
-]
-
-
-@pytest.mark.parametrize(("way", "reply"), WAYS_OUT, ids=["exec", "discard", "reset", "broken"])
-async def test_queued_commands_count_until_they_go(
-    live: Live, talk: Talk, way: bytes, reply: bytes
+@pytest.mark.parametrize(
+    ("kept", "way", "reply"),
+    [
+        pytest.param(QUEUE, b"EXEC\r\n", b"*1\r\n$200000\r\n%b\r\n" % (b"e" * 200_000), id="exec"),
+        pytest.param(QUEUE, b"DISCARD\r\n", b"+OK\r\n", id="discard"),
+        pytest.param(QUEUE, b"RESET\r\n", b"+RESET\r\n", id="reset"),
+        pytest.param(QUEUE, command("NOSUCH", "x"), UNKNOWN, id="broken"),
+        pytest.param(QUEUE, b"", b"", id="queued and gone"),
+        pytest.param(WATCH, b"UNWATCH\r\n", b"+OK\r\n", id="unwatch"),
+        pytest.param(WATCH, b"RESET\r\n", b"+RESET\r\n", id="watch and reset"),
+        pytest.param(WATCH, b"MULTI\r\nEXEC\r\n", b"+OK\r\n*0\r\n", id="watch and exec"),
+        pytest.param(WATCH, b"", b"", id="watched and gone"),
+    ],
+)
+async def test_what_is_kept_counts_until_it_goes(
+    live: Live, kept: list[tuple[bytes, bytes]], way: bytes, reply: bytes
 ) -> None:
-    await queue_one(talk)
-    assert 200_000 < kept_bytes(live) < 210_000
-    await talk.say(way, reply)
-    assert kept_bytes(live) == 0
-
-
-@pytest.mark.parametrize("way", [b"UNWATCH\r\n", b"RESET\r\n", b"MULTI\r\nEXEC\r\n"])
-async def test_watched_keys_count_until_they_go(live: Live, talk: Talk, way: bytes) -> None:
-    await watch_one(talk)
-    assert 200_000 < kept_bytes(live) < 210_000
-    talk.send(way)
-    await talk.line()
-    await until(lambda: kept_bytes(live) == 0)
-
-
-@pytest.mark.parametrize("keep", [queue_one, watch_one])
-async def test_what_is_kept_goes_with_its_connection(live: Live, keep: object) -> None:
     talk = await Talk.open(live.redis_port)
-    await (queue_one if keep is queue_one else watch_one)(talk)
+    for sent, heard in kept:
+        await talk.say(sent, heard)
+    assert 200_000 < kept_bytes(live) < 210_000
+    if way:
+        await talk.say(way, reply)
+        assert kept_bytes(live) == 0
     await talk.close()
     await until(lambda: kept_bytes(live) == 0)
 
@@ -77,24 +63,17 @@ async def test_what_is_kept_goes_with_its_connection(live: Live, keep: object) -
 BLOCKED = command("XREAD", "BLOCK", "60000", "STREAMS", "orders", "$")
 
 
-async def wait_with_words(talk: Talk) -> None:
-    talk.send(command("XREAD", *(["BLOCK", "60000"] * 2_000), "STREAMS", "orders", "$"))
+WAITING = {
+    "the words of a read": command("XREAD", *["BLOCK", "60000"] * 2_000, "STREAMS", "orders", "$"),
+    "what is behind a read": BLOCKED + command("ECHO", "e" * 300_000),
+    "a part": ECHO[:-1_000],
+}
 
 
-async def send_behind_a_read(talk: Talk) -> None:
-    talk.send(BLOCKED + command("ECHO", "e" * 300_000))
-
-
-async def send_a_part(talk: Talk) -> None:
-    talk.send(ECHO[:-1_000])
-
-
-@pytest.mark.parametrize("keep", [wait_with_words, send_behind_a_read, send_a_part])
-async def test_what_waits_counts_until_its_connection_ends(
-    live: Live, keep: Callable[[Talk], Awaitable[None]]
-) -> None:
+@pytest.mark.parametrize("what", WAITING)
+async def test_what_waits_counts_until_its_connection_ends(live: Live, what: str) -> None:
     talk = await Talk.open(live.redis_port)
-    await keep(talk)
+    talk.send(WAITING[what])
     await until(lambda: kept_bytes(live) + unread_bytes(live) > 150_000)
     await talk.close()
     await until(lambda: kept_bytes(live) + unread_bytes(live) == 0)
@@ -145,21 +124,20 @@ async def test_who_watches_too_much_watches_nothing(live: Live, talk: Talk) -> N
     await talk.say(command("PING"), b"+PONG\r\n")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("CLIENT", "SETNAME"),
-        ("CLIENT", "SETINFO", "LIB-NAME"),
-        ("CLIENT", "SETINFO", "LIB-VER"),
-        ("HELLO", "2", "SETNAME"),
-    ],
-    ids=" ".join,
-)
-async def test_what_a_client_is_called_has_a_bound(talk: Talk, words: Sequence[str]) -> None:
-    talk.send(command(*words, "n" * 1025))
-    assert b"cannot have more than 1024 bytes" in await talk.line()
-    talk.send(command(*words, "n" * 1024))
-    assert (await talk.line())[:1] in (b"+", b"*")
+async def test_what_a_client_is_called_has_a_bound(talk: Talk) -> None:
+    names = ("LIB-NAME", "LIB-VER")
+    for words in (
+        *(("CLIENT", "SETNAME"), ("HELLO", "2", "SETNAME")),
+        *(("CLIENT", "SETINFO", name) for name in names),
+    ):
+        await talk.say(command("RESET"), b"+RESET\r\n")
+        talk.send(command(*words, "n" * 1025) + command("ECHO", "end"))
+        assert b"cannot have more than 1024 bytes" in await talk.line()
+        await talk.hear(b"$3\r\nend\r\n")
+        talk.send(command(*words, "n" * 1024) + command("ECHO", "end"))
+        assert (await talk.line())[:1] in (b"+", b"*")
+        while await talk.line() != b"end":
+            pass
 
 
 async def test_an_unknown_command_is_kept_by_its_beginning(talk: Talk) -> None:

@@ -1,7 +1,5 @@
 """Login of Redis clients: keys as passwords, and the few rights of strangers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Replies of any length: sent while they are read, as they were at one moment."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any

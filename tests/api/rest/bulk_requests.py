@@ -1,7 +1,5 @@
 """Requests of bulk operations, as a pipeline makes them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,8 +13,7 @@ WRITER = "/v1/bulk/writers/load"
 
 
 async def read_arrow(live: Live, stream: str, query: str = "") -> httpx.Response:
-    url = f"/v1/streams/{stream}/entries?{query}"
-    return await live.http.get(url, headers={"Accept": ARROW})
+    return await live.http.get(f"/v1/streams/{stream}/entries?{query}", headers={"Accept": ARROW})
 
 
 def table_in(answer: httpx.Response) -> pa.Table:
@@ -35,10 +32,7 @@ async def values(live: Live, stream: str) -> list[str]:
 
 
 async def stage(
-    live: Live,
-    body: bytes,
-    place: tuple[int, int, str, int],
-    query: str = "stream=out",
+    live: Live, body: bytes, place: tuple[int, int, str, int], query: str = "stream=out"
 ) -> httpx.Response:
     """Stage a chunk; its place is batch, partition, attempt and number."""
     batch, partition, attempt, number = place

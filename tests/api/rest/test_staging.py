@@ -131,14 +131,6 @@ def staged_files(directory: Path) -> list[Path]:
     return [path for path in (directory / "staged").rglob("*") if path.is_file()]
 
 
-async def test_a_commit_leaves_no_file_behind(live: Live, settings: Settings) -> None:
-    await stage(live, body_of("a"), (0, 0, "t", 0))
-    await stage(live, body_of("a"), (0, 0, "u", 0))
-    assert len(await asyncio.to_thread(staged_files, settings.data_dir)) == 2
-    await commit(live, 0, [(0, "t", 1)])
-    assert await asyncio.to_thread(staged_files, settings.data_dir) == []
-
-
 @asynccontextmanager
 async def life(settings: Settings, guard: BlockBuster) -> AsyncIterator[Live]:
     """Run a gateway that others come before or after: it waits for its threads as it stops."""
@@ -156,9 +148,7 @@ async def stopped(settings: Settings, no_blocking_calls: BlockBuster) -> Setting
     return settings
 
 
-async def test_what_is_staged_survives_a_restart(
-    stopped: Settings, no_blocking_calls: BlockBuster
-) -> None:
+async def test_staged_chunks_survive(stopped: Settings, no_blocking_calls: BlockBuster) -> None:
     async with life(stopped, no_blocking_calls) as live:
         assert (await commit(live, 0, [(0, "t", 1)])).json()["entries"] == 1
     async with life(stopped, no_blocking_calls) as live:
@@ -166,7 +156,7 @@ async def test_what_is_staged_survives_a_restart(
         assert await values(live, "out") == ["a"]
 
 
-async def test_a_damaged_chunk_is_a_missing_one(
+async def test_a_damaged_chunk_is_missing(
     stopped: Settings, no_blocking_calls: BlockBuster
 ) -> None:
     [file] = await asyncio.to_thread(staged_files, stopped.data_dir)
@@ -175,9 +165,7 @@ async def test_a_damaged_chunk_is_a_missing_one(
         assert refusal_of(await commit(live, 0, [(0, "t", 1)]))[1] == "staged_missing"
 
 
-async def test_what_is_too_old_goes_at_the_start(
-    stopped: Settings, no_blocking_calls: BlockBuster
-) -> None:
+async def test_what_is_too_old_goes(stopped: Settings, no_blocking_calls: BlockBuster) -> None:
     [file] = await asyncio.to_thread(staged_files, stopped.data_dir)
     old = file.stat().st_mtime - stopped.staged_ttl_ms / 1000 - 1
     os.utime(file, (old, old))

@@ -43,10 +43,7 @@ async def entries_in(live: Live, **params: str | int) -> list[dict[str, Any]]:
 
 
 async def append(live: Live, *entries: Any) -> list[str]:
-    answer = await live.http.post(BATCH, json=entries)
-    assert answer.status_code == 201, answer.text
-    ids: list[str] = answer.json()["ids"]
-    return ids
+    return list((await live.ask(f"POST {BATCH}", entries))["ids"])
 
 
 @pytest.mark.parametrize("id_", [None, "*"], ids=["plain", "not plain"])
@@ -103,9 +100,7 @@ async def test_events_and_sockets_tell_the_times(shared: Live) -> None:
         ({"deliver_at_ms": AT_MS, "expires_at_ms": AT_MS}, "expires_at_ms"),
     ],
 )
-async def test_the_time_that_is_wrong_is_named(
-    shared: Live, times: dict[str, Any], name: str
-) -> None:
+async def test_the_wrong_time_is_named(shared: Live, times: dict[str, Any], name: str) -> None:
     bad = {**PLAIN, **times}
     lines = "\n".join(map(json.dumps, [PLAIN, PLAIN, PLAIN, bad]))
     answers = [
@@ -122,18 +117,22 @@ async def test_the_time_that_is_wrong_is_named(
     assert (await shared.http.get(ORDERS)).status_code == 404  # nothing was appended
 
 
-async def test_a_repeat_with_another_delay_is_a_mismatch(shared: Live) -> None:
-    key = {"Idempotency-Key": "k"}
-    for url, wrap in ((ENTRIES, dict), (BATCH, lambda entry: [entry])):
-        headers = {**key, "Idempotency-Producer": url}
+@pytest.mark.parametrize("kind", ["one", "many", "arrow"])
+async def test_a_repeat_with_another_delay_is_a_mismatch(shared: Live, kind: str) -> None:
+    async def post(**times: int) -> httpx.Response:
+        headers = {"Idempotency-Key": "k"}
+        if kind == "arrow":
+            body = timed_rows(times, {}) if times else arrow_of({"fields": rows("0", "1")})
+            return await post_arrow(shared, body, **headers)
+        entry: Any = {**PLAIN, **times}
+        if kind == "one":
+            return await shared.http.post(ENTRIES, json=entry, headers=headers)
+        return await shared.http.post(BATCH, json=[entry], headers=headers)
 
-        async def post(entry: Any, url: str = url, wrap: Any = wrap, sent: Any = headers) -> Any:
-            return await shared.http.post(url, json=wrap(entry), headers=sent)
-
-        assert (await post({**PLAIN, "delay_ms": 1000})).status_code == 201
-        assert (await post({**PLAIN, "delay_ms": 1000})).headers["Idempotent-Replayed"] == "true"
-        for other in ({"delay_ms": 1001}, {"ttl_ms": 1000}, {}):
-            assert problem_in(await post({**PLAIN, **other}))["code"] == "idempotency_mismatch"
+    assert (await post(delay_ms=1000)).status_code == 201
+    assert (await post(delay_ms=1000)).headers["Idempotent-Replayed"] == "true"
+    for other in ({"delay_ms": 1001}, {"ttl_ms": 1000}, {}):
+        assert problem_in(await post(**other))["code"] == "idempotency_mismatch"
 
 
 # Arrow
@@ -161,31 +160,12 @@ async def test_arrow_has_columns_for_times(shared: Live, count: int) -> None:
     assert abs(third["expires_at_ms"] - AT_MS) < HOUR_MS
 
 
-async def test_a_repeat_in_arrow_with_another_delay_is_a_mismatch(shared: Live) -> None:
-    key = {"Idempotency-Key": "k"}
-    body = timed_rows({"delay_ms": 1000}, {})
-    assert (await post_arrow(shared, body, **key)).status_code == 201
-    assert (await post_arrow(shared, body, **key)).headers["Idempotent-Replayed"] == "true"
-    for other in (timed_rows({"delay_ms": 1}, {}), arrow_of({"fields": rows("0", "1")})):
-        answer = await post_arrow(shared, other, **key)
-        assert problem_in(answer)["code"] == "idempotency_mismatch"
-
-
-@pytest.mark.parametrize(
-    ("times", "pointer"),
-    [
-        ({"ttl_ms": -1}, "/body/2/ttl_ms"),
-        ({"delay_ms": 2, "ttl_ms": 1}, "/body/2/ttl_ms"),
-    ],
-)
-async def test_the_row_whose_time_is_wrong_is_named(
-    shared: Live, times: dict[str, int | None], pointer: str
-) -> None:
-    body = timed_rows({}, {}, times)
-    for answer in (await post_arrow(shared, body), await stage(shared, body, (0, 0, "t", 0))):
-        assert refusal_of(answer) == (422, "invalid_request", pointer)
-
-
-async def test_times_in_arrow_are_whole_numbers(shared: Live) -> None:
-    body = arrow_of({"fields": rows("a"), "ttl_ms": pa.array(["1h"])})
-    assert refusal_of(await post_arrow(shared, body)) == (422, "invalid_request", "/body/ttl_ms")
+async def test_the_row_whose_time_is_wrong_is_named(shared: Live) -> None:
+    texts = arrow_of({"fields": rows("a"), "ttl_ms": pa.array(["1h"])})
+    for body, pointer in (
+        (timed_rows({}, {}, {"ttl_ms": -1}), "/body/2/ttl_ms"),
+        (timed_rows({}, {}, {"delay_ms": 2, "ttl_ms": 1}), "/body/2/ttl_ms"),
+        (texts, "/body/ttl_ms"),
+    ):
+        for answer in (await post_arrow(shared, body), await stage(shared, body, (0, 0, "t", 0))):
+            assert refusal_of(answer) == (422, "invalid_request", pointer)

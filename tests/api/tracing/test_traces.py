@@ -152,8 +152,7 @@ async def test_a_read_in_bulk_is_a_span() -> None:
     async with traced(trace_field="traceparent") as (live, collector):
         await live.append("orders", *map(str, range(3)))
         arrow = {"Accept": "application/vnd.apache.arrow.stream"}
-        answer = await live.http.get(ENTRIES, headers=SAMPLED | arrow)
-        assert answer.status_code == 200
+        assert (await live.http.get(ENTRIES, headers=SAMPLED | arrow)).status_code == 200
 
     span = collector.named("read orders")
     assert (span.trace, span.kind, span.links) == (TRACE, "CONSUMER", [])

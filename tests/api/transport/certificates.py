@@ -1,7 +1,5 @@
 """Certificates for tests: an authority of their own, and pairs of files."""
 
-from __future__ import annotations
-
 import ssl
 from functools import cached_property
 from pathlib import Path

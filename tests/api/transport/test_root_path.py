@@ -36,8 +36,7 @@ async def test_operations_are_answered_with_the_root_in_locations(rooted: Live, 
     assert appended.status_code == 201
     entry_id = appended.json()["id"]
     assert appended.headers["location"] == f"{ROOT}{ENTRIES}/{entry_id}"
-    entry = await rooted.http.get(appended.headers["location"])
-    assert entry.json()["id"] == entry_id
+    assert (await rooted.http.get(appended.headers["location"])).json()["id"] == entry_id
     assert (await rooted.http.get(f"{front}/healthz")).status_code == 200
 
 
@@ -50,7 +49,9 @@ async def test_events_and_sockets_are_served(rooted: Live, front: str) -> None:
         assert json.loads(await socket.recv())["type"] == "welcome"
 
 
-async def test_the_first_page_has_the_root_in_links_and_commands(rooted: Live, front: str) -> None:
+async def test_the_first_page_has_the_root_in_links_and_commands(
+    console_bundle: None, rooted: Live, front: str
+) -> None:
     for path in (f"{front}/", front or "/"):
         text = (await rooted.http.get(path)).text
         assert f"curl {rooted.url}{ROOT}/v1/streams/orders/entries " in text
@@ -86,8 +87,7 @@ async def test_other_paths_are_not_found(rooted: Live) -> None:
         *(f"{ROOT}{ROOT}/v1/streams", "/gate/v1/streams", "/gate/wayward/v1/streams"),
         *("/gate%2Fway/v1/streams", f"{ROOT}//v1/streams", f"/v1{ROOT}/streams"),
     ):
-        problem = problem_in(await rooted.http.get(f"{rooted.url}{path}"))
-        assert problem["code"] == "not_found", path
+        assert problem_in(await rooted.http.get(f"{rooted.url}{path}"))["code"] == "not_found", path
 
 
 async def test_rules_for_names_and_pages_hold_below_the_root(rooted: Live, front: str) -> None:
@@ -111,3 +111,20 @@ async def test_without_one_nothing_is_taken_off() -> None:
         assert (await live.http.get(f"{ROOT}/v1/streams")).status_code == 404
         appended = await live.http.post(ENTRIES, json={"fields": {"v": "1"}})
         assert appended.headers["location"].startswith(ENTRIES)
+
+
+async def test_durable_streams_have_it_in_urls(rooted: Live, front: str) -> None:
+    root, own = f"{front}/v1/stream", f"{rooted.url}{ROOT}/v1/stream"
+    text, name = {"Content-Type": "text/plain"}, f"a/b{len(front)}"
+    made = await rooted.http.put(f"{root}/{name}", headers=text, content=b"a")
+    assert made.headers["location"] == f"{own}/{name}"
+    for number, source in enumerate((f"{ROOT}/v1/stream/{name}", f"/v1/stream/{name}")):
+        place = f"{root}/fork{len(front)}-{number}"
+        fork = await rooted.http.put(place, headers={"Stream-Forked-From": source})
+        assert fork.status_code == 201, fork.text
+        assert (await rooted.http.get(place)).text == "a"
+    wanted = {"type": "webhook", "pattern": "*", "webhook": {"url": "https://example.com/hook"}}
+    answer = await rooted.http.put(f"{root}/__ds/subscriptions/s", json=wanted)
+    url = answer.json()["webhook"]["signing"]["jwks_url"]
+    assert url == f"{own}/__ds/jwks.json"
+    assert len((await rooted.http.get(url)).json()["keys"]) == 1

@@ -5,7 +5,7 @@ import json
 import re
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, suppress
 
 import httpx
 import httpx_sse
@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from websockets.asyncio.client import connect
 
-from tests.api.conftest import Live, running
+from tests.api.conftest import Live, connected, running
 from tests.api.transport.certificates import Authority
 from tests.complaints import complaints
 from tests.conditions import until
@@ -31,19 +31,6 @@ async def live(authority: Authority) -> AsyncIterator[Live]:
     settings = authority.settings(heartbeat_ms=200, request_ms_max=1000)
     async with running(settings, trust=authority.trust) as gateway:
         yield gateway
-
-
-@asynccontextmanager
-async def connected(
-    live: Live, trust: ssl.SSLContext | None
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """Connect, with TLS if it is said what is trusted."""
-    port = httpx.URL(live.url).port
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
-    try:
-        yield reader, writer
-    finally:
-        writer.transport.abort()
 
 
 async def certificate_shown(live: Live, trust: ssl.SSLContext) -> bytes:
@@ -79,9 +66,7 @@ async def test_a_large_answer_that_is_not_taken_counts(live: Live, authority: Au
     await until(lambda: registry.get_sample_value("headgate_sockets_unsent_bytes") == 0)
 
 
-async def test_requests_that_come_together_are_answered_in_order(
-    live: Live, authority: Authority
-) -> None:
+async def test_requests_together_are_answered_in_order(live: Live, authority: Authority) -> None:
     request = b"GET /v1/streams/%d HTTP/1.1\r\nhost: localhost\r\n\r\n"
     async with connected(live, authority.trust) as (reader, writer):
         writer.write(b"".join(request % number for number in range(300)))
@@ -179,9 +164,7 @@ async def test_who_reads_nothing_is_given_up(authority: Authority) -> None:
             await socket.wait_closed()
 
 
-async def test_a_new_certificate_is_used_by_new_connections(
-    live: Live, authority: Authority
-) -> None:
+async def test_new_connections_use_a_new_certificate(live: Live, authority: Authority) -> None:
     before = await certificate_shown(live, authority.trust)
     async with connect(f"{live.ws_url}/v1/ws", ssl=authority.trust) as old:
         new = authority.renew()

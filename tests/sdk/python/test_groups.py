@@ -131,24 +131,6 @@ async def test_a_claimed_job_is_reported_and_not_settled(hg: headgate.AsyncClien
     assert (await billing.pending_summary())["consumers"] == [{"name": "thief", "pending": 1}]
 
 
-async def test_a_group_that_is_not_there_is_a_problem(hg: headgate.AsyncClient) -> None:
-    await hg.stream("orders").append({"n": "1"})
-    with pytest.raises(problems.GroupNotFound):
-        await anext(hg.group("orders", "nobody").consume())
-
-
-async def test_a_group_that_is_deleted_ends_its_consumers(hg: headgate.AsyncClient) -> None:
-    await filled(hg, 1)
-    billing = hg.group("orders", "billing")
-    async with billing.consume() as jobs:
-        (await anext(jobs)).ack()
-        waiting = asyncio.ensure_future(anext(jobs))
-        await asyncio.wait([waiting], timeout=0.05)
-        await billing.delete()
-        with pytest.raises(problems.GroupNotFound):
-            await waiting
-
-
 async def test_many_subscriptions_share_one_connection(
     hg: headgate.AsyncClient, live: Live
 ) -> None:
@@ -178,22 +160,6 @@ async def test_work_ends_with_the_problem_of_its_group(
             await billing.work(handle, concurrency=concurrency)
 
 
-async def test_work_that_is_stopped_before_it_begins_takes_nothing(
-    hg: headgate.AsyncClient,
-) -> None:
-    await filled(hg, 5)
-    stop, handled = asyncio.Event(), list[str]()
-    stop.set()
-
-    async def handle(job: headgate.Job) -> None:
-        handled.append(job.id)
-
-    async with asyncio.timeout(10):
-        await hg.group("orders", "billing").work(handle, stop=stop)
-    assert handled == []
-    assert (await hg.group("orders", "billing").info())["lag"] == 5
-
-
 async def test_a_stopped_worker_takes_no_entries_that_come_meanwhile(
     hg: headgate.AsyncClient,
 ) -> None:
@@ -217,21 +183,24 @@ async def test_a_stopped_worker_takes_no_entries_that_come_meanwhile(
     assert info["pending"] == info["released"]
 
 
-async def test_a_job_is_extended_in_time_on_a_connection_that_was_there_before(
+async def test_a_job_is_extended_on_a_connection_that_was_there_before(
     hg: headgate.AsyncClient,
 ) -> None:
-    await filled(hg, 1, {"claim_idle_ms": 300})
+    await filled(hg, 1, {"claim_idle_ms": 1_500})
     billing = hg.group("orders", "billing")
+
+    seen: list[int] = []
+
+    async def idle_ms() -> list[int]:
+        seen.extend(held["idle_ms"] or 0 for held in await billing.pending())
+        return seen
+
     async with hg.stream("orders").follow(after="0") as entries:
         await anext(entries)  # the connection is open, and nothing has to be extended
-        async with billing.consume() as jobs, billing.consume() as others:
+        async with billing.consume() as jobs:
             job = await anext(jobs)
-            waiting = asyncio.ensure_future(anext(others))
-            await asyncio.wait([waiting], timeout=1.0)
-            assert not waiting.done()
+            await eventually(idle_ms, lambda seen: seen[-1] < max(seen))
             job.ack()
-            waiting.cancel()
-            await asyncio.wait([waiting])
 
 
 async def test_lists_have_all_their_items_however_long_a_page_is(hg: headgate.AsyncClient) -> None:
@@ -246,17 +215,6 @@ async def test_lists_have_all_their_items_however_long_a_page_is(hg: headgate.As
     consumers = [item["name"] async for item in hg.group("orders", "c0").consumers(limit=2)]
 
     assert streams == groups == consumers == names
-
-
-async def test_what_is_pending_is_read_on_behind_the_last_id(hg: headgate.AsyncClient) -> None:
-    ids = await filled(hg, 5)
-    billing = hg.group("orders", "billing")
-    await billing.read("me")
-
-    first = await billing.pending(limit=3)
-    second = await billing.pending(start=f"({first[-1]['id']}", limit=3)
-
-    assert [entry["id"] for entry in first + second] == ids
 
 
 async def test_work_ends_with_a_closed_stream(hg: headgate.AsyncClient) -> None:

@@ -18,78 +18,55 @@ import headgate
 url = sys.argv[1]
 """
 
-BLOCKING = {
-    "following": """
-        held = hg.stream("s").follow(after="0")
-        next(held)
+ONE_ITEM = "held = {}\nawait anext(held)"
+FOLLOWED = 'hg.stream("s").follow(after="0")'
+READER = """
+async def read():
+    {}
+        async for item in items:
+            {}
+held = read()
+await anext(held)
+"""
+OWN = "async with headgate.AsyncClient(url) as own, "
+OPENINGS = {
+    "following": ONE_ITEM.format(FOLLOWED),
+    "consuming": ONE_ITEM.format('hg.group("s", "g").consume()'),
+    "batches": ONE_ITEM.format('await hg.stream("s").batches()'),
+    "scan": ONE_ITEM.format('hg.stream("s").scan(limit=1)'),
+    "streams": ONE_ITEM.format("hg.streams(limit=1)"),
+    "groups": ONE_ITEM.format('hg.stream("s").groups(limit=1)'),
+    "consumers": ONE_ITEM.format('hg.group("s", "g").consumers(limit=1)'),
+    "job": """
+        jobs = hg.group("s", "g").consume()
+        held = await anext(jobs)
+        await held.__aenter__()
     """,
+    "reader of a client of its own": READER.format(
+        f'{OWN}own.stream("s").follow(after="0") as items:', "yield item"
+    ),
+    "reader of batches": READER.format(
+        f'{OWN}await own.stream("s").batches() as items:', "yield item"
+    ),
+    "reader of jobs": READER.format(
+        'async with hg.group("s", "g").consume() as items:', "async with item: yield item"
+    ),
+}
+"""With asyncio; those without are the same without its words."""
+BLOCKING = {
     "following that waits": """
         held = hg.stream("s").follow(after="0")
         for _ in zip(range(3), held): pass
         waiting = threading.Thread(target=next, args=(held,), daemon=True)
         waiting.start()
     """,
-    "consuming": """
-        held = hg.group("s", "g").consume()
-        next(held)
-    """,
-    "job": """
-        jobs = hg.group("s", "g").consume()
-        held = next(jobs)
-        held.__enter__()
-    """,
     "work": """
         begun = threading.Event()
-        work = hg.group("s", "g").work
-        options = {"stop": threading.Event()}
-        held = threading.Thread(
-            target=work, args=(lambda job: begun.set(),), kwargs=options, daemon=True
-        )
+        work, options = hg.group("s", "g").work, {"stop": threading.Event()}
+        handle = lambda job: begun.set()
+        held = threading.Thread(target=work, args=(handle,), kwargs=options, daemon=True)
         held.start()
         begun.wait()
-    """,
-    "batches": """
-        held = hg.stream("s").batches()
-        next(held)
-    """,
-    "scan": """
-        held = hg.stream("s").scan(limit=1)
-        next(held)
-    """,
-    "streams": """
-        held = hg.streams(limit=1)
-        next(held)
-    """,
-    "groups": """
-        held = hg.stream("s").groups(limit=1)
-        next(held)
-    """,
-    "consumers": """
-        held = hg.group("s", "g").consumers(limit=1)
-        next(held)
-    """,
-    "reader of a client of its own": """
-        def read():
-            with headgate.Client(url) as own, own.stream("s").follow(after="0") as entries:
-                yield from entries
-        held = read()
-        next(held)
-    """,
-    "reader of jobs": """
-        def read():
-            with hg.group("s", "g").consume() as jobs:
-                for job in jobs:
-                    with job:
-                        yield job
-        held = read()
-        next(held)
-    """,
-    "reader of batches": """
-        def read():
-            with headgate.Client(url) as own, own.stream("s").batches() as batches:
-                yield from batches
-        held = read()
-        next(held)
     """,
     "client that is used as the program ends": """
         import atexit
@@ -104,25 +81,11 @@ BLOCKING = {
         hg.close()
     """,
 }
-
 ASYNCIO = {
-    "following": """
-        held = hg.stream("s").follow(after="0")
-        await anext(held)
-    """,
     "following that waits": """
         held = hg.stream("s").follow(after="$")
         waiting = asyncio.create_task(anext(held))
         await hg.ready()
-    """,
-    "consuming": """
-        held = hg.group("s", "g").consume()
-        await anext(held)
-    """,
-    "job": """
-        jobs = hg.group("s", "g").consume()
-        held = await anext(jobs)
-        await held.__aenter__()
     """,
     "work": """
         begun = asyncio.Event()
@@ -132,55 +95,7 @@ ASYNCIO = {
         held = asyncio.create_task(hg.group("s", "g").work(handle, stop=asyncio.Event()))
         await begun.wait()
     """,
-    "batches": """
-        held = await hg.stream("s").batches()
-        await anext(held)
-    """,
-    "scan": """
-        held = hg.stream("s").scan(limit=1)
-        await anext(held)
-    """,
-    "streams": """
-        held = hg.streams(limit=1)
-        await anext(held)
-    """,
-    "groups": """
-        held = hg.stream("s").groups(limit=1)
-        await anext(held)
-    """,
-    "consumers": """
-        held = hg.group("s", "g").consumers(limit=1)
-        await anext(held)
-    """,
-    "reader of a client of its own": """
-        async def read():
-            async with headgate.AsyncClient(url) as own:
-                async with own.stream("s").follow(after="0") as entries:
-                    async for entry in entries:
-                        yield entry
-        held = read()
-        await anext(held)
-    """,
-    "reader of jobs": """
-        async def read():
-            async with hg.group("s", "g").consume() as jobs:
-                async for job in jobs:
-                    async with job:
-                        yield job
-        held = read()
-        await anext(held)
-    """,
-    "reader of batches": """
-        async def read():
-            async with headgate.AsyncClient(url) as own:
-                async with await own.stream("s").batches() as batches:
-                    async for batch in batches:
-                        yield batch
-        held = read()
-        await anext(held)
-    """,
 }
-
 ENDS = {
     "its end": ("pass", 0, ""),
     "an error": ("raise ValueError('no space')", 1, "ValueError: no space\n"),
@@ -197,9 +112,15 @@ def asyncio_program(opening: str, end: str) -> str:
     return f"{BEGIN}async def main():\n{textwrap.indent(main, '    ')}\nasyncio.run(main())\n"
 
 
+def without_asyncio(opening: str) -> str:
+    plain = opening.replace("AsyncClient", "Client").replace("__aenter__", "__enter__")
+    return plain.replace("anext(", "next(").replace("async ", "").replace("await ", "")
+
+
 PROGRAMS = {
-    **{f"blocking: {name}": (blocking_program, opening) for name, opening in BLOCKING.items()},
-    **{f"asyncio: {name}": (asyncio_program, opening) for name, opening in ASYNCIO.items()},
+    **{f"asyncio: {name}": code for name, code in (OPENINGS | ASYNCIO).items()},
+    **{f"blocking: {name}": without_asyncio(code) for name, code in OPENINGS.items()},
+    **{f"blocking: {name}": code for name, code in BLOCKING.items()},
 }
 
 
@@ -229,10 +150,10 @@ async def test_a_program_ends_with_what_is_open(
     await live.create_group("s", "h")
     await live.read_group("s", "h", "me")
     await live.read_group("s", "g", "me", limit=1)
-    program, opening = PROGRAMS[name]
+    program = asyncio_program if name.startswith("asyncio") else blocking_program
     statement, code, last_line = ENDS[end]
 
-    exit_code, stderr = await ended(program(opening, statement), live.url)
+    exit_code, stderr = await ended(program(PROGRAMS[name], statement), live.url)
 
     assert exit_code == code, stderr
     if last_line:

@@ -22,9 +22,3 @@ async def test_a_schedule_is_set_changed_and_deleted(hg: headgate.AsyncClient) -
     await nightly.delete()
     with pytest.raises(problems.NotFound):
         await nightly.info()
-
-
-async def test_what_makes_no_sense_is_refused(hg: headgate.AsyncClient) -> None:
-    with pytest.raises(problems.InvalidRequest) as refused:
-        await hg.schedule("nightly").set("jobs", {"a": "1"}, "0 0 30 2 *")
-    assert refused.value.errors[0]["pointer"] == "/body/cron"
