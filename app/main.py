@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from starlette.middleware import Middleware
 
-from headgate.app.auth.aspects.table import undecided
+from headgate.app.auth.aspects import undecided
 from headgate.app.auth.credentials import Credentials
 from headgate.app.backends.leading import bucket_of, remove_stranded_then, until_leading
 from headgate.app.backends.port import Backend
@@ -21,18 +21,15 @@ from headgate.app.bulk.arrow import ArrowThreads
 from headgate.app.bulk.staging import Staging
 from headgate.app.durable_streams import routes as durable_streams
 from headgate.app.durable_streams.subscriptions import routes as subscriptions
-from headgate.app.gateway.assembly import assemble, sender_of
+from headgate.app.gateway.assembly import assemble, observer_of, sender_of, watch_loop
 from headgate.app.gateway.backends import open_backend
-from headgate.app.gateway.behind import Behind
 from headgate.app.gateway.credentials import open_credentials
-from headgate.app.gateway.gateway import Gateway
-from headgate.app.gateway.measuring import observer_of, watch_loop
+from headgate.app.gateway.gateway import Behind, Gateway
 from headgate.app.gateway.shared_keys import share_keys
 from headgate.app.http import document, handlers
-from headgate.app.http.layers import put_together
+from headgate.app.http.dispatch import WithoutRootPath, WithRootPath, put_together
 from headgate.app.http.origin import OriginGuard
 from headgate.app.http.parameters import Unsupported
-from headgate.app.http.root_path import WithoutRootPath, WithRootPath
 from headgate.app.live.frames.client import undeclared
 from headgate.app.measuring.process import Measuring
 from headgate.app.measuring.sampler import Sampler
@@ -41,27 +38,21 @@ from headgate.app.routes import (
     appends,
     bulk,
     commands,
-    console,
     deliveries,
-    docs,
     entries,
     events,
     groups,
     guide,
     histories,
     operations,
-    packages,
+    pages,
     pattern_events,
     principal,
-    problem_pages,
     pushes,
     reads,
     schedules,
     socket,
     streams,
-    stylesheet,
-    tickets,
-    welcome,
 )
 from headgate.app.runners import Runner, runners_of
 from headgate.app.runtime import collector
@@ -70,7 +61,7 @@ from headgate.app.runtime.siblings import Siblings
 from headgate.app.runtime.telemetry import Metrics, RequestMetrics
 from headgate.app.settings import MEMORY, Settings
 from headgate.app.transport.proxies import Proxies
-from headgate.app.transport.request_ids import HEADER
+from headgate.app.transport.scopes import HEADER
 from headgate.engine.clock import SystemClock
 
 log = logging.getLogger("headgate")
@@ -118,18 +109,12 @@ _ROUTERS = (
     subscriptions.router,
     durable_streams.router,
     operations.router,
-    tickets.router,
     principal.router,
     admin.router,
     commands.router,
     commands.paths,
-    welcome.router,
-    console.router,
+    pages.router,
     guide.router,
-    packages.router,
-    problem_pages.router,
-    stylesheet.router,
-    docs.router,
     histories.admin,
     histories.router,
 )

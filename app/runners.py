@@ -11,8 +11,8 @@ from headgate.app.backends.port import Ability, Backend
 from headgate.app.durable_streams.subscriptions.runner import SubscriptionRunner
 from headgate.app.push.pusher import Parts
 from headgate.app.push.runner import PushRunner
-from headgate.app.push.sealing import Sealing
-from headgate.app.runtime.families import Collected
+from headgate.app.push.signing import Sealing
+from headgate.app.runtime.telemetry import Collected
 from headgate.app.scheduling.runner import ScheduleRunner
 from headgate.app.webhooks.sending import Sender
 from headgate.engine.clock import SystemClock

@@ -20,8 +20,8 @@ from headgate.app.transport.certificate import Certificate
 from headgate.app.transport.handshake import TlsChoices, over_tls
 from headgate.app.transport.intake import BoundedWebSocket
 from headgate.app.transport.listening import addresses_of, bind
-from headgate.app.transport.logged import leave_out_queries
 from headgate.app.transport.requests import in_time
+from headgate.app.transport.scopes import leave_out_queries
 
 log = logging.getLogger("headgate")
 

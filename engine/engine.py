@@ -21,18 +21,18 @@ from headgate.engine.errors import LeaseLost, StreamError, Unavailable
 from headgate.engine.journal.storage import Storage
 from headgate.engine.limits import APPENDED_AT_ONCE_MAX, IN_ORDER_MS_MAX, WAITERS_MAX
 from headgate.engine.loop.activity import TotalActivity
+from headgate.engine.loop.adoption import Adoption
 from headgate.engine.loop.appends import Appends, is_plain
 from headgate.engine.loop.dumps import Dumps
 from headgate.engine.loop.executor import Executor
-from headgate.engine.loop.extents.adoption import Adoption
-from headgate.engine.loop.extents.reads import ColdReads
+from headgate.engine.loop.extent_reads import ColdReads
 from headgate.engine.loop.group_reads import GroupReads
 from headgate.engine.loop.housekeeping import Housekeeping
 from headgate.engine.loop.lists import Lists
 from headgate.engine.loop.patterns.reads import PatternReads
 from headgate.engine.loop.ranges import Ranges
 from headgate.engine.loop.reads import Reads
-from headgate.engine.loop.takeover_feed import TakeoverFeed
+from headgate.engine.loop.takeovers import TakeoverFeed
 from headgate.engine.periodic import Watch, repeat, unwatched
 from headgate.engine.replies import Added
 from headgate.engine.requests import Request
@@ -44,14 +44,18 @@ from headgate.engine.requests.deliveries import (
     Nack,
     ReadGroup,
 )
-from headgate.engine.requests.dumps import DumpStream, RestoreStream
 from headgate.engine.requests.entries import (
     Add,
+    CloseRange,
+    CountByTime,
     Delete,
+    OpenRanges,
     Range,
     RangeMatching,
     RangePacked,
     Read,
+    ReadOn,
+    ReadPattern,
     Trim,
     TrimArchive,
 )
@@ -61,10 +65,7 @@ from headgate.engine.requests.groups import (
     ListConsumers,
     ListGroups,
 )
-from headgate.engine.requests.histogram import CountByTime
-from headgate.engine.requests.keyspace import ListNames, ScanNames
-from headgate.engine.requests.patterns import ReadPattern
-from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn
+from headgate.engine.requests.keyspace import DumpStream, ListNames, RestoreStream, ScanNames
 from headgate.engine.requests.schedules import (
     AwaitSchedules,
     ListSchedules,
@@ -73,10 +74,10 @@ from headgate.engine.requests.schedules import (
 )
 from headgate.engine.requests.streams import DetailStream, ListStreams, Observe, UpdateStream
 from headgate.engine.state.bounds import KeyspaceBounds
-from headgate.engine.state.extents.missing import Missing
+from headgate.engine.state.extents.extent import Missing
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory, MemoryBounds
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
 from headgate.engine.transactions.transactions import Transactions
 
 T = TypeVar("T")

@@ -9,8 +9,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import MIN_ID, Entry, EntryId, EntryTimes, Fields
-from headgate.engine.patterns.cursor import PatternCursor
-from headgate.engine.schedules.progress import ScheduleInfo
+from headgate.engine.patterns import PatternCursor
+from headgate.engine.schedules import ScheduleInfo
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from headgate.pipeline.terminal.message import message_of
+from headgate.pipeline.terminal.report import message_of
 
 _JOBS = {
     "archive": "Write streams into the lake, each entry exactly once.",

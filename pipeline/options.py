@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from headgate.client.address import URL, URL_VARIABLE, urls_of
-from headgate.client.bulk.batches import Compression
+from headgate.client.bulk import Compression
 from headgate.client.credential import (
     FILE_VARIABLE,
     INSECURE_VARIABLE,

@@ -16,8 +16,7 @@ from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
 
-from headgate.app.auth.aspects.aspects import DESCRIBE, POLICY_TARGET, policy_needs
-from headgate.app.auth.aspects.table import aspects_of
+from headgate.app.auth.aspects import DESCRIBE, POLICY_TARGET, aspects_of, policy_needs
 from headgate.app.auth.audit import Audit
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.limits import metering
@@ -29,20 +28,21 @@ from headgate.app.wire.problems import GatewayError
 from headgate.engine.errors import OutOfReach, StreamError, StreamNotFound
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch
-from headgate.engine.requests.dumps import CopyStream
-from headgate.engine.requests.entries import Add
+from headgate.engine.requests.entries import Add, ReadPattern
 from headgate.engine.requests.groups import CreateGroup, UpdateGroup
 from headgate.engine.requests.idempotency import owned, owner_prefix
 from headgate.engine.requests.keyspace import (
+    UNRESERVED,
+    CopyStream,
     CountStreams,
     ListNames,
+    NameFilter,
     PickName,
     RememberKey,
     RenameStream,
     ScanNames,
+    is_reserved,
 )
-from headgate.engine.requests.names import UNRESERVED, NameFilter, is_reserved
-from headgate.engine.requests.patterns import ReadPattern
 from headgate.engine.requests.schedules import (
     DeleteSchedule,
     GetSchedule,

@@ -11,7 +11,7 @@ from headgate.app.auth.grants import EVERYTHING, Right, UsageLimits, Verb, verbs
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.clock import Clock
-from headgate.engine.requests.names import RESERVED, NameFilter, is_reserved
+from headgate.engine.requests.keyspace import RESERVED, NameFilter, is_reserved
 
 log = logging.getLogger("headgate")
 

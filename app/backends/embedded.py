@@ -23,7 +23,7 @@ from headgate.app.backends.releasing import LateReleases
 from headgate.app.runtime import machine, periodic
 from headgate.engine.bucket.attachment import Attached, attach
 from headgate.engine.bucket.bucket import Bucket, BucketError
-from headgate.engine.bucket.marker import read_marker
+from headgate.engine.bucket.manifest import read_marker
 from headgate.engine.bucket.replication import Replication, ReplicationOptions, limits_of_leases
 from headgate.engine.bucket.stores.opening import open_bucket
 from headgate.engine.bucket.tiers import tiered
@@ -32,11 +32,10 @@ from headgate.engine.engine import Engine
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import Disk, SystemDisk
-from headgate.engine.journal.extents.files import ExtentReader
+from headgate.engine.journal.extents import ExtentReader
 from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.recovery import Progress
-from headgate.engine.journal.rewrite import in_process_of_its_own
-from headgate.engine.journal.rewrites import Growth
+from headgate.engine.journal.rewrites import Growth, in_process_of_its_own
 from headgate.engine.journal.room import DiskBounds
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.journal.writer import FsyncPolicy

@@ -13,8 +13,14 @@ from functools import cached_property
 from typing import TypeVar
 
 from headgate.app.rdb.payload import read_payload, write_payload
-from headgate.app.rdb.room import RoomTaken, Share, TooMuch, UnpackingRoom
-from headgate.app.rdb.types import KEYS_VERSION, WIDEST_VERSION
+from headgate.app.rdb.source import (
+    KEYS_VERSION,
+    WIDEST_VERSION,
+    RoomTaken,
+    Share,
+    TooMuch,
+    UnpackingRoom,
+)
 from headgate.engine.errors import Invalid, Unavailable
 from headgate.engine.images import StreamImage
 from headgate.engine.limits import UNPACKED_BYTES_MAX, UNPACKED_ELEMENTS_MAX, UNPACKING_MAX

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from headgate.app.bulk.packed_columns import Columns, Numbers, columns_of
 from headgate.app.bulk.selection import FieldTable
 from headgate.app.wire.filters import EVERYTHING, Selection
-from headgate.engine.filters.needed import needed_bytes
+from headgate.engine.filters import needed_bytes
 from headgate.engine.packing import Unpacker
 from headgate.engine.replies import PackedEntries
 

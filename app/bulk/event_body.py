@@ -5,12 +5,11 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from headgate.app.bulk.batch import NotJsonError, check_count, portions_of
-from headgate.app.cloud_events.binary_mode import parse_message
 from headgate.app.cloud_events.event import BATCH, STRUCTURED, Event
-from headgate.app.cloud_events.json_format import EVENT_BYTES_MAX, items_of, parse_event
+from headgate.app.cloud_events.formats import EVENT_BYTES_MAX, items_of, parse_event, parse_message
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import Draft, Timing
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
 
 _IDENTITY_BYTES_MAX = 256
 _DIGEST_BYTES = 16

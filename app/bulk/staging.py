@@ -32,7 +32,7 @@ from headgate.app.bulk.staged import EncodedRows, Rows, StagedDrafts
 from headgate.app.runtime import periodic
 from headgate.app.runtime.siblings import Siblings
 from headgate.app.wire.problems import GatewayError
-from headgate.app.wire.schemas.batches import CHUNKS_MAX
+from headgate.app.wire.schemas.bulk import CHUNKS_MAX
 from headgate.engine.clock import Clock, SystemClock
 from headgate.engine.entry import Draft
 from headgate.engine.threads import Threads

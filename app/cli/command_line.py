@@ -7,7 +7,6 @@ faster. A user who presses a key for completion notices that.
 import difflib
 import gc
 from importlib import import_module
-from keyword import iskeyword
 from typing import Any
 
 import click
@@ -23,6 +22,17 @@ _SECTIONS = {
     "Tables, and a load of your own": ["load", "dump", "bench"],
     "For tools": ["completion", "openapi", "asyncapi"],
 }
+
+_MODULES = {
+    **dict.fromkeys(("append", "read", "tail"), "entries"),
+    **dict.fromkeys(("ack", "nack", "claim", "pending", "dead-letters", "redrive"), "deliveries"),
+    **dict.fromkeys(("load", "dump"), "tables"),
+    **dict.fromkeys(("move", "import", "export"), "move"),
+    **dict.fromkeys(("openapi", "asyncapi"), "documents"),
+    "restore": "backup",
+    "check-config": "check",
+}
+"""Where a command is, if its file in `commands/` has not its name."""
 
 _INTERRUPTED = 130
 """Exit code, as shells have it: 128 and the number of the signal."""
@@ -45,10 +55,7 @@ One command:       headgate append --help
 
 
 class Sections(click.Group):
-    """Commands in sections; `headgate check-config` is `command` in `commands/check_config.py`.
-
-    The file of `headgate import` is `import_.py`, as Python keeps that word for itself.
-    """
+    """Commands in sections; `headgate check-config` is in `commands/check.py`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names, in the order of the sections."""
@@ -59,17 +66,18 @@ class Sections(click.Group):
         """Load a command."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        name = cmd_name.replace("-", "_") + ("_" if iskeyword(cmd_name) else "")
+        name = cmd_name.replace("-", "_")
+        module_name = _MODULES.get(cmd_name, name)
         gc.disable()  # nothing that is loaded is garbage
         try:
-            module = import_module(f"headgate.app.cli.commands.{name}")
+            module = import_module(f"headgate.app.cli.commands.{module_name}")
         except ModuleNotFoundError as error:
             if error.name is None or error.name.startswith("headgate"):
                 raise
             return _without_gateway(cmd_name, error.name)
         finally:
             gc.enable()
-        command: click.Command = module.command
+        command: click.Command = getattr(module, f"{name}_command")
         return command
 
     def resolve_command(

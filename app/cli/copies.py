@@ -19,10 +19,10 @@ from rich.progress import (
 from rich.progress import Progress as ProgressBars
 
 from headgate.app.backends.copying.moving import MoveOutcome, MoveState, Summary, Watcher
-from headgate.app.cli.output.counts import counted_entries
+from headgate.app.cli.output.listing import counted_entries
 from headgate.app.cli.words import json_line, word
 from headgate.engine.errors import Invalid, StreamError
-from headgate.engine.patterns.glob import matcher
+from headgate.engine.patterns import matcher
 
 _EXPECTED = {MoveState.COPIED, MoveState.SAME}
 _PATTERN = "Redis patterns, such as 'orders*'. May be repeated."

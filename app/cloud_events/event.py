@@ -1,23 +1,213 @@
-"""Event: an event of CloudEvents 1.0, in and out of an entry."""
+"""Event: an event of CloudEvents 1.0, its attributes and its data, in and out of an entry."""
 
+import re
+from base64 import b64encode
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
-from headgate.app.cloud_events.attributes import (
-    DELIVERIES,
-    ENTRY_ID,
-    INTEGER_MAX,
-    VERSION,
-    fault_in,
-    time_of,
-)
-from headgate.app.cloud_events.data import JSON, member_of
-from headgate.app.wire.fields import wire_fields
+from headgate.app.wire.fields import bytes_of, wire_fields
 from headgate.engine.entry import Entry, EntryId, Fields
 from headgate.engine.replies import Delivery
+
+# All of them are text here. An attribute is a field of an entry, and the binary mode has no other
+# types, so a number and a Boolean of the JSON format become their canonical text.
+
+VERSION = "1.0"
+
+CONTENT_TYPE = "datacontenttype"
+"""The attribute that is no header of its own: `Content-Type` says it."""
+
+ENTRY_ID = "headgateid"
+"""Extension of each event that is read: the id of its entry."""
+
+DELIVERIES = "headgatedeliveries"
+"""Extension of each event that a group reads: the number of its deliveries."""
+
+OWN = frozenset({ENTRY_ID, DELIVERIES})
+"""The gateway says these of an event that is read; of one that is appended they are left out."""
+
+REQUIRED = ("id", "source", "specversion", "type")
+
+ATTRIBUTES_MAX = 100
+INTEGER_MAX = 2**31 - 1
+VALUE_LENGTH_MAX = 8_192
+NAME_LENGTH_MAX = 64
+"""The specification recommends 20 at most, and asks nobody to refuse more."""
+
+_NAME = re.compile(rf"[a-z0-9]{{1,{NAME_LENGTH_MAX}}}")
+_RESERVED = frozenset({"data"})
+
+# Controls, surrogates and noncharacters, which a string of CloudEvents does not have.
+_NO_CHARACTER = re.compile(
+    "[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef"
+    + "".join(chr((plane << 16) + end) for plane in range(17) for end in (0xFFFE, 0xFFFF))
+    + "]"
+)
+_MEDIA_TYPE = re.compile(r"[!#-'*+.^-~\w-]+/[!#-'*+.^-~\w-]+[ \t]*(;[\x20-\x7e\t]*)?", re.ASCII)
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,30})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+
+class AttributeFault(NamedTuple):
+    """The first thing that is wrong with the attributes of an event."""
+
+    name: str | None  # of the attribute; None: it is about all of them
+    text: str
+
+
+def fault_in(attributes: Mapping[str, str], content_type: str | None) -> AttributeFault | None:
+    """Return the first fault of the attributes of an event, if there is one.
+
+    Args:
+        attributes: without the content type.
+        content_type: of the data, if it is said.
+    """
+    if len(attributes) > ATTRIBUTES_MAX:
+        return AttributeFault(None, f"at most {ATTRIBUTES_MAX} attributes")
+    for name in REQUIRED:
+        if not attributes.get(name):
+            return AttributeFault(name, "each event has it, and it is not empty")
+    if attributes["specversion"] != VERSION:
+        return AttributeFault("specversion", f"should be {VERSION}")
+    for name, value in attributes.items():
+        text = _fault_of(name, value)
+        if text is not None:
+            return AttributeFault(name[:NAME_LENGTH_MAX], text)
+    if "time" in attributes and not _is_time(attributes["time"]):
+        return AttributeFault("time", "should be a time as of RFC 3339, with an offset")
+    if content_type is not None and not _is_media_type(content_type):
+        return AttributeFault(CONTENT_TYPE, "should be a media type, such as application/json")
+    return None
+
+
+def _fault_of(name: str, value: str) -> str | None:
+    if _NAME.fullmatch(name) is None or name in _RESERVED:
+        return f"an attribute's name is of a-z and 0-9, {NAME_LENGTH_MAX} at most, and not `data`"
+    if len(value) > VALUE_LENGTH_MAX:
+        return f"an attribute has {VALUE_LENGTH_MAX} characters at most"
+    if _NO_CHARACTER.search(value) is not None:
+        return "an attribute has no control characters, surrogates or noncharacters"
+    if not value and name in ("dataschema", "subject"):
+        return "if it is there, it is not empty"
+    return None
+
+
+def _is_media_type(text: str) -> bool:
+    return len(text) <= VALUE_LENGTH_MAX and _MEDIA_TYPE.fullmatch(text) is not None
+
+
+def _is_time(text: str) -> bool:
+    if _TIME.fullmatch(text) is None:
+        return False
+    try:
+        datetime.fromisoformat(text.upper())
+    except ValueError:
+        return False
+    return True
+
+
+def time_of(entry_id: EntryId) -> str | None:
+    """Return the time in an id as an attribute; None, if it is not of this era."""
+    try:
+        moment = datetime.fromtimestamp(entry_id.ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):  # somebody has chosen the id
+        return None
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+JSON = "application/json"
+BASE64 = "data_base64"
+
+PLAIN_BYTES_MAX = 2**20
+"""Longer data are sent as base64: to see what is in them would take too long."""
+
+_TEXTS = frozenset(
+    {
+        "application/graphql",
+        "application/javascript",
+        "application/sql",
+        "application/toml",
+        "application/x-ndjson",
+        "application/x-www-form-urlencoded",
+        "application/xml",
+        "application/yaml",
+    }
+)
+"""Media types whose data are characters, beside `text/*` and those with a suffix."""
+
+_raw = msgspec.json.Decoder(msgspec.Raw).decode
+_text = msgspec.json.Decoder(str).decode
+
+FAULTS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+"""Errors of a text that is no JSON."""
+
+
+def is_json(content_type: str | None) -> bool:
+    """Tell whether data of a content type are JSON; without one they are."""
+    if content_type is None:
+        return True
+    media_type = _media_type(content_type)
+    return media_type.endswith(("/json", "+json"))
+
+
+def _is_text(content_type: str | None) -> bool:
+    if content_type is None:
+        return False
+    media_type = _media_type(content_type)
+    if "charset=" in content_type.lower() and "utf-8" not in content_type.lower():
+        return False
+    return media_type in _TEXTS or media_type.startswith("text/") or media_type.endswith("+xml")
+
+
+def _media_type(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
+
+
+def member_of(data: bytes, content_type: str | None) -> tuple[str, object]:
+    """Return the member of a structured event that has its data: its name, and its value."""
+    if len(data) <= PLAIN_BYTES_MAX:
+        try:
+            if is_json(content_type):
+                data.decode()
+                return "data", _raw(data)
+            if _is_text(content_type):
+                return "data", data.decode()
+        except FAULTS:  # it is not what its type says
+            pass
+    return BASE64, b64encode(data).decode()
+
+
+def data_of(member: bytes, content_type: str | None) -> bytes | None:
+    """Return the bytes of the member `data`: of a text that is not JSON, its characters.
+
+    What has another type than JSON and is null is not there.
+
+    Args:
+        member: a JSON text.
+        content_type: of the data, if it is said.
+    """
+    if is_json(content_type):
+        return member
+    if member == b"null":
+        return None
+    return _text(member).encode() if member.startswith(b'"') else member
+
+
+def data_of_base64(member: bytes, pointer: str) -> bytes:
+    """Return the bytes of the member `data_base64`; `pointer` says where it stood.
+
+    Raises:
+        GatewayError: it is no base64 text.
+    """
+    try:
+        text = _text(member)
+    except msgspec.ValidationError:
+        text = "not a text"  # and no base64
+    return bytes_of(text, pointer)
+
 
 STRUCTURED = "application/cloudevents+json"
 BATCH = "application/cloudevents-batch+json"

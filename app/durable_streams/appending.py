@@ -8,18 +8,16 @@ from typing import NamedTuple
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
-from headgate.app.durable_streams.answers import CLOSED, NEXT_OFFSET
 from headgate.app.durable_streams.configuration import (
     ATTEMPTS_MAX,
     Known,
     attributes_of,
     known,
+    make_room,
+    prolong_life,
 )
 from headgate.app.durable_streams.content import drafts_of, media_type
-from headgate.app.durable_streams.forking import forget_gone_forks
-from headgate.app.durable_streams.full_attributes import make_room
-from headgate.app.durable_streams.lifetime import prolong_life
-from headgate.app.durable_streams.offsets import offset_of
+from headgate.app.durable_streams.creating import forget_gone_forks
 from headgate.app.durable_streams.producers import (
     CLOSED_BY,
     Append,
@@ -30,12 +28,17 @@ from headgate.app.durable_streams.producers import (
     check_share,
     idle_among,
 )
+from headgate.app.durable_streams.protocol import CLOSED, NEXT_OFFSET, offset_of
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.errors import ClosedToAppends, LimitReached, StreamsChanged, Unavailable
-from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes
 from headgate.engine.requests.entries import Add
-from headgate.engine.requests.streams import CloseStream, DescribeStream
+from headgate.engine.requests.streams import (
+    AttributeChange,
+    ChangeAttributes,
+    CloseStream,
+    DescribeStream,
+)
 
 SEQ = b"durable-stream:seq"
 """Attribute: the last `Stream-Seq`, which is one for all writers of the stream."""

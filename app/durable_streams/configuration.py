@@ -1,15 +1,23 @@
 """Configuration: what the protocol knows of a stream for its whole life, in one attribute."""
 
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
+from weakref import WeakKeyDictionary
 
 import msgspec
 
 from headgate.app.auth.access import Access
+from headgate.app.backends.port import Backend
 from headgate.app.durable_streams.content import JSON, media_type
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.errors import StreamNotFound
-from headgate.engine.requests.attributes import AttributeChange, GetAttributes
+from headgate.engine.recent import Recent
+from headgate.engine.requests.keyspace import ExpireStream, TimeToLive
+from headgate.engine.requests.streams import AttributeChange, GetAttributes
 
 CONFIGURATION = b"durable-stream"
 """Attribute that has it. The names of all attributes of the protocol begin so."""
@@ -131,3 +139,78 @@ async def known(access: Access, stream: bytes, *names: bytes) -> Known:
 def gone() -> GatewayError:
     """Return the error of a stream that is deleted while forks refer to it."""
     return GatewayError("gone", "The stream is deleted; forks of it are still there.")
+
+
+_TTL = re.compile(r"0|[1-9][0-9]{0,9}")
+
+_LATE_SHARE = 20
+"""An idle stream goes up to a twentieth of its time late, so that not each read sets its expiry."""
+
+
+def parse_lifetime(ttl: str | None, expires_at: str | None) -> tuple[int | None, str | None]:
+    """Read the headers that say when a stream goes: seconds without use, and a timestamp.
+
+    Raises:
+        GatewayError: one of them makes no sense, or there are both.
+    """
+    if ttl is not None and expires_at is not None:
+        text = "a stream goes after a time without use, or at a time, not both"
+        raise GatewayError("malformed", text, pointer="/header/Stream-Expires-At")
+    if ttl is not None and _TTL.fullmatch(ttl) is None:
+        text = "should be whole seconds, in plain decimal"
+        raise GatewayError("malformed", text, pointer="/header/Stream-TTL")
+    if expires_at is not None and instant_ms(expires_at) is None:
+        text = "should be a timestamp of RFC 3339, such as 2030-01-31T12:00:00Z"
+        raise GatewayError("malformed", text, pointer="/header/Stream-Expires-At")
+    return None if ttl is None else int(ttl), expires_at
+
+
+async def begin_life(access: Access, stream: bytes, configuration: DurableStream) -> None:
+    """Let a new stream go in its time. No right is needed: whoever made it has said so."""
+    at_ms = configuration.expires_at_ms
+    if at_ms is not None:
+        with suppress(StreamNotFound):
+            await access.backend.perform(ExpireStream(stream, 0, at_ms=at_ms))
+    await prolong_life(access, stream, configuration)
+
+
+async def prolong_life(access: Access, stream: bytes, configuration: DurableStream) -> None:
+    """Let a stream that is used go later. No right is needed: the stream itself says so."""
+    if configuration.ttl_s is None:
+        return
+    ttl_ms, perform = configuration.ttl_s * 1000, access.backend.perform
+    with suppress(StreamNotFound):
+        left_ms = await perform(TimeToLive(stream))
+        known = await perform(GetAttributes(stream, [CONFIGURATION]))
+        is_same = known.get(CONFIGURATION) == configuration.encoded()  # or it is made anew, or gone
+        if is_same and (left_ms is None or left_ms < ttl_ms):
+            await perform(ExpireStream(stream, ttl_ms + ttl_ms // _LATE_SHARE))
+
+
+_LOOK_PAUSE_S = 10.0
+
+_looked_through: WeakKeyDictionary[Backend, Recent[bytes, float]] = WeakKeyDictionary()
+"""By backend and stream, when it was looked through."""
+
+
+async def make_room(
+    access: Access, stream: bytes, *forget: Callable[[Access, bytes], Awaitable[bool]]
+) -> bool:
+    """Forget useless attributes of a stream that has no room for others.
+
+    That takes long, so a stream is looked through once in a while, however often it is full.
+
+    Args:
+        access: to its backend.
+        stream: its name.
+        forget: each forgets things of its kind, and tells whether there were any.
+
+    Returns:
+        Whether there is more room now.
+    """
+    looked = _looked_through.setdefault(access.backend, Recent())
+    now_s, before_s = asyncio.get_running_loop().time(), looked.get(stream)
+    if before_s is not None and now_s - before_s < _LOOK_PAUSE_S:
+        return False
+    looked.put(stream, now_s, len(stream))
+    return any([await each(access, stream) for each in forget])

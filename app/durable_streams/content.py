@@ -16,7 +16,7 @@ from headgate.app.wire.fields import wire_fields
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.structure import check_dense
 from headgate.engine.entry import Draft, Entry, Fields
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
 
 JSON = "application/json"
 BYTES = "application/octet-stream"

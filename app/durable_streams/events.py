@@ -12,7 +12,7 @@ from fastapi import Request
 
 from headgate.app.auth.access import Access
 from headgate.app.durable_streams.content import body_of, is_json, is_text, whole_count
-from headgate.app.durable_streams.offsets import cursor_after, offset_of
+from headgate.app.durable_streams.protocol import cursor_after, offset_of
 from headgate.app.durable_streams.reading import Seen, use
 from headgate.app.gateway.gateway import Gateway
 from headgate.app.http.streaming import HEARTBEAT
@@ -23,7 +23,7 @@ from headgate.app.wire.encoding import unbroken
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.errors import Draining
 from headgate.engine.replies import StreamRead
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
 
 CONNECTION_S_MAX = 60.0
 """After so long a connection ends, so that new readers can share one of a cache."""

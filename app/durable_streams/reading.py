@@ -5,8 +5,7 @@ from typing import NamedTuple
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
-from headgate.app.durable_streams.configuration import DurableStream, known
-from headgate.app.durable_streams.lifetime import prolong_life
+from headgate.app.durable_streams.configuration import DurableStream, known, prolong_life
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import InvalidId

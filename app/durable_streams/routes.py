@@ -7,24 +7,31 @@ from fastapi import APIRouter, Request, Response
 
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
-from headgate.app.durable_streams import answers, offsets
-from headgate.app.durable_streams.answers import answer, is_true, root_path, root_url
+from headgate.app.durable_streams import protocol as answers
+from headgate.app.durable_streams import protocol as offsets
 from headgate.app.durable_streams.appending import Writing, write
-from headgate.app.durable_streams.configuration import DurableStream, ForkOrigin
+from headgate.app.durable_streams.configuration import DurableStream, ForkOrigin, parse_lifetime
 from headgate.app.durable_streams.content import BYTES, body_of, is_text, parse_type
-from headgate.app.durable_streams.creating import Creation, create
-from headgate.app.durable_streams.deleting import delete
+from headgate.app.durable_streams.creating import Creation, create, delete, fork
 from headgate.app.durable_streams.events import Events
-from headgate.app.durable_streams.forking import fork
-from headgate.app.durable_streams.lifetime import parse_lifetime
-from headgate.app.durable_streams.offsets import offset_of, parse_offset, parse_start
-from headgate.app.durable_streams.paths import ROOT, name_of, quoted
 from headgate.app.durable_streams.producers import (
     EPOCH,
     EXPECTED_SEQ,
     RECEIVED_SEQ,
     SEQ,
     parse_producer,
+)
+from headgate.app.durable_streams.protocol import (
+    ROOT,
+    answer,
+    is_true,
+    name_of,
+    offset_of,
+    parse_offset,
+    parse_start,
+    quoted,
+    root_path,
+    root_url,
 )
 from headgate.app.durable_streams.reading import (
     Seen,
@@ -38,8 +45,7 @@ from headgate.app.durable_streams.reading import (
 )
 from headgate.app.http.dependencies import AccessDep, LimitsDep, access_of, gateway_of
 from headgate.app.http.operation import UncheckedOperation, WholeRequest
-from headgate.app.http.presence import while_present
-from headgate.app.http.streaming import EventStream
+from headgate.app.http.streaming import EventStream, while_present
 from headgate.app.live.subscription import StreamSubscription
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.engine.entry import EntryId

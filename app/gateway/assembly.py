@@ -5,13 +5,15 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
 from headgate.app.auth.credentials import Credentials
+from headgate.app.backends.leading import bucket_of
 from headgate.app.backends.port import Ability, Backend
 from headgate.app.gateway.backends import memory_bounds, reply_bounds
 from headgate.app.gateway.gateway import Gateway
-from headgate.app.gateway.measuring import watch_streams
 from headgate.app.measuring.recorder import HistoryReader
-from headgate.app.push.sealing import Sealing
+from headgate.app.measuring.sampler import Observer, ObserverOptions
+from headgate.app.push.signing import Sealing
 from headgate.app.redis_syntax.runs import CommandRunner
+from headgate.app.runtime.loop_delay import LoopDelay
 from headgate.app.runtime.metric_sums import METRICS, encode, families_of
 from headgate.app.runtime.server_facts import ServerSettings
 from headgate.app.runtime.siblings import Siblings
@@ -26,10 +28,50 @@ from headgate.app.transport.sockets import (
 from headgate.app.webhooks.sending import Sender
 from headgate.app.webhooks.targets import Targets
 from headgate.app.wire.schemas.limits import ChosenLimits, Limits
+from headgate.engine.buckets import Buckets
+from headgate.engine.clock import SystemClock
 from headgate.engine.state.memory import WhenFull
 
 if TYPE_CHECKING:
-    from headgate.app.tracing.tracing import Tracing
+    from headgate.app.tracing import Tracing
+
+
+_OBSERVED_EVERY_S = 1.0
+_OBSERVED_AT_SERVERS_EVERY_S = 10.0
+"""Each stream and each group is asked about by itself there."""
+
+
+def watch_streams(metrics: Metrics, backend: Backend, settings: Settings) -> None:
+    """Show in metrics the memory and the journal of a backend that is in this process."""
+    bounds = memory_bounds(settings)
+    journal = backend.journal
+    if journal is not None:
+        metrics.watch_journal(lambda: journal.status)
+        if settings.bucket is not None:
+            metrics.watch_bucket(lambda: bucket_of(backend))
+
+    def counts() -> tuple[int | None, ...]:
+        activity = backend.activity
+        return activity.appended_count, activity.cold_hit_count, activity.cold_read_count
+
+    def times() -> tuple[Buckets | None, ...]:
+        activity = backend.activity
+        return activity.syncs, activity.commits, activity.cold_reads
+
+    metrics.watch_counts(counts, times)
+    metrics.watch_memory(backend.memory_bytes, bounds.size_bytes_max or 0)
+
+
+def watch_loop(metrics: Metrics, settings: Settings) -> LoopDelay:
+    """Return a meter of the event loop's delay, shown in metrics."""
+    return LoopDelay(metrics.registry, settings.loop_delay_warn_ms, CommandRunner.run.__code__)
+
+
+def observer_of(backend: Backend, settings: Settings) -> Observer:
+    """Return a meter of the streams of a backend, and of their groups."""
+    every_s = _OBSERVED_EVERY_S if settings.backend is None else _OBSERVED_AT_SERVERS_EVERY_S
+    options = ObserverOptions(settings.observe, settings.observed_max, every_s)
+    return Observer(backend, options, SystemClock())
 
 
 def assemble(
@@ -132,7 +174,7 @@ def _tracing(settings: Settings) -> "Tracing | None":
     if settings.otlp_url is None:
         return None
     try:
-        from headgate.app.tracing.tracing import Tracing  # noqa: PLC0415  in an extra
+        from headgate.app.tracing import Tracing  # noqa: PLC0415  in an extra
     except ModuleNotFoundError as error:
         raise ValueError(f"otlp_url: {error.name} is missing; headgate[otel] brings it") from None
     return Tracing.to(str(settings.otlp_url), settings.trace_field)

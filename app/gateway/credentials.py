@@ -2,7 +2,7 @@
 
 from headgate.app.auth.credentials import CredentialOptions, Credentials
 from headgate.app.auth.grants import ANYBODY, UsageLimits
-from headgate.app.auth.tokens.claims import ClaimRules
+from headgate.app.auth.tokens.compact import ClaimRules
 from headgate.app.auth.tokens.issuer import IssuerChoices
 from headgate.app.runtime.siblings import Siblings
 from headgate.app.settings import MEMORY, Settings

@@ -1,5 +1,7 @@
 """Gateway: the parts of one app, and what concerns all connections that stay open."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 import random
@@ -9,6 +11,8 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
 from headgate.app.auth.access import Access
 from headgate.app.auth.authenticator import Authenticator
 from headgate.app.auth.credentials import Credentials
@@ -16,7 +20,7 @@ from headgate.app.auth.principal import Principal
 from headgate.app.backends.leading import bucket_of
 from headgate.app.backends.port import Ability, Backend
 from headgate.app.measuring.recorder import HistoryReader
-from headgate.app.push.sealing import Sealing
+from headgate.app.push.signing import Sealing
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.runtime import metric_sums
 from headgate.app.runtime.connections import Connections
@@ -28,9 +32,11 @@ from headgate.app.webhooks.targets import Targets
 from headgate.app.wire.problems import GatewayError, cut_off
 from headgate.app.wire.schemas.limits import Limits
 from headgate.engine.errors import NotSupported, Unavailable
+from headgate.engine.replies import BucketStatus, LeaderRole
 
 if TYPE_CHECKING:
-    from headgate.app.tracing.tracing import Tracing  # its packages are in an extra
+    from headgate.app.tracing import Tracing
+
 
 log = logging.getLogger("headgate")
 
@@ -83,7 +89,7 @@ class Gateway:
     history: HistoryReader
     random: random.Random  # for jitter and the names of nameless consumers
     siblings: Siblings | None = None  # other processes of this gateway
-    tracing: "Tracing | None" = None  # if somebody collects traces
+    tracing: Tracing | None = None  # if somebody collects traces
     draining: DrainSignal = field(default_factory=DrainSignal)  # it is about to stop
     died: asyncio.Event = field(default_factory=asyncio.Event)  # a task that the gateway needs has
     targets: Targets = field(default_factory=Targets)  # of webhooks
@@ -244,3 +250,30 @@ class Gateway:
     def reconnect_after_ms(self) -> int:
         """Return when to connect again: spread out, so that not all clients come at once."""
         return self.random.randint(_RECONNECT_MS, 3 * _RECONNECT_MS)
+
+
+HEADER = b"headgate-behind-ms"
+
+
+class Behind:
+    """ASGI middleware: adds `Headgate-Behind-Ms` to what a standby answers."""
+
+    def __init__(self, app: ASGIApp, bucket: Callable[[], BucketStatus | None]) -> None:
+        """Serve `app`, with the state of the bucket."""
+        self._app, self._bucket = app, bucket
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        bucket = self._bucket()
+        if scope["type"] != "http" or bucket is None or bucket.role is not LeaderRole.STANDBY:
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_age(message: Message) -> None:
+            bucket = self._bucket()
+            if message["type"] == "http.response.start" and bucket is not None:
+                known = "unknown" if bucket.behind_ms is None else str(bucket.behind_ms)
+                message["headers"] = [*message["headers"], (HEADER, known.encode())]
+            await send(message)
+
+        await self._app(scope, receive, send_with_age)

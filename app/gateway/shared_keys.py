@@ -20,7 +20,7 @@ from headgate.app.backends.port import Backend
 from headgate.app.runtime.small_file import Stamp, read_small, stamp_of
 from headgate.app.settings import Settings
 from headgate.engine.bucket.bucket import Bucket
-from headgate.engine.bucket.names import KEYS, number_of, numbered
+from headgate.engine.bucket.manifest import KEYS, number_of, numbered
 from headgate.engine.bucket.stores.opening import open_bucket
 from headgate.engine.replies import LeaderRole
 

@@ -10,12 +10,16 @@ with a parameter must come after a path that is literal there.
 """
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 from fastapi import FastAPI, Response
+from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Match
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headgate.app.auth.access import Access
 from headgate.app.http.handlers import answer_to
@@ -162,3 +166,96 @@ def _hides(earlier: CompiledOperation, later: CompiledOperation) -> bool:
     if not all(first.startswith("{") or second.startswith("{") for first, second in pairs):
         return False  # no path is both
     return bool(pairs) and not pairs[0][1].startswith("{")
+
+
+# From the outside in:
+#
+# 1. the gateway's own layers, in front of everything,
+# 2. `Dispatch`, which answers operations,
+# 3. the gateway's own layers behind it, for requests without an operation,
+# 4. the router of FastAPI: the document, its pages, other sockets, and the 404s.
+
+
+def put_together(
+    app: FastAPI, *, in_front: Sequence[Middleware] = (), behind: Sequence[Middleware] = ()
+) -> None:
+    """Complete an app: its operations are answered by `Dispatch`.
+
+    Args:
+        app: with all its routes.
+        in_front: layers of all requests, the outermost first.
+        behind: layers of requests for which there is no operation, the outermost first.
+
+    Raises:
+        Unsupported: the app, or one of its operations, uses something that is not run here.
+    """
+    if app.max_body_size is not None or app.debug or app.user_middleware or app.router.dependencies:
+        raise Unsupported("an app with a bound, debug mode, middleware or dependencies of its own")
+    handlers: Any = {HTTPException: answer_to, Exception: answer_to}
+    inner = ExceptionMiddleware(AsyncExitStackMiddleware(app.router), handlers)
+    dispatch = Dispatch(app, _wrapped(inner, behind))
+    app.middleware_stack = _wrapped(dispatch, in_front)
+
+
+def _wrapped(app: ASGIApp, layers: Sequence[Middleware]) -> ASGIApp:
+    for layer, args, kwargs in reversed(layers):
+        app = layer(app, *args, **kwargs)
+    return app
+
+
+# Some proxies leave the root path in front of what they pass on, and others take it off. Both are
+# served. What is answered by operations never sees it. The router behind them sees it in front of
+# every path, as ASGI wants it, and so do its pages.
+
+
+class WithoutRootPath:
+    """ASGI middleware, the outermost: takes the root path off a request, and adds it to answers."""
+
+    def __init__(self, app: ASGIApp, root_path: str) -> None:
+        """Serve `app` below a path, such as `/streams`."""
+        self._app = app
+        self._text = root_path
+        self._bytes = root_path.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        raw_path: bytes = scope["raw_path"]
+        if raw_path == self._bytes or raw_path.startswith(self._bytes + b"/"):
+            scope["path"] = scope["path"].removeprefix(self._text) or "/"
+            scope["raw_path"] = raw_path.removeprefix(self._bytes) or b"/"
+
+        async def send_with_root_path(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [self._header(*header) for header in message["headers"]]
+            await send(message)
+
+        await self._app(scope, receive, send_with_root_path)
+
+    def _header(self, name: bytes, value: bytes) -> tuple[bytes, bytes]:
+        """Return a header of an answer, a path of ours with the root path."""
+        if name.lower() == b"location" and value.startswith(b"/"):
+            return name, self._bytes + value
+        return name, value
+
+
+class WithRootPath:
+    """ASGI middleware in front of a router: adds the root path to the path of each request."""
+
+    def __init__(self, app: ASGIApp, root_path: str) -> None:
+        """Serve `app` below a path."""
+        self._app = app
+        self._text = root_path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] in ("http", "websocket"):
+            paths = {
+                "root_path": self._text,
+                "path": self._text + scope["path"],
+                "raw_path": self._text.encode() + scope["raw_path"],
+            }
+            scope = {**scope, **paths}
+        await self._app(scope, receive, send)

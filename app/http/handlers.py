@@ -13,8 +13,7 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from headgate.app.runtime.periodic import is_shortage
-from headgate.app.transport.request_ids import request_id_of
-from headgate.app.transport.scopes import path_of
+from headgate.app.transport.scopes import path_of, request_id_of
 from headgate.app.wire.problems import (
     Code,
     GatewayError,

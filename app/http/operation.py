@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope
 
 from headgate.app.auth.access import Access
 from headgate.app.auth.needs import Needs, needs_of
-from headgate.app.cloud_events.mode import check_format, is_event
+from headgate.app.cloud_events.formats import check_format, is_event
 from headgate.app.http.answers import AnswerModel, OpenAnswer
 from headgate.app.http.credentials import access_of_request
 from headgate.app.http.dependencies import gateway_of

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.app.http.handlers import problem_response
-from headgate.app.runtime.logs.bounded_log import BoundedLog
+from headgate.app.runtime.logs import BoundedLog
 from headgate.app.transport.proxies import scheme_of
 from headgate.app.transport.scopes import path_of
 from headgate.app.wire.authority import Authority, authority_of, host_of, origin_of, own_origin

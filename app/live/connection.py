@@ -21,7 +21,6 @@ from headgate.app.auth.limits.usage import Patience, Usage
 from headgate.app.auth.principal import Forbidden, Need, Unauthenticated
 from headgate.app.backends.port import Ability
 from headgate.app.gateway.gateway import Gateway
-from headgate.app.live.closing import BROKEN, FAILED, NORMAL, SLOW, CloseError, ending_of
 from headgate.app.live.followed import (
     AtEnd,
     Ended,
@@ -30,7 +29,7 @@ from headgate.app.live.followed import (
     PatternBatch,
     StreamBatch,
 )
-from headgate.app.live.frames.reading import BadFramesError
+from headgate.app.live.frames.client import BadFramesError
 from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.intents import (
     AckIntent,
@@ -45,15 +44,18 @@ from headgate.app.live.intents import (
     SubscribeIntent,
     UnsubscribeIntent,
 )
-from headgate.app.live.outbox import Outbox
-from headgate.app.live.pattern_subscription import PatternSubscription
+from headgate.app.live.outbox import BROKEN, FAILED, NORMAL, SLOW, CloseError, Outbox, ending_of
 from headgate.app.live.session import Session, no_subscription
 from headgate.app.live.subscriber import Subscriber
-from headgate.app.live.subscription import Credit, StreamSubscription, Subscription
+from headgate.app.live.subscription import (
+    Credit,
+    PatternSubscription,
+    StreamSubscription,
+    Subscription,
+)
 from headgate.app.runtime.connections import OpenConnection
 from headgate.app.transport.proxies import client_address
-from headgate.app.transport.request_ids import request_id_of
-from headgate.app.transport.scopes import ServedScope
+from headgate.app.transport.scopes import ServedScope, request_id_of
 from headgate.app.transport.unsent import unsent_bytes
 from headgate.app.wire.problems import FrameTooLarge, GatewayError, cut_off
 from headgate.app.wire.schemas.limits import ConnectionLimits
@@ -62,7 +64,7 @@ from headgate.engine.errors import StreamError
 from headgate.engine.replies import Outcome
 from headgate.engine.requests.entries import Add, StreamCursor
 from headgate.engine.requests.groups import DescribeGroup
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
 
 log = logging.getLogger("headgate")
 

@@ -13,8 +13,7 @@ from headgate.app.gateway.gateway import Gateway
 from headgate.app.live.subscription import Subscription
 from headgate.app.runtime.connections import OpenConnection
 from headgate.app.transport.proxies import client_address
-from headgate.app.transport.request_ids import request_id_of
-from headgate.app.transport.scopes import path_of
+from headgate.app.transport.scopes import path_of, request_id_of
 from headgate.app.transport.unsent import unsent_bytes
 from headgate.app.wire.events import event
 from headgate.app.wire.problems import GatewayError, problem_of

@@ -11,17 +11,17 @@ from msgspec.structs import replace
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
-from headgate.app.live.choices import SubscriptionChoices
 from headgate.app.live.followed import (
     AtEnd,
     ClaimedAway,
     Followed,
     GroupBatch,
+    Held,
     Ready,
     State,
     StateName,
 )
-from headgate.app.live.held import Held
+from headgate.app.live.intents import SubscriptionChoices
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import BATCH_BYTES_MAX, RETRY_S, Credit, Subscription
 from headgate.app.runtime.connections import OpenSubscription

@@ -31,13 +31,13 @@ from typing import Any, NamedTuple, TypeVar, overload
 from pydantic import BaseModel, ValidationError
 
 from headgate.app.auth.principal import Principal, Unauthenticated
-from headgate.app.live.answers import OrderedAnswers, Text
 from headgate.app.live.followed import (
     AtEnd,
     ClaimedAway,
     Ended,
     Followed,
     GroupBatch,
+    Held,
     PatternBatch,
     Ready,
     State,
@@ -45,10 +45,12 @@ from headgate.app.live.followed import (
 )
 from headgate.app.live.frames.client import (
     FRAME_IDS_MAX,
+    INSTANCE,
     RID_LENGTH_MAX,
     AckFrame,
     AppendFrame,
     AuthFrame,
+    BadFramesError,
     ClientFrame,
     CreditFrame,
     ExtendFrame,
@@ -57,6 +59,12 @@ from headgate.app.live.frames.client import (
     SubscribeFrame,
     SubscriptionFrame,
     UnsubscribeFrame,
+    append_intent,
+    frame_of,
+    frame_problem,
+    json_object,
+    plain_append_intent,
+    subscribe_intent,
 )
 from headgate.app.live.frames.entries import (
     FrameOf,
@@ -64,16 +72,6 @@ from headgate.app.live.frames.entries import (
     entries_frames,
     pattern_frames,
     settled_frame,
-)
-from headgate.app.live.frames.reading import (
-    INSTANCE,
-    BadFramesError,
-    append_intent,
-    frame_of,
-    frame_problem,
-    json_object,
-    plain_append_intent,
-    subscribe_intent,
 )
 from headgate.app.live.frames.server import (
     Acked,
@@ -89,7 +87,6 @@ from headgate.app.live.frames.server import (
     Welcome,
 )
 from headgate.app.live.frames.server import State as StateFrame
-from headgate.app.live.held import Held
 from headgate.app.live.intents import (
     AckIntent,
     AppendIntent,
@@ -113,6 +110,61 @@ from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import Outcome
 from headgate.engine.requests.deliveries import NackMode
+
+Text = str | Iterator[str]
+"""A frame; one that may be long comes in parts, with time for others in between."""
+
+
+class _Due:
+    """An answer that has its place; what it says may not be known yet."""
+
+    __slots__ = ("intent", "is_known", "texts")
+
+    def __init__(self, intent: Intent | None, *texts: Text) -> None:
+        self.intent = intent
+        self.texts = texts
+        self.is_known = intent is None
+
+
+class OrderedAnswers:
+    """The frames to send to a client, in order."""
+
+    __slots__ = ("_due", "_ready")
+
+    def __init__(self) -> None:
+        """Start with nothing to say."""
+        self._due: list[_Due] = []
+        self._ready: list[Text] = []
+
+    def say(self, text: Text) -> None:
+        """Send a text that is no answer: it waits for none."""
+        self._ready.append(text)
+
+    def answer(self, text: Text) -> None:
+        """Answer a frame at once, but behind the answers to those before it."""
+        if self._due:
+            self._due.append(_Due(None, text))
+        else:
+            self._ready.append(text)
+
+    def expect(self, intent: Intent) -> None:
+        """Keep the place of the answer to a frame for which something is to be done."""
+        self._due.append(_Due(intent))
+
+    def done(self, intent: Intent, *texts: Text) -> None:
+        """Answer a frame for which everything is done, if there is something to answer."""
+        for due in self._due:
+            if due.intent is intent:
+                due.texts, due.is_known = texts, True
+                break
+        while self._due and self._due[0].is_known:
+            self._ready += self._due.pop(0).texts
+
+    def take(self) -> list[Text]:
+        """Return the frames that can be sent now, each once."""
+        frames, self._ready = self._ready, []
+        return frames
+
 
 _FIRST_FRAME = "The handshake does not say who is there: begin with a frame of type `auth`."
 

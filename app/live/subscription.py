@@ -1,4 +1,4 @@
-"""Subscription: one model of following a stream or a group, for events and sockets.
+"""Subscription: one model of following a stream, a pattern or a group, for events and sockets.
 
 A stream or a group in, values of `followed` out, until all of a closed stream has come. Who encodes
 them knows nothing else: what the reader still takes (credit), what it holds, what others claimed
@@ -10,19 +10,107 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from typing import Generic, TypeVar
 
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need, Principal
-from headgate.app.live.followed import AtEnd, Ended, Followed, Ready, State, StateName, StreamBatch
-from headgate.app.live.merging import merged
+from headgate.app.live.followed import (
+    AtEnd,
+    Ended,
+    Followed,
+    PatternBatch,
+    Ready,
+    State,
+    StateName,
+    StreamBatch,
+)
 from headgate.app.runtime.connections import OpenSubscription
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import Disconnected, Draining, StreamError
-from headgate.engine.patterns.cursor import PatternCursor
-from headgate.engine.replies import StreamRead
-from headgate.engine.requests.entries import From, Read, StreamCursor
+from headgate.engine.patterns import PatternCursor
+from headgate.engine.replies import PatternRead, StreamRead
+from headgate.engine.requests.entries import From, Read, ReadPattern, StreamCursor
+
+T = TypeVar("T")
+
+
+async def merged(*sources: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+    """Yield parts of several sources as they come, until the first source ends or fails.
+
+    Each waits until its part is taken. All that are ready have their turn before any has a second
+    one. When this ends, so have they.
+    """
+    table = _Table[T]()
+    tasks = [asyncio.create_task(table.bring(source)) for source in sources]
+    try:
+        while True:
+            while table.parts:
+                part, taken = table.parts.pop(0)
+                yield part
+                taken.set_result(None)
+            if table.is_over:
+                table.end()
+                return
+            await table.wait()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for source in sources:  # also one that has not begun
+            await source.aclose()
+
+
+class _Table(Generic[T]):
+    """A table for the parts of sources, one part of each at a time, until it is taken."""
+
+    __slots__ = ("_changed", "_error", "_loop", "is_over", "parts")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._changed = self._loop.create_future()
+        self._error: Exception | None = None
+        self.parts: list[tuple[T, asyncio.Future[None]]] = []
+        self.is_over = False  # a source has ended
+
+    async def bring(self, source: AsyncGenerator[T, None]) -> None:
+        """Lay down the parts of a source; when this is cancelled, its reads are undone."""
+        try:
+            async with aclosing(source) as parts:
+                async for part in parts:
+                    taken = self._loop.create_future()
+                    self.parts.append((part, taken))
+                    self._wake()
+                    await taken
+        except Exception as error:  # noqa: BLE001
+            self._error = self._error or error
+        finally:
+            self.is_over = True
+            self._wake()
+
+    def end(self) -> None:
+        """Raise the error of a source, if one failed, and forget it.
+
+        An error knows the frames it came through. If one of them knew the error, both would wait
+        for the garbage collector.
+        """
+        error, self._error = self._error, None
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error
+
+    async def wait(self) -> None:
+        """Wait until something has changed since the last time."""
+        await self._changed
+        self._changed = self._loop.create_future()
+
+    def _wake(self) -> None:
+        if not self._changed.done():
+            self._changed.set_result(None)
+
 
 BATCH_ENTRIES_MAX = 250
 """Entries in one batch: enough to make the cost of a batch small, few enough to be sent at once."""
@@ -287,3 +375,102 @@ async def _ending(until: Callable[[], Awaitable[None]]) -> AsyncGenerator[Follow
     await until()
     raise Draining
     yield  # it is a source like the others
+
+
+class PatternSubscription(Subscription):
+    """Entries of all streams that match behind a cursor, and then entries as they come.
+
+    Each read is narrowed to what the principal may read then. So it goes on as another principal
+    whose rights differ: what that may not read does not come, and what it may read as well comes
+    within a beat.
+    """
+
+    __slots__ = ("_after", "_filters", "_first", "_pattern")
+
+    def __init__(
+        self,
+        access: Access,
+        pattern: bytes,
+        after: PatternCursor | None,
+        *,
+        beat_ms: int,
+        credit: Credit | None = None,
+        filters: str | None = None,
+    ) -> None:
+        """Get ready to read after a cursor; None: from now on. See `Subscription`."""
+        super().__init__(access, credit=credit, beat_ms=beat_ms)
+        self._pattern = pattern
+        self._after = after
+        self._filters = filters
+        self._first: PatternRead | None = None
+
+    async def open(self) -> Ready:
+        """Read for the first time. See `Subscription.open`."""
+        self._first = read = await self._read(wait_ms=0)
+        return Ready(read.next_after if self._after is None else self._after)
+
+    def describe(self) -> OpenSubscription:
+        """Describe the subscription to an operator."""
+        return OpenSubscription(self._pattern, self._state, credit=self._credit_left)
+
+    @property
+    def need(self) -> Need:
+        """Return the need of reading streams."""
+        return Need((Verb.READ,))
+
+    def may_go_on(self, principal: Principal) -> bool:
+        """Tell whether a principal may read any stream."""
+        return Verb.READ in principal.verbs
+
+    async def position(self) -> PatternCursor:
+        """Return the cursor behind which the next entry comes."""
+        assert self._after is not None
+        return self._after
+
+    async def _sources(self) -> list[AsyncGenerator[Followed, None]]:
+        return [self._reading()]
+
+    async def _leave(self) -> None:
+        """Do nothing: a read leaves nothing behind."""
+
+    async def _reading(self) -> AsyncGenerator[Followed, None]:
+        read, self._first = self._first, None
+        assert read is not None
+        is_beat = False
+        while True:
+            self._after = read.next_after
+            if read.reads or is_beat:
+                yield PatternBatch(read, self._spend(read.entry_count))
+            change = self._state_change("caught_up" if read.is_at_end else "live")
+            if change is not None:
+                yield change
+            is_beat = read.is_at_end
+            await asyncio.sleep(0)
+            read = await self._read_on(wait_ms=self._beat_ms if is_beat else LOOKING_WAIT_MS)
+
+    async def _read_on(self, *, wait_ms: int | None) -> PatternRead:
+        """Read; while the engine is not there, the connection stays open.
+
+        What was read as another principal is not shown: it is read again.
+        """
+        while True:
+            principal = self._access.principal
+            try:
+                read = await self._read(wait_ms=wait_ms)
+            except Disconnected:
+                await asyncio.sleep(RETRY_S)
+                continue
+            if self._access.principal is principal:
+                return read
+
+    async def _read(self, *, wait_ms: int | None) -> PatternRead:
+        return await self._access.perform(
+            ReadPattern(
+                self._pattern,
+                self._after,
+                limit=await self._entries_max(),
+                size_bytes_max=BATCH_BYTES_MAX,
+                wait_ms=wait_ms,
+                filters=self._filters,
+            )
+        )

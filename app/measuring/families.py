@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from headgate.app.measuring.sample import ObservedStreams
+from headgate.app.measuring.series import ObservedStreams
 from headgate.app.wire.names import text_of
 from headgate.engine.replies import ObservedGroup, ObservedStream
 

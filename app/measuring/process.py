@@ -1,19 +1,54 @@
-"""Process: what measures in one process of a gateway."""
+"""Process: what measures in one process of a gateway, and what the processes share of it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from typing import Final
+
+import msgspec
 
 from headgate.app.measuring.families import observed_families
-from headgate.app.measuring.recorder import HistoryReader, Recorder
-from headgate.app.measuring.sample import Sample
+from headgate.app.measuring.recorder import (
+    HISTORY,
+    HistoryPart,
+    HistoryQuestion,
+    HistoryReader,
+    Recorder,
+)
 from headgate.app.measuring.sampler import Sampler
-from headgate.app.measuring.shared import SharedHistory
-from headgate.app.runtime.families import Collected
+from headgate.app.measuring.series import Sample
 from headgate.app.runtime.siblings import Siblings
-from headgate.app.runtime.telemetry import Metrics
+from headgate.app.runtime.telemetry import Collected, Metrics
 from headgate.engine.clock import Clock
+from headgate.engine.errors import Unavailable
+
+_WITHIN_S: Final = 5.0
+
+encode_question = msgspec.msgpack.Encoder().encode
+decode_question = msgspec.msgpack.Decoder(HistoryQuestion).decode
+encode_answer = msgspec.msgpack.Encoder().encode
+_decode_answer = msgspec.msgpack.Decoder(HistoryPart).decode
+
+
+class SharedHistory:
+    """Asks the process that keeps the history."""
+
+    def __init__(self, siblings: Siblings) -> None:
+        """Ask over what connects the processes."""
+        self._siblings = siblings
+
+    async def read(self, question: HistoryQuestion) -> HistoryPart:
+        """Return a part of the history.
+
+        Raises:
+            Unavailable: the process that has it does not answer.
+        """
+        body = encode_question(question)
+        answers = await self._siblings.gather(HISTORY, body, within_s=_WITHIN_S)
+        if not answers or not answers[0]:
+            raise Unavailable("the other processes of the gateway do not answer")
+        return _decode_answer(answers[0])
 
 
 class Measuring:

@@ -14,12 +14,11 @@ import msgspec
 
 from headgate.app.measuring import series
 from headgate.app.measuring.history import History, Step
-from headgate.app.measuring.sample import NOTHING, ObservedStreams, Sample, SampleGrowth
-from headgate.app.measuring.series import Values
+from headgate.app.measuring.series import NOTHING, ObservedStreams, Sample, SampleGrowth, Values
 from headgate.app.runtime import periodic
 from headgate.engine.clock import Clock
 from headgate.engine.replies import ObservedGroup, ObservedStream
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
 
 HISTORY: Final = "history"
 """Topic of the question for a part of it."""

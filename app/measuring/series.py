@@ -2,12 +2,110 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Self
 
-from headgate.app.measuring.quantiles import quantile
-from headgate.app.measuring.sample import SampleGrowth
+import msgspec
+
 from headgate.engine.buckets import SECONDS
 from headgate.engine.replies import ObservedGroup, ObservedStream
+
+
+def quantile(bounds: Sequence[float], counts: Sequence[int], share: float) -> float | None:
+    """Return below which value such a share lies; None: nothing was counted.
+
+    Within a bucket the values are taken to be spread evenly, as Prometheus does.
+
+    Args:
+        bounds: of the buckets; the last bucket has none.
+        counts: by bucket.
+        share: between 0 and 1.
+    """
+    total = sum(counts)
+    if not total:
+        return None
+    rank, below = share * total, 0
+    for at, count in enumerate(counts):
+        if below + count >= rank and count:
+            if at == len(bounds):
+                return bounds[-1]
+            low = bounds[at - 1] if at else 0.0
+            return low + (bounds[at] - low) * (rank - below) / count
+        below += count
+    return bounds[-1]
+
+
+# Samples of several processes are added: counts by how much each has grown since the sample
+# before, so that a process that ends takes nothing away.
+
+SAMPLE: Final = "sample"
+"""Topic of the question for it."""
+
+
+class ObservedStreams(msgspec.Struct, array_like=True):
+    """Streams and groups as they were observed."""
+
+    at_ms: int  # on the clock of durations
+    valid_ms: int  # for so long it holds, if nothing newer comes
+    streams: list[ObservedStream]
+    streams_left_out: int
+    groups_left_out: int  # of these streams
+
+
+class Sample(msgspec.Struct, array_like=True):
+    """The sample of one process."""
+
+    counts: dict[str, float]  # since its start
+    present: dict[str, float]  # to be added
+    peaks: dict[str, float]  # the largest counts
+    times: dict[str, list[int]]  # by kind of time: counts since its start, by bucket
+    observed: ObservedStreams | None = None  # of the process that observes, if that is news
+
+
+NOTHING: Final = ObservedStreams(0, 0, [], 0, 0)
+"""Nothing was observed."""
+
+encode_sample = msgspec.msgpack.Encoder().encode
+decode_sample = msgspec.msgpack.Decoder(Sample).decode
+
+encode_observer = msgspec.msgpack.Encoder().encode
+decode_observer = msgspec.msgpack.Decoder(int).decode
+"""The question for a sample says which process is to observe streams and groups."""
+
+
+class SampleGrowth(msgspec.Struct):
+    """The sum of all processes: their growth between two moments, their present values."""
+
+    counts: dict[str, float]
+    present: dict[str, float]
+    peaks: dict[str, float]
+    times: dict[str, list[int]]
+
+    @classmethod
+    def between(cls, before: Mapping[int, Sample], now: Mapping[int, Sample]) -> Self:
+        """Return the sum over processes, each by its number. A new one has begun at zero."""
+        growth = cls({}, {}, {}, {})
+        for number, sample in now.items():
+            growth._add(sample, before.get(number))
+        return growth
+
+    def _add(self, sample: Sample, before: Sample | None) -> None:
+        for name, count in sample.counts.items():
+            earlier = 0.0 if before is None else before.counts.get(name, 0.0)
+            self.counts[name] = self.counts.get(name, 0.0) + max(count - earlier, 0.0)
+        for name, value in sample.present.items():
+            self.present[name] = self.present.get(name, 0.0) + value
+        for name, value in sample.peaks.items():
+            self.peaks[name] = max(self.peaks.get(name, 0.0), value)
+        for name, counts in sample.times.items():
+            own = [0] * len(counts) if before is None else before.times.get(name, [0] * len(counts))
+            grown = [now - then for now, then in zip(counts, own, strict=True)]
+            self.times[name] = _sum(self.times.get(name), grown)
+
+
+def _sum(counts: Iterable[int] | None, more: list[int]) -> list[int]:
+    return more if counts is None else [a + b for a, b in zip(counts, more, strict=True)]
+
 
 Values = dict[str, float | None]
 

@@ -15,8 +15,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from headgate.app.push import store
-from headgate.app.push.definition import PushRecord
-from headgate.app.push.store import ANSWERS_KEPT, PushAnswer
+from headgate.app.push.store import ANSWERS_KEPT, PushAnswer, PushRecord
 from headgate.app.push.window import FAILURES_MAX
 from headgate.app.scheduling.runner import Perform
 from headgate.app.wire.pushes import PushPhase

@@ -13,33 +13,191 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from headgate.app.backends.port import Holding, Leases
 from headgate.app.backends.releasing import give_back, temporary_name
-from headgate.app.push.bodies import BODY_BYTES_MAX, PushRequest, requests_of
-from headgate.app.push.definition import PushRecord, digest_of
+from headgate.app.push.bodies import BODY_BYTES_MAX, Bodies, Content, PushRequest, requests_of
 from headgate.app.push.log import PushLog
-from headgate.app.push.posting import Posting
-from headgate.app.push.settling import PushFailure, Settlement, Settling
 from headgate.app.push.signing import PushSecrets, Signer
-from headgate.app.push.store import PushAnswer
+from headgate.app.push.store import PushAnswer, PushRecord, digest_of
 from headgate.app.push.window import Window, backoff_ms
+from headgate.app.runtime.threads import WEBHOOKS
 from headgate.app.scheduling.runner import Perform
+from headgate.app.webhooks.connections import TargetAnswer
 from headgate.app.webhooks.sending import Sender
+from headgate.app.webhooks.targets import NameUnknown, TargetRefused
 from headgate.engine.clock import Clock
 from headgate.engine.config import NO_POLICY
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import LimitReached, StreamError, TooManyWaiters, Unavailable
 from headgate.engine.replies import Delivery
-from headgate.engine.requests.deliveries import Extend, GroupCursor, NackMode, ReadGroup
+from headgate.engine.requests.deliveries import Ack, Extend, GroupCursor, Nack, NackMode, ReadGroup
 from headgate.engine.requests.groups import DescribeGroup
 from headgate.engine.requests.streams import DescribeStream
 
-_WAIT_MS = 30_000
 _PAUSE_S = 1.0
+_SETTLED_AT_ONCE = 1_000
+
+
+class PushFailure(NamedTuple):
+    """The failure of a request."""
+
+    error: str
+    delay_ms: int  # before the next delivery
+    mode: NackMode = NackMode.FAIL
+
+
+class Settlement(NamedTuple):
+    """The settlement of a request; without a failure it is acknowledged."""
+
+    request: PushRequest
+    failure: PushFailure | None
+
+
+class Settling:
+    """Settles entries of one consumer, in the order in which their requests ended."""
+
+    def __init__(
+        self,
+        perform: Perform,
+        place: tuple[bytes, bytes, bytes],
+        on_settled: Callable[[PushRequest], None],
+    ) -> None:
+        """Get ready to run.
+
+        Args:
+            perform: carries out requests.
+            place: stream, group, consumer.
+            on_settled: called when a request is settled.
+        """
+        self._perform, self._on_settled = perform, on_settled
+        self._stream, self._group, self._consumer = place
+        self._settlements: deque[Settlement] = deque()
+        self._news = asyncio.Event()
+
+    def add(self, settlement: Settlement) -> None:
+        """Settle a request soon."""
+        self._settlements.append(settlement)
+        self._news.set()
+
+    async def run(self) -> None:
+        """Settle, until cancelled."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._settlements:
+                await self._settle()
+
+    async def _settle(self) -> None:
+        """Settle the first settlements that go together, and again until that is done."""
+        failure, settled = self._settlements[0].failure, list[PushRequest]()
+        ids = list[EntryId]()
+        for settlement in self._settlements:
+            if settlement.failure != failure or len(ids) >= _SETTLED_AT_ONCE:
+                break
+            settled.append(settlement.request)
+            ids += settlement.request.ids
+        try:
+            await self._write(ids, failure)
+        except Unavailable:  # nothing can be changed now
+            await asyncio.sleep(_PAUSE_S)
+            return
+        for request in settled:
+            self._settlements.popleft()
+            self._on_settled(request)
+
+    async def _write(self, ids: Sequence[EntryId], failure: PushFailure | None) -> None:
+        place = self._stream, self._group, ids
+        if failure is None:
+            await self._perform(Ack(*place, self._consumer))
+            return
+        await self._perform(
+            Nack(
+                *place,
+                failure.mode,
+                failure.delay_ms,
+                failure.error.encode(),
+                self._consumer,
+            )
+        )
+
+
+_EXCERPT_MAX = 200
+_RETRY_STATUSES = (429, 503)
+
+
+class Posting:
+    """Sends the requests of one push. It raises nothing, whatever a URL leads to."""
+
+    def __init__(
+        self, sender: Sender, clock: Clock, push: PushRecord, held: PushSecrets, signer: Signer
+    ) -> None:
+        """Send to the URL of a push.
+
+        Args:
+            sender: sends requests.
+            clock: tells the time.
+            push: as it is set.
+            held: its secrets.
+            signer: signs its requests.
+        """
+        self._sender, self._clock, self._held, self._signer = sender, clock, held, signer
+        self._timeout_ms = push.definition.timeout_ms
+        self._content_of = Bodies(push.definition.body, push.stream, push.group).content_of
+
+    async def post(self, request: PushRequest, webhook_id: str) -> PushAnswer:
+        """Send a request; returns the answer, or the reason why there is none."""
+        began_ms = self._clock.monotonic_ms()
+        answer, error = await self._send(request, webhook_id)
+        excerpt = retry_after_s = None
+        if answer is not None and error is not None:
+            excerpt = answer.body[: 4 * _EXCERPT_MAX].decode(errors="replace")[:_EXCERPT_MAX]
+            retry_after_s = answer.retry_after_s if answer.status in _RETRY_STATUSES else None
+        return PushAnswer(
+            self._clock.wall_ms(),
+            self._clock.monotonic_ms() - began_ms,
+            webhook_id,
+            len(request.deliveries),
+            None if answer is None else answer.status,
+            error,
+            excerpt or None,
+            retry_after_s,
+        )
+
+    async def _send(
+        self, request: PushRequest, webhook_id: str
+    ) -> tuple[TargetAnswer | None, str | None]:
+        """Return the answer, and why it does not acknowledge."""
+        try:
+            make = partial(self._signed, request, webhook_id)
+            content = await WEBHOOKS.call_if_awaited(make) if request.is_large else make()
+            answer = await self._sender.send(
+                self._held.url, content.body, content.headers, within_s=self._timeout_ms / 1000
+            )
+        except TargetRefused as refused:
+            return None, f"not sent: {refused}"
+        except NameUnknown:
+            return None, "not sent: the name of the host has no address"
+        except TimeoutError:
+            return None, f"no answer within {self._timeout_ms} ms"
+        except OSError as failed:
+            return None, f"not sent: {failed}"
+        except Exception as failed:  # noqa: BLE001 whatever a URL leads to, it is tried again
+            return None, f"not sent: {type(failed).__name__}"
+        return answer, None if 200 <= answer.status < 300 else f"answered {answer.status}"
+
+    def _signed(self, request: PushRequest, webhook_id: str) -> Content:
+        content = self._content_of(request)
+        signature = self._signer.headers(webhook_id, self._clock.wall_ms(), content.body)
+        return Content(content.body, {**self._held.headers, **content.headers, **signature})
+
+
+_WAIT_MS = 30_000
+
 _EXTEND_S = 5.0
 """Entries that have been on their way for so long are kept from takeovers, again and again."""
 

@@ -1,8 +1,9 @@
-"""Store: pushes as they are kept, and their changes, one after the other."""
+"""Store: pushes as they are defined and kept, and their changes, one after the other."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -11,15 +12,110 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from headgate.app.push.definition import PREFIX, PUSHES_MAX, PushCounts, PushRecord, name_of
-from headgate.app.scheduling.newest import append_newest
-from headgate.app.scheduling.runner import Perform
-from headgate.app.scheduling.shares import check_share
+from headgate.app.scheduling.runner import Perform, append_newest, check_share
+from headgate.app.wire.pushes import (
+    BATCH_MAX,
+    CONCURRENCY,
+    DISABLE_AFTER_MS,
+    TIMEOUT_MS,
+    PushBody,
+    PushPhase,
+    SignatureKind,
+)
 from headgate.engine.entry import Draft, Entry
 from headgate.engine.errors import StreamExists, StreamNotFound, StreamsChanged
-from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes, GetAttributes
 from headgate.engine.requests.entries import Add, Range, TrimTo
-from headgate.engine.requests.streams import CreateStream, DeleteStream, ListStreams
+from headgate.engine.requests.streams import (
+    AttributeChange,
+    ChangeAttributes,
+    CreateStream,
+    DeleteStream,
+    GetAttributes,
+    ListStreams,
+)
+
+PREFIX = b"__push:"
+
+PUSHES_MAX = 1_000
+"""Pushes of a gateway, and of all gateways over the same servers."""
+
+
+class PushDefinition(msgspec.Struct, frozen=True):
+    """The definition of a push, but for its URL: that is among its secrets."""
+
+    concurrency: int = CONCURRENCY  # requests at a time
+    timeout_ms: int = TIMEOUT_MS  # of a request
+    body: PushBody = PushBody.ENTRY
+    batch_max: int = BATCH_MAX  # entries of a request that has several
+    signature: SignatureKind = SignatureKind.HMAC
+    disable_after_ms: int = DISABLE_AFTER_MS  # of nothing but failures
+
+    @property
+    def entries_max(self) -> int:
+        """Return how many entries a request has at most."""
+        return self.batch_max if self.body.is_batch else 1
+
+
+class PushRecord(msgspec.Struct, frozen=True):
+    """A push: its definition, its secrets, and its state."""
+
+    stream: bytes
+    group: bytes
+    definition: PushDefinition
+    sealed: str  # its `PushSecrets`, encrypted: another text whenever a user sets something
+    created_at_ms: int
+    retry_count: int = 0  # how often a user wanted what failed at once
+    is_paused: bool = False
+    failing_since_ms: int | None = None
+    failures: int = 0  # requests, one after the other
+    disabled_at_ms: int | None = None
+    disabled_reason: str | None = None
+    maker: str | None = None  # in whose share it is; None: in that of the operators
+
+    @property
+    def name(self) -> bytes:
+        """Return the name of its stream."""
+        return name_of(self.stream, self.group)
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether it is to send anything."""
+        return not self.is_paused and self.disabled_at_ms is None
+
+    def is_set_anew(self, before: PushRecord) -> bool:
+        """Tell whether those who deliver have to know of the difference."""
+        facts = self.sealed, self.retry_count, self.is_running
+        return facts != (before.sealed, before.retry_count, before.is_running)
+
+    @property
+    def phase(self) -> PushPhase:
+        """Return the phase, as far as the push itself knows it."""
+        if self.disabled_at_ms is not None:
+            return PushPhase.DISABLED
+        if self.is_paused:
+            return PushPhase.PAUSED
+        return PushPhase.ACTIVE if self.failing_since_ms is None else PushPhase.FAILING
+
+
+class PushCounts(msgspec.Struct, frozen=True):
+    """The counts of a push since it was made, a second old at most."""
+
+    delivered: int = 0  # entries that were acknowledged
+    failed: int = 0  # requests that were not
+
+
+def name_of(stream: bytes, group: bytes) -> bytes:
+    """Return the name of the stream of a push."""
+    return PREFIX + digest_of(stream, group)[:32].encode()
+
+
+def digest_of(*names: bytes) -> str:
+    """Return a digest of names, in which none of them can stand for parts of others."""
+    digest = hashlib.sha256()
+    for name in names:
+        digest.update(b"%d:%b" % (len(name), name))
+    return digest.hexdigest()
+
 
 CHANGES = b"__push"
 """Stream of the changes: each entry names the stream of a push that has changed."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from headgate.app.rdb.types import StreamType
+from headgate.app.rdb.source import StreamType
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.images import CountersImage, GroupImage, KeysImage
 

@@ -25,7 +25,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from headgate.app.rdb.errors import RdbError
 from headgate.app.rdb.events import (
     AuxField,
     Event,
@@ -39,10 +38,9 @@ from headgate.app.rdb.events import (
     StreamPart,
 )
 from headgate.app.rdb.skipping import KEY_META, other_types, skip_key_meta, skip_module_value
-from headgate.app.rdb.source import Source
+from headgate.app.rdb.source import RdbError, Source, StreamType
 from headgate.app.rdb.streams import read_entries, read_groups, read_stream
 from headgate.app.rdb.strings import read_length, read_string, skip_string
-from headgate.app.rdb.types import StreamType
 from headgate.engine.images import GroupImage
 
 STRING_BYTES_MAX = 2**30 + 2**20

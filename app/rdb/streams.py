@@ -21,11 +21,9 @@ import struct
 from collections.abc import Iterator
 
 from headgate.app.rdb.events import StreamCounters, StreamEntries
-from headgate.app.rdb.listpack import BadListpack
-from headgate.app.rdb.nodes import read_node
-from headgate.app.rdb.source import Source
+from headgate.app.rdb.listpack import BadListpack, read_node
+from headgate.app.rdb.source import Source, StreamType
 from headgate.app.rdb.strings import read_length, read_string, skip_string
-from headgate.app.rdb.types import StreamType
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.images import (
     ConsumerImage,

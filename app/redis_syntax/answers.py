@@ -10,10 +10,10 @@ from typing import Any, TypeGuard
 
 from pydantic_core import to_json
 
-from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.command import error_text
 from headgate.app.redis_syntax.replies import NullArray, Reply, Status
 from headgate.engine.errors import StreamError
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
 
 _ITEMS_AT_ONCE = 256
 """Strings or numbers written before other tasks may run."""

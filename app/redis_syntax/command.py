@@ -1,4 +1,4 @@
-"""Commands: the number of words of each, its right, and its reader.
+"""Commands: the number of words of each, its right, its reader, its errors and its help.
 
 The rights here are told to clients and refuse early. The exact ones follow from the request that a
 command makes.
@@ -6,12 +6,85 @@ command makes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import Any
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.words import AnyPlan, Bounds, has_arity, wrong_arity
+from headgate.app.backends.payloads import PayloadsBusy
+from headgate.app.redis_syntax.replies import Status
+from headgate.app.redis_syntax.words import (
+    INVALID_ID,
+    AnyPlan,
+    Bounds,
+    CommandError,
+    has_arity,
+    saying,
+    shown,
+    wrong_arity,
+)
+from headgate.engine import errors
+from headgate.engine.entry import MIN_ID
+
+_XSETID = "ERR The ID specified in XSETID is smaller than"
+_COUNTERS = {
+    "max_deleted_id": f"{_XSETID} current max_deleted_entry_id",
+    "newest": f"{_XSETID} the target stream top item",
+    "length": (
+        "ERR The entries_added specified in XSETID is smaller than the target stream length"
+    ),
+}
+
+
+def error_text(error: errors.StreamError) -> str:
+    """Return why a command failed, as Redis says it. The first word is a code."""
+    text = exact_error_text(error)
+    if text.isascii():
+        return text
+    return text.encode(errors="surrogateescape").decode(errors="replace")
+
+
+def exact_error_text(error: errors.StreamError) -> str:
+    """Return the same, with surrogates for what is not UTF-8 in a name (PEP 383)."""
+    say = next(_TEXTS[kind] for kind in type(error).__mro__ if kind in _TEXTS)
+    return say(error)
+
+
+def _not_greater(error: errors.IdNotGreater) -> str:
+    if error.wanted == MIN_ID:
+        return "ERR The ID specified in XADD must be greater than 0-0"
+    return "ERR The ID specified in XADD is equal or smaller than the target stream top item"
+
+
+def _no_group(error: errors.GroupNotFound) -> str:
+    key, group = shown(error.stream), shown(error.group)
+    return f"NOGROUP No such key '{key}' or consumer group '{group}'"
+
+
+_TEXTS: dict[type[errors.StreamError], Callable[[Any], str]] = {
+    CommandError: str,  # its text is already a reply
+    errors.StreamNotFound: lambda _: "ERR no such key",
+    errors.GroupNotFound: _no_group,
+    errors.GroupExists: lambda _: "BUSYGROUP Consumer Group name already exists",
+    errors.IdNotGreater: _not_greater,
+    errors.IdsExhausted: lambda _: (
+        "ERR The stream has exhausted the last possible ID, unable to add more items"
+    ),
+    errors.InvalidId: lambda _: INVALID_ID,
+    errors.EntryTooLarge: lambda _: "ERR Elements are too large to be stored",
+    errors.WrongType: lambda _: "WRONGTYPE Operation against a key holding the wrong kind of value",
+    errors.SeveralSlots: lambda _: "CROSSSLOT Keys in request don't hash to the same slot",
+    errors.CounterTooLow: lambda error: _COUNTERS[error.than],
+    errors.MemoryFull: lambda _: "OOM command not allowed when used memory > 'maxmemory'.",
+    errors.NotLeader: lambda _: "READONLY You can't write against a read only replica.",
+    errors.Disconnected: lambda error: f"CLUSTERDOWN {error}",
+    errors.Draining: lambda error: f"ERR {error}",
+    PayloadsBusy: lambda error: f"TRYAGAIN {error}",  # as a cluster says: send it again
+    errors.Unavailable: lambda error: f"MISCONF {error}",  # Redis: the disk does not accept writes
+    errors.StreamError: lambda error: f"ERR {error}",  # Redis has no such error
+}
+
 
 ANY_RIGHT: AbstractSet[Verb] = frozenset()
 """Of commands for everybody who has any right at all."""
@@ -62,3 +135,22 @@ CommandTable = dict[bytes, AnyCommand]
 
 SubcommandTable = dict[bytes, CommandTable]
 """Commands by the two words of their names."""
+
+
+def help_on(name: str, usages: Mapping[str, str]) -> SmallReply:
+    """Return the subcommand that lists the others.
+
+    Args:
+        name: of the command.
+        usages: what each subcommand does, by the words that it takes.
+    """
+    lines = help_lines(name, usages)
+    return SmallReply(2, ANY_RIGHT, lambda _: saying(lines), only_reads=True)
+
+
+def help_lines(name: str, usages: Mapping[str, str]) -> list[Status]:
+    """Return the lines of the subcommand that lists the others; see `help_on`."""
+    lines = [f"{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"]
+    for usage, meaning in {**usages, "HELP": "Print this help."}.items():
+        lines += [usage, f"    {meaning}"]
+    return list(map(Status, lines))

@@ -9,14 +9,12 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.limits.metering import delivered_in
 from headgate.app.backends.payloads import PAYLOADS, PayloadsBusy, PayloadTooLarge
 from headgate.app.backends.port import Backend, Way
-from headgate.app.rdb.room import Share
+from headgate.app.rdb.source import Share
 from headgate.app.redis_syntax.administration.constants import WHO_AM_I, who_is
-from headgate.app.redis_syntax.catalog.described import Described
-from headgate.app.redis_syntax.command import AnyCommand, LargeReply
+from headgate.app.redis_syntax.catalog import Described
+from headgate.app.redis_syntax.command import AnyCommand, LargeReply, exact_error_text
 from headgate.app.redis_syntax.commands.appends import id_reply, plain_drafts
-from headgate.app.redis_syntax.errors import exact_error_text
-from headgate.app.redis_syntax.long_array import long_ranges_in
-from headgate.app.redis_syntax.replies import Reply
+from headgate.app.redis_syntax.replies import Reply, long_ranges_in
 from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.redis_syntax.table import find
 from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, failing
@@ -38,10 +36,9 @@ from headgate.engine.limits import (
     TRANSACTION_WORDS_MAX,
 )
 from headgate.engine.requests import Request
-from headgate.engine.requests.entries import Add
+from headgate.engine.requests.entries import Add, OpenRanges
 from headgate.engine.requests.keyspace import GetRevisions, IfUnchanged
-from headgate.engine.requests.ranges import OpenRanges
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
 
 T = TypeVar("T")
 

@@ -15,12 +15,12 @@ from headgate.app.redis_syntax.administration import (
     diagnosis,
     durability,
     information,
-    saving,
 )
-from headgate.app.redis_syntax.administration.counters import Counters
-from headgate.app.redis_syntax.administration.information import SPOKEN_VERSION
-from headgate.app.redis_syntax.catalog.described import Described, described_commands
-from headgate.app.redis_syntax.catalog.description import Catalog
+from headgate.app.redis_syntax.administration import (
+    durability as saving,
+)
+from headgate.app.redis_syntax.administration.information import SPOKEN_VERSION, Counters
+from headgate.app.redis_syntax.catalog import Catalog, Described, described_commands
 from headgate.app.redis_syntax.command import (
     ANY_RIGHT,
     CommandTable,

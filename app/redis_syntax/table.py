@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headgate.app.redis_syntax.catalog.description import Catalog
+from headgate.app.redis_syntax.catalog import Catalog
 from headgate.app.redis_syntax.command import AnyCommand, CommandTable, SubcommandTable
 from headgate.app.redis_syntax.commands import (
     appends,

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from headgate.app.rdb.room import Share
+from headgate.app.rdb.source import Share
 from headgate.app.redis_syntax.replies import Reply, Status
 from headgate.app.wire.ids import plain_ids
 from headgate.app.wire.schemas.limits import DEFAULTS

@@ -8,14 +8,8 @@ from functools import partial
 from typing import Final
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog.description import (
-    CHANGING,
-    Catalog,
-    Description,
-    container,
-    help_of,
-)
-from headgate.app.redis_syntax.help import help_lines
+from headgate.app.redis_syntax.catalog import CHANGING, Catalog, Description, container, help_of
+from headgate.app.redis_syntax.command import help_lines
 from headgate.app.redis_syntax.replies import Members, Pairs, Reply, Verbatim
 from headgate.app.redis_syntax.words import (
     OK,
@@ -27,9 +21,8 @@ from headgate.app.redis_syntax.words import (
     shown,
     wrong_arity,
 )
-from headgate.app.resp.client_filter import ClientFilter, read_filter
 from headgate.app.resp.client_line import line_of
-from headgate.app.resp.clients import NAME_BYTES_MAX
+from headgate.app.resp.clients import NAME_BYTES_MAX, ClientFilter, read_filter
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
 from headgate.app.resp.session import RespSession
 

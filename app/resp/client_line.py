@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from headgate.app.resp.client_filter import ClientFacts
+from headgate.app.resp.clients import ClientFacts
 from headgate.app.resp.session import RespSession
 
 

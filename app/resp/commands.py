@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.app.redis_syntax.catalog.described import Described, described_commands
+from headgate.app.redis_syntax.catalog import Described, described_commands
 from headgate.app.resp import client_commands, handshake, transaction
 from headgate.app.resp.own_command import OwnCommands
 from headgate.app.resp.session import RespSession

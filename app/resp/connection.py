@@ -12,18 +12,16 @@ import logging
 from typing import Any, Final
 
 from headgate.app.gateway.gateway import Gateway
-from headgate.app.resp.client_filter import ClientFacts
 from headgate.app.resp.client_line import facts_of, line_of
-from headgate.app.resp.clients import Clients
+from headgate.app.resp.clients import ClientFacts, Clients
 from headgate.app.resp.commands import OWN
-from headgate.app.resp.encoder import error_reply
+from headgate.app.resp.encoder import BrokenReply, error_reply
 from headgate.app.resp.parser import CommandParser, ProtocolError, Words
-from headgate.app.resp.replies import BrokenReply
 from headgate.app.resp.session import RespSession
 from headgate.app.transport.sockets import UNREAD_BYTES_MAX, Peer
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.eager import EagerCall
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
 
 log = logging.getLogger("headgate")
 

@@ -10,7 +10,7 @@ from typing import Final
 from headgate.app.auth.access import Access
 from headgate.app.auth.audit import serve
 from headgate.app.auth.principal import Unauthenticated
-from headgate.app.redis_syntax.catalog.description import Catalog, Description
+from headgate.app.redis_syntax.catalog import Catalog, Description
 from headgate.app.redis_syntax.replies import Pairs, Reply, Status
 from headgate.app.redis_syntax.server import SPOKEN_VERSION
 from headgate.app.redis_syntax.words import OK, SYNTAX, CommandError, beginning, integer

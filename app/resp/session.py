@@ -14,21 +14,20 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.limits.usage import Patience
 from headgate.app.auth.principal import Unauthenticated
 from headgate.app.gateway.gateway import Gateway
-from headgate.app.redis_syntax.long_array import long_ranges_in
-from headgate.app.redis_syntax.replies import NULL_ARRAY, Reply, Status
+from headgate.app.redis_syntax.replies import NULL_ARRAY, Reply, Status, long_ranges_in
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import CommandError, has_arity
 from headgate.app.resp.clients import NAME_BYTES_MAX, Clients
+from headgate.app.resp.encoder import Replies
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
 from headgate.app.resp.parser import Words
 from headgate.app.resp.queued_commands import QueuedCommands, size_of
-from headgate.app.resp.replies import Replies
 from headgate.app.runtime.connections import OpenConnection
 from headgate.app.transport.sockets import UNTAKEN_BYTES_MAX
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.errors import Draining, StreamError
 from headgate.engine.requests.keyspace import IfUnchanged
-from headgate.engine.threads.turn import Turn
+from headgate.engine.threads import Turn
 
 _ATTACKS: Final = frozenset({b"POST", b"HOST:"})
 """Words of a web page that was made to send commands here (Redis: the same)."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from headgate.app.redis_syntax.catalog.description import Catalog, Description, KeyPlaces
+from headgate.app.redis_syntax.catalog import Catalog, Description, KeyPlaces
 from headgate.app.redis_syntax.replies import NULL_ARRAY, Reply
 from headgate.app.redis_syntax.words import OK, CommandError
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
@@ -15,7 +15,7 @@ from headgate.app.resp.session import RespSession
 from headgate.engine.errors import StreamsChanged
 from headgate.engine.limits import QUEUES_MAX
 from headgate.engine.requests.keyspace import IfUnchanged
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
 
 ABORTED = "EXECABORT Transaction discarded because of previous errors."
 

@@ -7,9 +7,8 @@ from fastapi import APIRouter, Path, Query, Request
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
 from headgate.app.backends.port import Journaled
-from headgate.app.http.dependencies import access_of, gateway_of
+from headgate.app.http.dependencies import CURSOR, access_of, gateway_of, page_after
 from headgate.app.http.operation import Operation
-from headgate.app.http.paging import CURSOR, page_after
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.app.wire.schemas.operations import Connection, JournalState, OpenConnections
 

@@ -47,7 +47,7 @@ from headgate.engine.replies import Added
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.idempotency import Digest, Idempotent
 from headgate.engine.requests.streams import CloseStream
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
 
 router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
 batches = APIRouter(prefix="/v1", tags=["Entries"], route_class=BatchOperation)

@@ -15,6 +15,7 @@ from headgate.app.bulk import arrow
 from headgate.app.bulk.arrow_body import ArrowBounds
 from headgate.app.bulk.staged import EncodedRows, Rows
 from headgate.app.bulk.staging import BatchName, ChunkName, Staging
+from headgate.app.http.answers import array_in_turns, json_answer
 from headgate.app.http.dependencies import (
     AccessDep,
     LimitsDep,
@@ -22,23 +23,24 @@ from headgate.app.http.dependencies import (
     check_at_most,
     gateway_of,
 )
-from headgate.app.http.json_arrays import array_in_turns, json_answer
 from headgate.app.http.operation import ARROW, ArrowOperation, Operation, WholeRequest
-from headgate.app.http.presence import while_present
-from headgate.app.runtime.turns import let_go
+from headgate.app.http.streaming import while_present
+from headgate.app.runtime.loop_delay import let_go
 from headgate.app.wire.descriptions import portion_wire, split_wire
 from headgate.app.wire.ids import parse_after, parse_id
 from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.problems import GatewayError, place_drafts, responses
-from headgate.app.wire.schemas.batches import (
+from headgate.app.wire.schemas.bulk import (
     CHUNKS_MAX,
     AttemptText,
+    BulkPlan,
     CommitBatch,
     Committed,
+    PlanBulkRead,
+    Splits,
     Staged,
     Writer,
 )
-from headgate.app.wire.schemas.bulk import BulkPlan, PlanBulkRead, Splits
 from headgate.app.wire.structure import ITEMS_MAX
 from headgate.engine.entry import Timing
 from headgate.engine.errors import StreamError

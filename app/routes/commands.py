@@ -14,16 +14,16 @@ from headgate.app.backends.payloads import PayloadTooLarge
 from headgate.app.backends.port import Ability
 from headgate.app.http.dependencies import LimitsDep, access_of, check_at_most, gateway_of
 from headgate.app.http.operation import Operation, UncheckedOperation, WholeRequest
-from headgate.app.http.presence import while_present
+from headgate.app.http.streaming import while_present
 from headgate.app.redis_syntax.answers import Answers
-from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.command import error_text
 from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import CommandError, shown
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.engine.errors import StreamError, Unavailable
 from headgate.engine.limits import COMMAND_WORDS_MAX, TRANSACTION_COMMANDS_MAX
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
 
 router = APIRouter(prefix="/v1/commands", tags=["Commands"], route_class=Operation)
 paths = APIRouter(prefix="/v1/commands", tags=["Commands"], route_class=UncheckedOperation)

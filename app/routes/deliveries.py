@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
 from headgate.app.cloud_events.event import BATCH, event_of_delivery
-from headgate.app.cloud_events.texts import batch_in_turns
+from headgate.app.cloud_events.formats import batch_in_turns
+from headgate.app.http.answers import array_in_turns, json_answer, outcomes_array
 from headgate.app.http.dependencies import (
     AccessDep,
     ConsumerDep,
@@ -21,15 +22,13 @@ from headgate.app.http.dependencies import (
     check_at_most,
     gateway_of,
 )
-from headgate.app.http.json_arrays import array_in_turns, json_answer, outcomes_array
 from headgate.app.http.operation import Operation, WholeRequest, accepts, prompt
-from headgate.app.http.presence import while_present
+from headgate.app.http.streaming import while_present
 from headgate.app.wire.descriptions import holder_wire, pending_wire
 from headgate.app.wire.encoding import delivery_wire
 from headgate.app.wire.ids import parse_bound, parse_id, parse_ids
 from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.problems import responses
-from headgate.app.wire.schemas.dead_letters import Redrive, Redriven, RedrivenLetters
 from headgate.app.wire.schemas.deliveries import (
     Autoclaim,
     Autoclaimed,
@@ -37,12 +36,16 @@ from headgate.app.wire.schemas.deliveries import (
     Claimed,
     GroupEntries,
     Nack,
+    PendingEntries,
+    PendingSummary,
     ReadGroup,
+    Redrive,
+    Redriven,
+    RedrivenLetters,
     SettledEntries,
 )
+from headgate.app.wire.schemas.entries import Ids
 from headgate.app.wire.schemas.limits import Limits
-from headgate.app.wire.schemas.pending import PendingEntries, PendingSummary
-from headgate.app.wire.schemas.values import Ids
 from headgate.engine.entry import EntryId
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import Claimed as EngineClaimed

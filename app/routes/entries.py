@@ -8,16 +8,13 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
 from headgate.app.cloud_events.event import STRUCTURED, event_of
-from headgate.app.cloud_events.texts import text_in_turns
+from headgate.app.cloud_events.formats import text_in_turns
+from headgate.app.http.answers import json_answer, outcomes_array
 from headgate.app.http.dependencies import (
     AccessDep,
     LimitsDep,
     StreamDep,
     check_at_most,
-)
-from headgate.app.http.json_arrays import (
-    json_answer,
-    outcomes_array,
 )
 from headgate.app.http.operation import (
     Operation,
@@ -29,9 +26,7 @@ from headgate.app.wire.encoding import add_times, entry_wire
 from headgate.app.wire.ids import parse_id, parse_ids
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, responses
-from headgate.app.wire.schemas.entries import Entry
-from headgate.app.wire.schemas.removals import DeletedEntries, Deletions
-from headgate.app.wire.schemas.values import REFERENCES
+from headgate.app.wire.schemas.entries import REFERENCES, DeletedEntries, Deletions, Entry
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import EntryNotFound
 from headgate.engine.replies import Deletion

@@ -23,9 +23,9 @@ from headgate.app.http.dependencies import (
 from headgate.app.http.operation import Operation
 from headgate.app.http.streaming import EVENT_STREAM, HEARTBEAT, EventStream
 from headgate.app.live import followed
-from headgate.app.live.choices import SubscriptionChoices
 from headgate.app.live.event_connection import EventConnection
 from headgate.app.live.group_subscription import GroupSubscription
+from headgate.app.live.intents import SubscriptionChoices
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import StreamSubscription, Subscription
 from headgate.app.wire.encoding import gap_wire, is_position_news
@@ -34,12 +34,11 @@ from headgate.app.wire.filters import OF_GROUPS, checked_text
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, responses
-from headgate.app.wire.schemas.reads import Gap
-from headgate.app.wire.schemas.values import IdText, OnDisconnect
+from headgate.app.wire.schemas.entries import Gap, IdText, OnDisconnect
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.limits import COUNT_MAX
-from headgate.engine.patterns.cursor import PatternCursor
+from headgate.engine.patterns import PatternCursor
 from headgate.engine.replies import Gap as EngineGap
 from headgate.engine.replies import StreamRead
 from headgate.engine.requests.entries import From, StreamCursor

@@ -6,13 +6,12 @@ from fastapi import APIRouter, Query, Response
 
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
-from headgate.app.http.dependencies import AccessDep, ConsumerPathDep, GroupDep, StreamDep
-from headgate.app.http.json_arrays import array_in_turns, json_answer
+from headgate.app.http.answers import array_in_turns, json_answer
+from headgate.app.http.dependencies import AccessDep, ConsumerPathDep, GroupDep, PageDep, StreamDep
 from headgate.app.http.operation import Operation, PatchOperation
-from headgate.app.http.paging import PageDep
 from headgate.app.wire.descriptions import consumer_wire, group_wire
 from headgate.app.wire.problems import GatewayError, responses
-from headgate.app.wire.schemas.groups import (
+from headgate.app.wire.schemas.streams import (
     Consumers,
     DeletedConsumer,
     Group,

@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 
 from headgate.app.http.dependencies import gateway_of
 from headgate.app.http.pages import FILE_HEADERS, PAGE_HEADERS, page_headers
-from headgate.app.runtime.families import versions
+from headgate.app.runtime.telemetry import versions
 from headgate.app.runtime.threads import PAGES
 from headgate.app.wire.explanations import EXPLANATIONS
 from headgate.app.wire.problems import GatewayError

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
+from headgate.app.http.answers import json_answer
 from headgate.app.http.dependencies import AccessDep, GroupDep, StreamDep, gateway_of
-from headgate.app.http.json_arrays import json_answer
 from headgate.app.http.operation import Operation
 from headgate.app.http.streaming import EVENT_STREAM, HEARTBEAT, EventStream
 from headgate.app.live.event_connection import EventConnection

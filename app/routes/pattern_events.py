@@ -16,17 +16,16 @@ from headgate.app.http.operation import Operation
 from headgate.app.http.streaming import EVENT_STREAM, HEARTBEAT, EventStream
 from headgate.app.live import followed
 from headgate.app.live.event_connection import EventConnection
-from headgate.app.live.pattern_subscription import PatternSubscription
+from headgate.app.live.subscription import PatternSubscription
 from headgate.app.wire.encoding import stream_gap_wire
 from headgate.app.wire.events import event, stream_entry_events
 from headgate.app.wire.filters import checked_text
 from headgate.app.wire.ids import parse_pattern_after
 from headgate.app.wire.names import check_pattern
 from headgate.app.wire.problems import GatewayError, responses
-from headgate.app.wire.schemas.reads import StreamGap
-from headgate.app.wire.schemas.values import CursorText
+from headgate.app.wire.schemas.entries import CursorText, StreamGap
 from headgate.engine.errors import StreamError
-from headgate.engine.patterns.cursor import PatternCursor
+from headgate.engine.patterns import PatternCursor
 from headgate.engine.replies import PatternRead
 
 router = APIRouter(prefix="/v1", tags=["Events"], route_class=Operation)

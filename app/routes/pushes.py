@@ -12,23 +12,30 @@ from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import is_open, needs
 from headgate.app.auth.principal import Need
 from headgate.app.gateway.gateway import Gateway
+from headgate.app.http.answers import json_answer
 from headgate.app.http.dependencies import (
+    CURSOR,
     AccessDep,
     GroupDep,
     LimitsDep,
     StreamDep,
     check_at_most,
+    cursor_of,
     gateway_of,
+    page_after,
 )
-from headgate.app.http.json_arrays import json_answer
 from headgate.app.http.operation import Operation
-from headgate.app.http.paging import CURSOR, cursor_of, page_after
 from headgate.app.push import store
-from headgate.app.push.definition import PushDefinition, PushRecord, name_of
-from headgate.app.push.sealing import KeyMissing
-from headgate.app.push.signing import PushSecrets, known_key, new_secret, public_text, signing_key
-from headgate.app.push.store import StoredPush
-from headgate.app.webhooks.signing import NO_KEYS
+from headgate.app.push.signing import (
+    KeyMissing,
+    PushSecrets,
+    known_key,
+    new_secret,
+    public_text,
+    signing_key,
+)
+from headgate.app.push.store import PushDefinition, PushRecord, StoredPush, name_of
+from headgate.app.webhooks.sending import NO_KEYS
 from headgate.app.webhooks.targets import TargetRefused
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, responses

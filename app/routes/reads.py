@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
-from headgate.app.bulk.answer import arrow_answer
-from headgate.app.bulk.pages import EntryRange, Pages
+from headgate.app.bulk.pages import EntryRange, Pages, arrow_answer
 from headgate.app.bulk.ranges import Compression
 from headgate.app.cloud_events.event import BATCH, event_of
-from headgate.app.cloud_events.texts import batch_in_turns
+from headgate.app.cloud_events.formats import batch_in_turns
+from headgate.app.http.answers import array_in_turns, json_answer, lines_in_turns
 from headgate.app.http.dependencies import (
     AccessDep,
     LimitsDep,
@@ -24,28 +24,20 @@ from headgate.app.http.dependencies import (
     check_at_most,
     gateway_of,
 )
-from headgate.app.http.json_arrays import (
-    array_in_turns,
-    json_answer,
-    lines_in_turns,
-)
 from headgate.app.http.operation import (
     ARROW,
     Operation,
     prompt,
 )
-from headgate.app.http.presence import while_present, while_valid
-from headgate.app.http.streaming import PatientResponse
-from headgate.app.transport.request_ids import request_id_of
-from headgate.app.transport.scopes import path_of
+from headgate.app.http.streaming import PatientResponse, while_present, while_valid
+from headgate.app.transport.scopes import path_of, request_id_of
 from headgate.app.wire.encoding import add_times, entry_wire, gap_wire, unbroken
 from headgate.app.wire.filters import Selection, filter_text, narrowed
 from headgate.app.wire.ids import parse_after, parse_bound
 from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.problems import GatewayError, problem_of, responses
-from headgate.app.wire.schemas.entries import CLOUD_EVENT
+from headgate.app.wire.schemas.entries import CLOUD_EVENT, Entries, Read, StreamEntries, StreamsRead
 from headgate.app.wire.schemas.entries import Entry as WireEntry
-from headgate.app.wire.schemas.reads import Entries, Read, StreamEntries, StreamsRead
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId, EntryTimes
 from headgate.engine.entry import Entry as EngineEntry
 from headgate.engine.errors import StreamError

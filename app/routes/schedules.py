@@ -9,10 +9,9 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
-from headgate.app.http.dependencies import AccessDep, LimitsDep, check_at_most
-from headgate.app.http.json_arrays import array_in_turns, json_answer
+from headgate.app.http.answers import array_in_turns, json_answer
+from headgate.app.http.dependencies import CURSOR, AccessDep, LimitsDep, check_at_most, page_after
 from headgate.app.http.operation import Operation, PatchOperation
-from headgate.app.http.paging import CURSOR, page_after
 from headgate.app.runtime.threads import PAGES
 from headgate.app.scheduling.due_times import DueTimes
 from headgate.app.wire.names import check_name
@@ -36,8 +35,7 @@ from headgate.engine.requests.schedules import (
     ListSchedules,
     SetSchedule,
 )
-from headgate.engine.schedules.definition import Definition
-from headgate.engine.schedules.progress import ScheduleInfo
+from headgate.engine.schedules import Definition, ScheduleInfo
 
 router = APIRouter(prefix="/v1/schedules", tags=["Schedules"], route_class=Operation)
 patches = APIRouter(prefix="/v1/schedules", tags=["Schedules"], route_class=PatchOperation)

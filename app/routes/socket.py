@@ -12,14 +12,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from headgate.app.http.credentials import access_of_handshake
 from headgate.app.http.dependencies import check_at_most, gateway_of
 from headgate.app.http.operation import check_path
-from headgate.app.live.choices import SubscriptionChoices
-from headgate.app.live.closing import code_of
 from headgate.app.live.connection import Connection
-from headgate.app.live.frames.client import FRAME_BYTES_MIN, SHORT_FORM_SUB
-from headgate.app.live.frames.reading import INSTANCE
+from headgate.app.live.frames.client import FRAME_BYTES_MIN, INSTANCE, SHORT_FORM_SUB
 from headgate.app.live.frames.server import ProblemFrame
-from headgate.app.live.intents import SubscribeIntent
-from headgate.app.transport.request_ids import request_id_of
+from headgate.app.live.intents import SubscribeIntent, SubscriptionChoices
+from headgate.app.live.outbox import code_of
+from headgate.app.transport.scopes import request_id_of
 from headgate.app.wire.credentials import SUBPROTOCOL as TOKEN_SUBPROTOCOL
 from headgate.app.wire.credentials import TICKET
 from headgate.app.wire.filters import NoFilter, checked_text

@@ -6,16 +6,22 @@ from fastapi import APIRouter, Query, Request, Response
 
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
-from headgate.app.http.dependencies import AccessDep, LimitsDep, StreamDep, check_at_most
-from headgate.app.http.json_arrays import array_in_turns, json_answer
+from headgate.app.http.answers import array_in_turns, json_answer
+from headgate.app.http.dependencies import (
+    CURSOR,
+    AccessDep,
+    LimitsDep,
+    StreamDep,
+    check_at_most,
+    page_after,
+)
 from headgate.app.http.operation import Operation, PatchOperation
-from headgate.app.http.paging import CURSOR, page_after
-from headgate.app.http.presence import while_present
+from headgate.app.http.streaming import while_present
 from headgate.app.wire.descriptions import group_detail_wire, stream_wire
 from headgate.app.wire.encoding import entry_wire
 from headgate.app.wire.ids import parse_bound, parse_id
 from headgate.app.wire.problems import responses
-from headgate.app.wire.schemas.removals import Trim, Trimmed
+from headgate.app.wire.schemas.entries import Trim, Trimmed
 from headgate.app.wire.schemas.settings import StreamConfig
 from headgate.app.wire.schemas.streams import (
     Histogram,
@@ -25,9 +31,8 @@ from headgate.app.wire.schemas.streams import (
 )
 from headgate.engine.errors import StreamNotFound
 from headgate.engine.limits import DESCRIBED_MAX
-from headgate.engine.requests.entries import Range, TrimArchive
+from headgate.engine.requests.entries import CountByTime, Range, TrimArchive
 from headgate.engine.requests.entries import Trim as TrimRequest
-from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.streams import (
     CreateStream,
     DeleteStream,

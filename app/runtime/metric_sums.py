@@ -14,7 +14,7 @@ import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 
-from headgate.app.runtime.families import BUILD, Collected
+from headgate.app.runtime.telemetry import BUILD, Collected
 
 METRICS: Final = "metrics"
 """Topic of the question for what a process has counted, or the whole gateway."""

@@ -17,8 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 
 from headgate.engine.errors import Invalid
-from headgate.engine.schedules.definition import Missed
-from headgate.engine.schedules.progress import ScheduleInfo
+from headgate.engine.schedules import Missed, ScheduleInfo
 
 MISSED_MS = 60_000
 """A due time so long ago is missed: nobody could run it for so long."""

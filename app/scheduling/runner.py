@@ -8,7 +8,7 @@ refused for good is passed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from secrets import token_hex
 from typing import Protocol, TypeVar
@@ -20,10 +20,20 @@ from headgate.app.runtime import periodic
 from headgate.app.runtime.threads import SCHEDULES
 from headgate.app.scheduling.due_times import DuePlan, plan
 from headgate.app.wire.problems import code_of
-from headgate.engine.errors import Disconnected, Invalid, StreamError, Unavailable
+from headgate.engine.entry import MIN_ID
+from headgate.engine.errors import (
+    Disconnected,
+    IdsExhausted,
+    Invalid,
+    LimitReached,
+    StreamError,
+    Unavailable,
+)
 from headgate.engine.requests import Request
+from headgate.engine.requests.entries import Add, Trim, TrimTo
+from headgate.engine.requests.keyspace import SetCounters
 from headgate.engine.requests.schedules import AwaitSchedules, PassSchedule, RunSchedule
-from headgate.engine.schedules.progress import Refusal, ScheduleInfo
+from headgate.engine.schedules import Refusal, ScheduleInfo
 
 T = TypeVar("T")
 
@@ -160,3 +170,50 @@ def _plan(info: ScheduleInfo, now_ms: int) -> DuePlan | Invalid:
         return plan(info, now_ms)
     except Invalid as error:
         return error
+
+
+async def append_newest(perform: Perform, append: Add) -> None:
+    """Append entries, also where the greatest id is taken.
+
+    Ids come from the clock, so that one was made by hand, by a client of a Redis server or of an
+    earlier version. The entries are news that others have read, or not: the ids begin again.
+
+    Raises:
+        StreamNotFound: the stream does not exist, and is not to be made.
+        StreamsChanged: an attribute is not as the append expects it.
+    """
+    try:
+        await perform(append)
+    except IdsExhausted:
+        await perform(Trim(append.stream, TrimTo(max_length=0)))
+        await perform(SetCounters(append.stream, MIN_ID))
+        await perform(append)
+
+
+async def check_share(
+    what: str, limit: int, count: int, maker: str | None, makers: Callable[[], AsyncIterator[str]]
+) -> None:
+    """Check that a principal may make another one.
+
+    Principals leave a tenth of the room to operators, and each takes half of it at most.
+
+    Args:
+        what: is made.
+        limit: for all together.
+        count: how many there are.
+        maker: the principal; None: an operator.
+        makers: yields the maker of each that is there.
+
+    Raises:
+        LimitReached: there are as many as there may be.
+    """
+    if count >= (limit if maker is None else limit - limit // 10):
+        raise LimitReached(what, limit)
+    share = limit // 2
+    if maker is None or count < share:
+        return
+    own_count = 0
+    async for other in makers():
+        own_count += other == maker
+    if own_count >= share:
+        raise LimitReached(f"{what} of one principal", share)

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Scope
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from headgate.app.transport.request_log import note_request
+from headgate.app.transport.scopes import note_request
 
 log = logging.getLogger("uvicorn.error")
 

@@ -12,11 +12,34 @@ from typing import Any
 from websockets.frames import CloseCode, Frame
 from websockets.protocol import State
 
-from headgate.app.transport.portions import Unparsed
 from headgate.app.transport.sockets import Peer
 from headgate.app.transport.websocket import SocketProtocol
 from headgate.app.wire.problems import GatewayError
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
+
+
+class Unparsed:
+    """Data that was read at once and is not parsed yet; no more is read meanwhile."""
+
+    __slots__ = ("data",)
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.data = memoryview(b"")  # public: it is mostly read to see whether it is empty
+
+    def add(self, data: bytes) -> None:
+        """Add data behind the unparsed data."""
+        self.data = memoryview(bytes(self.data) + data if self.data else data)
+
+    def take(self, bytes_max: int) -> memoryview:
+        """Return the next portion."""
+        portion, self.data = self.data[:bytes_max], self.data[bytes_max:]
+        return portion
+
+    def clear(self) -> None:
+        """Forget all of it."""
+        self.data = memoryview(b"")
+
 
 PORTION_BYTES = 512
 """Parsed at a time: about eighty of the smallest frames. Deflate makes at most about a thousand

@@ -1,11 +1,19 @@
-"""Scopes: what others have to know of a request or a handshake, read of its ASGI scope."""
+"""Scopes: what is read of the ASGI scope of a request; its id, and its line in the log."""
 
-from collections.abc import Mapping
+import logging
+import re
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from itertools import count
+from typing import Final
 from urllib.parse import quote
 
 from starlette.types import Scope
 
+from headgate.app.runtime import logs as lines
 from headgate.app.transport.proxies import client_address
+from headgate.engine.clock import SystemClock
 
 
 class ServedScope:
@@ -43,3 +51,100 @@ def plain_path_of(scope: Scope) -> str:
 def path_of(scope: Scope) -> str:
     """Return the path of a request behind the root path, as it is in the URL."""
     return quote(plain_path_of(scope), safe="/:@!$&'()*+,;=~")
+
+
+# A client may choose it with the header `X-Request-Id`. Otherwise it is made here: a UUID of
+# version 7, which begins with the time.
+
+HEADER: Final = "X-Request-Id"
+
+_NAME: Final = b"x-request-id"
+_SANE: Final = re.compile(rb"[!-~]{1,128}")
+"""Visible ASCII of a bounded length: it is sent back, and stands in the log."""
+
+_NUMBER_MAX: Final = 2**48 - 1
+_random = secrets.randbits(26)
+_OF_PROCESS: Final = f"-7{_random >> 14:03x}-{0x8000 | _random & 0x3FFF:04x}-"
+"""Part of the ids of this process that others have not; its numbers also begin at random."""
+
+_clock = SystemClock()
+_numbers = count(secrets.randbits(47))
+
+
+def new_id() -> str:
+    """Return an id that no other request has."""
+    now_ms = _clock.wall_ms()
+    number = next(_numbers) & _NUMBER_MAX
+    return f"{now_ms >> 16:08x}-{now_ms & 0xFFFF:04x}{_OF_PROCESS}{number:012x}"
+
+
+def id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Return the id of a request with these headers: what its client has chosen, or a new one."""
+    for name, value in headers:
+        if name == _NAME:
+            return sane_or_new(value)
+    return new_id()
+
+
+def sane_or_new(chosen: bytes) -> str:
+    """Return the id that a client has chosen, or a new one if that cannot be one."""
+    return new_id() if _SANE.fullmatch(chosen) is None else chosen.decode("ascii")
+
+
+def request_id_of(scope: Scope) -> str:
+    """Return the id of a request or of a WebSocket; one is made if it came by another server."""
+    request_id: str | None = scope.get("request_id")
+    if request_id is None:
+        request_id = scope["request_id"] = id_of(scope.get("headers", ()))
+    return request_id
+
+
+# It has the route and not the path, and nothing of the query: a path may name what is nobody's
+# business, and a query may have a ticket in it.
+
+_PRINCIPAL_LENGTH_MAX: Final = 256
+
+
+def note_request(scope: Scope, status: int, began_s: float) -> None:
+    """Write the line of a request that is over.
+
+    Args:
+        scope: of the request.
+        status: of its answer; 0: nobody was there to be answered.
+        began_s: when it began, by `time.perf_counter`.
+    """
+    access = scope.get("access")
+    facts = lines.RequestFacts(
+        scope.get("method", "GET"),
+        getattr(scope.get("route"), "path", None),
+        status,
+        (time.perf_counter() - began_s) * 1000,
+        None if access is None else access.principal.id[:_PRINCIPAL_LENGTH_MAX],
+        request_id_of(scope),
+    )
+    lines.note_request(facts)
+
+
+# At the level `debug` it writes a line for each WebSocket, with the whole URL. A query may have a
+# ticket in it, under a name that is written in many ways (`%74icket`). So the log has no queries.
+
+_LOGGER = "uvicorn.error"
+
+
+def leave_out_queries() -> None:
+    """Keep queries out of the log of this process."""
+    logging.getLogger(_LOGGER).addFilter(_without_queries)
+
+
+def _without_queries(record: logging.LogRecord) -> bool:
+    if isinstance(record.args, tuple):
+        record.args = tuple(map(_without_query, record.args))
+    return True
+
+
+def _without_query(value: object) -> object:
+    """Return an argument of a line, a URL without its query."""
+    if not isinstance(value, str):
+        return value
+    path, mark, _ = value.partition("?")
+    return f"{path}{mark}…" if mark else path

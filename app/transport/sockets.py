@@ -9,8 +9,8 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.core import CounterMetricFamily, Metric
 
-from headgate.app.runtime.departures import Departures
-from headgate.app.runtime.families import Collected
+from headgate.app.runtime.connections import Departures
+from headgate.app.runtime.telemetry import Collected
 from headgate.app.wire.problems import GatewayError
 
 log = logging.getLogger("headgate")

@@ -16,8 +16,7 @@ from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 from websockets.typing import ExtensionParameter
 
-from headgate.app.transport.request_ids import HEADER, sane_or_new
-from headgate.app.transport.request_log import note_request
+from headgate.app.transport.scopes import HEADER, note_request, sane_or_new
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):

@@ -1,20 +1,265 @@
-"""Connections: to the hosts of targets, kept for the next request, each to an address allowed."""
+"""Connections to the hosts of targets, kept for the next request, each to an allowed address."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from functools import cache, lru_cache
 from socket import AF_INET, AF_INET6, IPPROTO_TCP, SOCK_STREAM
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
+import httptools
 from aiohappyeyeballs import AddrInfoType, start_connection
 
-from headgate.app.webhooks.addresses import Addresses, LookUp
-from headgate.app.webhooks.connection import TargetAnswer, TargetConnection
-from headgate.app.webhooks.targets import SCHEME_PORTS, Address, TargetRefused, Targets
+from headgate.app.webhooks.targets import (
+    SCHEME_PORTS,
+    Address,
+    Addresses,
+    LookUp,
+    TargetRefused,
+    Targets,
+)
+from headgate.engine.clock import SystemClock
+
+# The receiver may be anybody: what it sends is bounded, and whatever it sends is an answer, or an
+# error in words of ours. The URL is never among them, as it is secret.
+
+ANSWER_BYTES_MAX = 16_384
+"""More of the body of an answer is not read."""
+
+RECEIVED_BYTES_MAX = 65_536
+"""Bytes of an answer as they come: with its head, heads before it (1xx), and sizes of chunks."""
+
+_PIECE_BYTES = 65_536
+"""A larger body is sent in pieces, as the receiver takes them."""
+
+_RETRY_AFTER_S_MAX = 3_600
+_DATE_BYTES_MAX = 64
+_CONTINUE, _SWITCHING, _OK = 100, 101, 200
+
+
+class TargetAnswer(NamedTuple):
+    """The beginning of the answer of a target."""
+
+    status: int
+    body: bytes
+    retry_after_s: int | None = None  # for how long it wants nothing, an hour at most
+
+
+class TargetConnection(asyncio.Protocol):
+    """A connection to a target."""
+
+    def __init__(self, on_end: Callable[[TargetConnection], None]) -> None:
+        """Wait for a connection that the loop makes.
+
+        Args:
+            on_end: called when it has ended.
+        """
+        self.is_reusable = False
+        """Whether another request may be sent."""
+        self._on_end, self._loop = on_end, asyncio.get_running_loop()
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._answer: asyncio.Future[TargetAnswer] | None = None
+        self._writable: asyncio.Future[None] | None = None
+        self._received_bytes, self._body = 0, bytearray()
+        self._status, self._has_length = 0, False
+        self._retry_after, self._date = b"", b""
+
+    async def request(self, head: bytes, body: bytes) -> TargetAnswer:
+        """Send a request, and return the beginning of its answer.
+
+        Args:
+            head: of the request, with the empty line.
+            body: of the request.
+
+        Raises:
+            OSError: there was no answer of HTTP.
+        """
+        assert self._transport is not None
+        self.is_reusable = False
+        self._answer = self._loop.create_future()
+        self._received_bytes, self._body = 0, bytearray()
+        self._begin_head()
+        try:
+            if len(body) <= _PIECE_BYTES:
+                self._transport.write(head + body)
+            else:
+                self._transport.write(head)
+                await self._send(body, self._transport)
+            answer = await self._answer
+            # An early answer: the next request would wait behind what the receiver does not take.
+            if not self.is_reusable or self._transport.get_write_buffer_size():
+                self.abort()
+        except BaseException:  # also when the answer has just come
+            self.abort()
+            raise
+        else:
+            return answer
+        finally:
+            self._answer, self._body = None, bytearray()
+
+    def abort(self) -> None:
+        """End the connection at once, if there is one."""
+        self.is_reusable = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def _send(self, body: bytes, transport: asyncio.Transport) -> None:
+        """Send a body in pieces, until there is an answer."""
+        assert self._answer is not None
+        for begin in range(0, len(body), _PIECE_BYTES):
+            if self._writable is not None:
+                first: list[asyncio.Future[Any]] = [self._writable, self._answer]
+                await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+            if self._answer.done():
+                self.is_reusable = False  # the receiver still waits for the others
+                return
+            transport.write(body[begin : begin + _PIECE_BYTES])
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Note the transport (asyncio.Protocol)."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the answer, as nothing more comes (asyncio.Protocol)."""
+        self._end_input("reset" if exc else "closed")
+        self.resume_writing()
+        self._on_end(self)
+
+    def eof_received(self) -> None:
+        """End the answer, as the host sends nothing more (asyncio.Protocol)."""
+        self._end_input("closed")
+
+    def _end_input(self, how: str) -> None:
+        self.is_reusable = False
+        if self._status and not self._has_length and how == "closed":
+            self._end()
+        elif self._received_bytes:
+            self._fail("the answer ended too early")
+        else:
+            self._fail(f"the host {how} the connection")
+
+    def pause_writing(self) -> None:
+        """Note that the receiver is slow (asyncio.Protocol)."""
+        self._writable = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        """Note that it is not any more (asyncio.Protocol)."""
+        if self._writable is not None:
+            self._writable.set_result(None)
+            self._writable = None
+
+    def data_received(self, data: bytes) -> None:
+        """Read a part of an answer (asyncio.Protocol)."""
+        if not self._is_open:  # nobody has asked for it
+            self.abort()
+            return
+        is_too_much = self._received_bytes + len(data) > RECEIVED_BYTES_MAX
+        try:
+            self._parser.feed_data(data[: RECEIVED_BYTES_MAX - self._received_bytes])
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self.is_reusable = False
+            self._fail("no answer of HTTP")
+        self._received_bytes += len(data)
+        if is_too_much:
+            self.is_reusable = False
+            if self._status:
+                self._end()
+            self._fail(f"an answer of more than {RECEIVED_BYTES_MAX} bytes")
+
+    # What the parser tells.
+
+    def on_message_begin(self) -> None:
+        """Begin an answer, or one more that nobody has asked for."""
+        if not self._is_open:
+            self.is_reusable = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Read a header."""
+        name = name.lower()
+        if name == b"retry-after":
+            self._retry_after = value.strip()
+        elif name == b"date":
+            self._date = value.strip()
+        elif name == b"content-length":
+            self._has_length = True
+        elif name == b"transfer-encoding":
+            self._has_length = b"chunked" in value.lower()
+
+    def on_headers_complete(self) -> None:
+        """Note the status: the answer has begun, unless others come before it (1xx)."""
+        status = self._parser.get_status_code()
+        if status < _CONTINUE:
+            self.is_reusable = False
+            self._fail("no answer of HTTP")
+        elif status >= _OK or status == _SWITCHING:
+            self._status = status
+
+    def on_body(self, body: bytes) -> None:
+        """Read a part of the body."""
+        if self._is_open and self._status:
+            self._body += body
+            if len(self._body) > ANSWER_BYTES_MAX:
+                self._end()
+
+    def on_message_complete(self) -> None:
+        """End the answer, or what came before it."""
+        if not self._status:
+            self._begin_head()
+        elif self._is_open:
+            self.is_reusable = self._parser.should_keep_alive()
+            self._end()
+
+    @property
+    def _is_open(self) -> bool:
+        """Tell whether somebody waits for an answer."""
+        return self._answer is not None and not self._answer.done()
+
+    def _begin_head(self) -> None:
+        self._status, self._has_length = 0, False
+        self._retry_after, self._date = b"", b""
+
+    def _end(self) -> None:
+        if self._is_open and self._answer is not None:
+            body = bytes(self._body[:ANSWER_BYTES_MAX])
+            rest_s = _seconds(self._retry_after, self._date)
+            self._answer.set_result(TargetAnswer(self._status, body, rest_s))
+
+    def _fail(self, text: str) -> None:
+        if self._is_open and self._answer is not None:
+            self._answer.set_exception(OSError(text))
+
+
+def _seconds(value: bytes, date: bytes) -> int | None:
+    """Return the seconds of `Retry-After` (RFC 9110, 10.2.3).
+
+    A date there is read by the clock of whoever wrote it, the header `Date` beside it; where that
+    is missing, by ours.
+    """
+    if value.isdigit():
+        return min(int(value[:9]), _RETRY_AFTER_S_MAX)
+    until_s = _unix_s(value)
+    if until_s is None:
+        return None
+    now_s = _unix_s(date)
+    left_s = until_s - (SystemClock().wall_ms() / 1000 if now_s is None else now_s)
+    return min(max(math.ceil(left_s), 0), _RETRY_AFTER_S_MAX)
+
+
+def _unix_s(date: bytes) -> float | None:
+    """Return the time of an HTTP date; None if it is none."""
+    try:
+        at = parsedate_to_datetime(date[:_DATE_BYTES_MAX].decode("ascii"))
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
 
 _KEPT_S = 15.0
 """Time for which a connection waits for another request."""

@@ -8,10 +8,15 @@ up: there no spelling of an address and no change of a name is left.
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import ipaddress
 import re
 import socket
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 _URL_MAX = 2048
@@ -144,3 +149,164 @@ def _address_of(host: str) -> Address | None:
         return ipaddress.ip_address(socket.inet_aton(host))
     except OSError:
         return None
+
+
+LookUp = Callable[[str], Awaitable[Sequence[str]]]
+"""Returns the addresses of a name."""
+
+_LOOK_UP_S_MAX = 5.0
+_ADDRESSES_MAX = 8
+"""More of a name are not tried."""
+
+
+class Addresses:
+    """The addresses of names."""
+
+    def __init__(self, look_up: LookUp | None) -> None:
+        """Look nothing up yet.
+
+        Args:
+            look_up: returns the addresses of a name; the resolver of the machine unless given.
+        """
+        self._look_up = look_up or _MachineLookUp()
+
+    @classmethod
+    def prepare(cls) -> None:
+        """Load the library, which takes a while: most gateways do without."""
+        importlib.import_module("aiodns")
+
+    async def of(self, host: str) -> list[Address]:
+        """Return the addresses of a host, at least one.
+
+        Raises:
+            NameUnknown: it has none, or nobody tells them in time.
+        """
+        try:
+            return [ipaddress.ip_address(host)]
+        except ValueError:
+            pass
+        try:
+            async with asyncio.timeout(_LOOK_UP_S_MAX):
+                addresses = await self._look_up(host)
+        except OSError as error:  # also when it takes too long
+            raise NameUnknown(f"{host}: {error}") from error
+        if not addresses:
+            raise NameUnknown(f"{host} has no address")
+        try:
+            return [ipaddress.ip_address(address) for address in addresses[:_ADDRESSES_MAX]]
+        except ValueError as error:
+            raise NameUnknown(f"{host}: {error}") from error
+
+    async def close(self) -> None:
+        """Ask nobody any more."""
+        if isinstance(self._look_up, _MachineLookUp):
+            await self._look_up.close()
+
+
+class _MachineLookUp:
+    """The resolver of the machine. It needs no thread, so none waits for a server of names."""
+
+    def __init__(self) -> None:
+        import aiodns  # noqa: PLC0415 see `prepare`
+
+        self._resolver, self._error = aiodns.DNSResolver(), aiodns.error.DNSError
+
+    async def __call__(self, name: str) -> Sequence[str]:
+        try:
+            answer = await self._resolver.getaddrinfo(
+                name, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
+            )
+        except self._error as error:
+            raise OSError(*error.args) from error
+        return [_text(node.addr[0]) for node in answer.nodes]
+
+    async def close(self) -> None:
+        await self._resolver.close()
+
+
+def _text(address: bytes | str) -> str:
+    return address.decode() if isinstance(address, bytes) else address
+
+
+class Places:
+    """So many places.
+
+    A holder gets another place while it has fewer than are free. So one that is slow takes half of
+    them at most, several of them leave as much free as each of them has, and whoever has none gets
+    one next (dynamic thresholds: Choudhury and Hahne, 1998).
+    """
+
+    def __init__(self, count: int) -> None:
+        """Begin with so many, all of them free."""
+        self._free = count
+        self._held: Counter[Hashable] = Counter()
+        self._count = count
+        self._firsts: deque[_Wait] = deque()  # of those who have none
+        self._others: deque[_Wait] = deque()
+
+    def take(self, holder: Hashable, count: int = 1) -> bool:
+        """Take places together, if the holder gets them; tells whether it does.
+
+        Args:
+            holder: who wants them.
+            count: how many; more than there are count as all.
+        """
+        count = min(count, self._count)
+        if not self._has_room(holder, count):
+            return False
+        self._free -= count
+        self._held[holder] += count
+        return True
+
+    def give(self, holder: Hashable, count: int = 1) -> None:
+        """Give places back that were taken together."""
+        count = min(count, self._count)
+        self._free += count
+        self._held[holder] -= count
+        if not self._held[holder]:
+            del self._held[holder]
+        self._wake()
+
+    async def wait(self, holder: Hashable, count: int = 1) -> None:
+        """Take places together, once the holder gets them."""
+        while not self.take(holder, count):
+            wait = _Wait(
+                holder, min(count, self._count), asyncio.get_running_loop().create_future()
+            )
+            waiting = self._others if holder in self._held else self._firsts
+            waiting.append(wait)
+            try:
+                await wait.coming
+            except asyncio.CancelledError:
+                with suppress(ValueError):
+                    waiting.remove(wait)
+                self._wake()  # what it would have taken is for the next
+                raise
+        self._wake()  # there may be enough for the next as well
+
+    @asynccontextmanager
+    async def within(self, holder: Hashable) -> AsyncIterator[None]:
+        """Wait for a place, and keep it."""
+        await self.wait(holder)
+        try:
+            yield
+        finally:
+            self.give(holder)
+
+    def _has_room(self, holder: Hashable, count: int) -> bool:
+        return count <= self._free and self._held.get(holder, 0) < self._free
+
+    def _wake(self) -> None:
+        """Wake the next who may get the free ones."""
+        for waiting in (self._firsts, self._others):
+            while waiting and self._has_room(waiting[0].holder, waiting[0].wanted):
+                wait = waiting.popleft()
+                if not wait.coming.done():
+                    wait.coming.set_result(None)
+                    return
+
+
+class _Wait(NamedTuple):
+    holder: Hashable
+    wanted: int
+    coming: asyncio.Future[None]

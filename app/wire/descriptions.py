@@ -3,10 +3,9 @@
 from headgate.app.wire.encoding import gap_wire
 from headgate.app.wire.names import text_of
 from headgate.app.wire.schemas.bulk import Portion, Split
-from headgate.app.wire.schemas.groups import Group, GroupConsumer, GroupDetail
-from headgate.app.wire.schemas.pending import ConsumerPending, PendingEntry
+from headgate.app.wire.schemas.deliveries import ConsumerPending, PendingEntry
 from headgate.app.wire.schemas.settings import Policy, StreamConfig
-from headgate.app.wire.schemas.streams import Stream
+from headgate.app.wire.schemas.streams import Group, GroupConsumer, GroupDetail, Stream
 from headgate.engine import replies
 
 

@@ -13,9 +13,8 @@ from headgate.app.wire.fields import wire_fields
 from headgate.app.wire.names import text_of
 from headgate.app.wire.schemas.deliveries import Delivery as WireDelivery
 from headgate.app.wire.schemas.entries import Entry as WireEntry
-from headgate.app.wire.schemas.entries import StreamEntry
-from headgate.app.wire.schemas.reads import Gap as WireGap
-from headgate.app.wire.schemas.reads import StreamGap
+from headgate.app.wire.schemas.entries import Gap as WireGap
+from headgate.app.wire.schemas.entries import StreamEntry, StreamGap
 from headgate.engine.entry import Entry, EntryTimes
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.recent import Recent

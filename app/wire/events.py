@@ -13,7 +13,7 @@ from headgate.app.wire.encoding import (
     unbroken,
 )
 from headgate.engine.entry import EntryId
-from headgate.engine.patterns.cursor import PatternCursor
+from headgate.engine.patterns import PatternCursor
 from headgate.engine.replies import Delivery, StreamRead
 
 

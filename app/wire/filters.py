@@ -13,8 +13,7 @@ from pydantic_core import from_json, to_json
 from headgate.app.wire.problems import GatewayError, pointer_to
 from headgate.engine.entry import Entry
 from headgate.engine.errors import Invalid
-from headgate.engine.filters.conditions import Filter
-from headgate.engine.filters.reading import read_filter
+from headgate.engine.filters import Filter, read_filter
 
 COLUMNS_MAX = 10_000
 

@@ -11,7 +11,7 @@ from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId, IdRequest, PartialId, make_ids
 from headgate.engine.errors import InvalidId
 from headgate.engine.limits import U64_MAX
-from headgate.engine.patterns.cursor import PatternCursor
+from headgate.engine.patterns import PatternCursor
 from headgate.engine.requests.entries import From
 
 _ID = re.compile(r"([0-9]{1,20})(?:-([0-9]{1,20}))?")

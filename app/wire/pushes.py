@@ -7,7 +7,7 @@ from typing import Annotated, NotRequired
 from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypedDict
 
-from headgate.app.wire.schemas.values import NextCursor, Request
+from headgate.app.wire.schemas.entries import NextCursor, Request
 
 CONCURRENCY, CONCURRENCY_MAX = 10, 256
 BATCH_MAX = 100

@@ -7,9 +7,9 @@ from typing_extensions import TypedDict
 
 from headgate.app.wire.fields import FieldsRead, wire_fields
 from headgate.app.wire.names import check_name, text_of
-from headgate.app.wire.schemas.entries import FieldsInput
-from headgate.app.wire.schemas.values import Flag, IdText, NextCursor
-from headgate.engine.schedules import definition, progress
+from headgate.app.wire.schemas.entries import FieldsInput, Flag, IdText, NextCursor
+from headgate.engine import schedules as definition
+from headgate.engine import schedules as progress
 
 StreamName = Annotated[str, Field(description="Stream that gets the entries.", examples=["jobs"])]
 Cron = Annotated[

@@ -9,14 +9,14 @@ import socket
 import sys
 
 from headgate.app.auth.exposure import Exposed
-from headgate.app.runtime.logs.lines import log_prints_of_python, set_up_logging
+from headgate.app.runtime.logs import log_prints_of_python, set_up_logging
 from headgate.app.settings import settings_of
 from headgate.app.transport.certificate import UnusableCertificate
 from headgate.app.workers import engine_process, worker
 from headgate.app.workers.channel import read_orders
 from headgate.app.workers.child import Role
 from headgate.app.workers.heartbeat import answer_with_stack
-from headgate.app.workers.member import kill_with_supervisor, report_failure
+from headgate.app.workers.hub import kill_with_supervisor, report_failure
 from headgate.engine.errors import StreamError
 
 log = logging.getLogger("headgate")

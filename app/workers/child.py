@@ -12,8 +12,7 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import Self
 
-from headgate.app.workers.channel import Channel
-from headgate.app.workers.frames import Beat, FailedFrame, Frame, Orders, ReadyFrame, Stop
+from headgate.app.workers.channel import Beat, Channel, FailedFrame, Frame, Orders, ReadyFrame, Stop
 
 _MODULE = "headgate.app.workers"
 _STACK_PART_BYTES = 2**16

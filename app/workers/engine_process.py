@@ -15,21 +15,26 @@ import uvloop
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.leading import remove_stranded_then
 from headgate.app.backends.remote.server import EngineServer
-from headgate.app.gateway.assembly import sealing_of, sender_of
+from headgate.app.gateway.assembly import (
+    observer_of,
+    sealing_of,
+    sender_of,
+    watch_loop,
+    watch_streams,
+)
 from headgate.app.gateway.backends import open_engine
-from headgate.app.gateway.measuring import observer_of, watch_loop, watch_streams
 from headgate.app.gateway.shared_keys import share_keys
 from headgate.app.measuring.sampler import Sampler
 from headgate.app.runners import Runner, runners_of
 from headgate.app.runtime import collector
-from headgate.app.runtime.logs.loading import progress_of_gateway
+from headgate.app.runtime.logs import progress_of_gateway
 from headgate.app.runtime.loop_delay import LoopDelay
 from headgate.app.runtime.metric_sums import METRICS, encode, families_of
 from headgate.app.runtime.telemetry import Metrics
 from headgate.app.server import GRACE_S
 from headgate.app.settings import Settings
-from headgate.app.workers.frames import Orders
-from headgate.app.workers.member import Member, end_in_time
+from headgate.app.workers.channel import Orders
+from headgate.app.workers.hub import Member, end_in_time
 
 log = logging.getLogger("headgate")
 

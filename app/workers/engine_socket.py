@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from headgate.app.runtime.logs.lines import announce
-from headgate.app.workers.member import ORPHAN_S_MAX
+from headgate.app.runtime.logs import announce
+from headgate.app.workers.hub import ORPHAN_S_MAX
 
 _NAME: Final = "engine.sock"
 _QUEUE_LENGTH = 128

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import faulthandler
 import itertools
 import logging
+import signal
+import socket
+import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
-from headgate.app.workers.channel import Channel
-from headgate.app.workers.frames import (
+from headgate.app.workers.channel import (
     Announcement,
     AnswerFrame,
     AnswersFrame,
     Arrival,
+    Beat,
+    Channel,
     Departure,
+    FailedFrame,
     Frame,
+    Orders,
     Question,
+    ReadyFrame,
+    Stop,
+    encode,
 )
 
 log = logging.getLogger("headgate")
@@ -140,3 +152,164 @@ class Hub:
         finally:
             del self._gatherings[number]
         return gathering.bodies
+
+
+BEAT_S: Final = 1.0
+
+ORPHAN_S_MAX: Final = 5.0
+"""Time for a process to end whose supervisor is gone: it holds the port, or the data directory."""
+
+_ROUND_S: Final = 1.0
+"""Time for a question to the supervisor, and for its answer, besides that of the siblings."""
+
+_PR_SET_PDEATHSIG: Final = 1  # prctl(2)
+
+
+class Member:
+    """This process: `runtime.siblings.Siblings` over the control channel to the supervisor."""
+
+    def __init__(
+        self, orders: Orders, end: socket.socket, on_orphan: Callable[[], object] = lambda: None
+    ) -> None:
+        """Get ready; call `open` on the event loop.
+
+        Args:
+            orders: what the supervisor wants of this process.
+            end: this end of the control channel.
+            on_orphan: called when the supervisor is gone.
+        """
+        self.count = orders.worker_count
+        self.number = orders.number
+        self.has_engine = orders.engine_path is not None
+        self._end = end
+        self._channel: Channel | None = None
+        self.is_orphan = False  # the supervisor is gone
+        self._on_orphan = on_orphan
+        self._on_stop: Callable[[bool], None] = lambda _: None
+        self._announced: dict[str, list[Callable[[int, bytes], None]]] = {}
+        self._answers: dict[str, Callable[[bytes], bytes]] = {}
+        self._arrivals: list[Callable[[], None]] = []
+        self._departures: list[Callable[[int], None]] = []
+        self._gathered: dict[int, asyncio.Future[list[bytes]]] = {}
+        self._numbers = itertools.count(1)
+
+    async def open(self, on_stop: Callable[[bool], None]) -> None:
+        """Take part from now on.
+
+        Args:
+            on_stop: called when this process has to end, and whether another one replaces it. It
+                may be called twice, as the supervisor may die.
+        """
+        self._on_stop = on_stop
+        self._channel = await Channel.open(self._end, self._take, self._end_with_supervisor)
+        kill_with_supervisor(is_so=False)  # from now on the channel tells
+        self._beat()
+
+    def ready(self) -> None:
+        """Let the supervisor know that this process serves."""
+        self._send(ReadyFrame())
+
+    def on_announcement(self, topic: str, take: Callable[[int, bytes], None]) -> None:
+        """Call `take` with the number of the sender and the body of each announcement."""
+        self._announced.setdefault(topic, []).append(take)
+
+    def on_question(self, topic: str, answer: Callable[[bytes], bytes]) -> None:
+        """Answer questions of siblings; the answer must not take long."""
+        self._answers[topic] = answer
+
+    def on_arrival(self, take: Callable[[], None]) -> None:
+        """Call `take` when there is a sibling that has heard nothing of this process so far."""
+        self._arrivals.append(take)
+
+    def on_departure(self, take: Callable[[int], None]) -> None:
+        """Call `take` with the number of a sibling that is no more."""
+        self._departures.append(take)
+
+    async def announce(self, topic: str, body: bytes) -> None:
+        """Send a body to all siblings."""
+        if self._channel is not None:
+            await self._channel.send_in_turn(Announcement(topic, body))
+
+    async def gather(self, topic: str, body: bytes, *, within_s: float) -> list[bytes]:
+        """Return the answers of all siblings that answer in time; none if the supervisor hangs."""
+        if self._channel is None:
+            return []
+        number = next(self._numbers)
+        answers: asyncio.Future[list[bytes]] = asyncio.get_running_loop().create_future()
+        self._gathered[number] = answers
+        try:
+            async with asyncio.timeout(within_s + _ROUND_S):
+                await self._channel.send_in_turn(Question(number, topic, body, within_s))
+                return await answers
+        except TimeoutError:
+            return []
+        finally:
+            del self._gathered[number]
+
+    def _beat(self) -> None:
+        """Say that the event loop runs, for as long as there is a supervisor."""
+        if self._channel is not None:
+            self._channel.send(Beat())
+            asyncio.get_running_loop().call_later(BEAT_S, self._beat)
+
+    def _send(self, frame: Frame) -> None:
+        if self._channel is not None:
+            self._channel.send(frame)
+
+    def _end_with_supervisor(self) -> None:
+        """End this process as well: nobody would keep it, and its port could not be used again."""
+        self._channel = None
+        self.is_orphan = True
+        self._on_orphan()
+        for answers in self._gathered.values():
+            if not answers.done():
+                answers.set_result([])
+        self._on_stop(False)
+
+    def _take(self, frame: Frame) -> None:
+        match frame:
+            case Announcement(topic, body, sender):
+                for take in self._announced.get(topic, ()):
+                    take(sender, body)
+            case Question():
+                self._answer(frame)
+            case AnswersFrame():
+                self._note(frame)
+            case Arrival():
+                for on_arrival in self._arrivals:
+                    on_arrival()
+            case Departure(number):
+                for on_departure in self._departures:
+                    on_departure(number)
+            case Stop(is_replaced):
+                self._on_stop(is_replaced)
+
+    def _answer(self, question: Question) -> None:
+        answer = self._answers.get(question.topic)
+        if answer is not None:
+            self._send(AnswerFrame(question.number, answer(question.body)))
+
+    def _note(self, answers: AnswersFrame) -> None:
+        waiting = self._gathered.get(answers.number)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(answers.bodies)
+
+
+def kill_with_supervisor(*, is_so: bool) -> None:
+    """Let the system kill this process when the supervisor dies, or no more; Linux only.
+
+    A process that loads the streams hears nothing of its channel, and has nothing to lose.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL if is_so else 0)
+
+
+def end_in_time() -> None:
+    """Let this process end within `ORPHAN_S_MAX`, whatever it does; it says then what that was."""
+    faulthandler.dump_traceback_later(ORPHAN_S_MAX, exit=True)
+
+
+def report_failure(end: socket.socket, reason: str) -> None:
+    """Let the supervisor know that this process cannot serve, also without an event loop."""
+    with suppress(OSError):  # then the supervisor has ended
+        end.send(encode(FailedFrame(reason)))

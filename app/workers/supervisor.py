@@ -30,17 +30,17 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from headgate.app.measuring.families import observed_families
+from headgate.app.measuring.process import decode_question, encode_answer
 from headgate.app.measuring.recorder import HISTORY, Recorder
-from headgate.app.measuring.sample import SAMPLE, Sample, decode_sample, encode_observer
 from headgate.app.measuring.sampler import sample_of_process
-from headgate.app.measuring.shared import decode_question, encode_answer
+from headgate.app.measuring.series import SAMPLE, Sample, decode_sample, encode_observer
 from headgate.app.runtime import metric_sums as sums
 from headgate.app.runtime import periodic
-from headgate.app.runtime.families import Collected, process_families, versions
+from headgate.app.runtime.telemetry import Collected, process_families, versions
 from headgate.app.runtime.terminal import Terminal
+from headgate.app.workers.channel import Orders
 from headgate.app.workers.child import Child, Role, StartFailed
 from headgate.app.workers.engine_socket import EngineSocket
-from headgate.app.workers.frames import Orders
 from headgate.app.workers.heartbeat import Heartbeats
 from headgate.app.workers.hub import Hub
 from headgate.app.workers.slot import RestartFailed, Slot

@@ -9,20 +9,68 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, Never
 
 from fastapi import FastAPI
 
 from headgate.app.gateway.backends import open_backend, open_remote
 from headgate.app.gateway.credentials import open_credentials
 from headgate.app.main import create_app
-from headgate.app.runtime import collector
+from headgate.app.runtime import collector, periodic
+from headgate.app.runtime.siblings import SHARE_INTERVAL_S
 from headgate.app.server import GRACE_S, Server
 from headgate.app.settings import Settings
 from headgate.app.transport.listening import Listener
-from headgate.app.workers.admission import Admission
-from headgate.app.workers.frames import Orders
-from headgate.app.workers.member import Member, end_in_time
+from headgate.app.transport.sockets import Sockets
+from headgate.app.workers.channel import Orders
+from headgate.app.workers.hub import Member, end_in_time
+
+# The workers of a gateway share its listening sockets, so each connection waits in one queue for
+# all of them. A worker that is full does not look into the queue any more. It goes on when a
+# connection has ended. It also goes on when all workers are full: somebody has to tell clients.
+
+
+class Admission:
+    """Lets the listeners of a worker pause. It costs nothing while there is room."""
+
+    def __init__(self, sockets: Sockets, listeners: Sequence[Listener]) -> None:
+        """Begin with listeners that are open.
+
+        Args:
+            sockets: of the worker.
+            listeners: all that it has.
+        """
+        self._sockets = sockets
+        self._listeners = listeners
+        self._is_full = asyncio.Event()
+        sockets.listener_count = len(listeners)
+        sockets.on_full = self._note_full
+
+    async def run(self) -> Never:
+        """Look, while the worker is full, whether it has to accept again, until cancelled."""
+        await periodic.repeat("admission", self._look)
+
+    def _note_full(self) -> None:
+        self._is_full.set()
+        if self._sockets.is_left_to_siblings():
+            self._pause()
+
+    async def _look(self) -> None:
+        await self._is_full.wait()
+        await asyncio.sleep(SHARE_INTERVAL_S)  # siblings are heard as often
+        has_room = self._sockets.free_count > 0
+        if not has_room and self._sockets.is_left_to_siblings():
+            self._pause()
+            return
+        for listener in self._listeners:
+            await listener.open()
+        if has_room:
+            self._is_full.clear()
+
+    def _pause(self) -> None:
+        for listener in self._listeners:
+            listener.pause()
+
 
 _LOOK_S: Final = 0.05
 

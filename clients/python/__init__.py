@@ -1,10 +1,7 @@
 """The client: append to streams, follow them, and work entries off, with asyncio or without."""
 
-from headgate.client.automation.push import Push
-from headgate.client.automation.schedule import Schedule
-from headgate.client.bulk.batches import Batches
-from headgate.client.bulk.plans import Cursor, Plan, Split
-from headgate.client.bulk.writer import Attempt, Writer
+from headgate.client.automation import Push, Schedule
+from headgate.client.bulk import Attempt, Batches, Cursor, Plan, Split, Writer
 from headgate.client.client import AsyncClient
 from headgate.client.credential import CredentialError, TokenFile
 from headgate.client.entries import Claimed, Delivery, Draft, Entry, Gap

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import random
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from headgate.client.backoff import backoff_s
+BACKOFF_S_MIN = 0.1
+BACKOFF_S_MAX = 10.0
+
+
+def backoff_s(attempt: int) -> float:
+    """Return the pause before the next attempt; the first attempt is number 0."""
+    longest_s = min(BACKOFF_S_MAX, BACKOFF_S_MIN * 2.0 ** min(attempt, 10))
+    return longest_s * random.uniform(0.5, 1.0)
+
 
 URL = "http://127.0.0.1:8080"
 URL_VARIABLE = "HEADGATE_URL"

@@ -20,8 +20,7 @@ from urllib.parse import quote
 
 import httpx
 
-from headgate.client.address import Addresses
-from headgate.client.backoff import backoff_s
+from headgate.client.address import Addresses, backoff_s
 from headgate.client.credential import Bearer, Credential
 from headgate.client.problems import (
     AnswerLost,

@@ -9,10 +9,8 @@ from typing import Any, Self, cast
 import httpx
 
 from headgate.client.address import Addresses, urls_of
-from headgate.client.automation.schedule import Schedule
-from headgate.client.bulk.batches import Filter
-from headgate.client.bulk.plans import Cursor, Plan, plans_of
-from headgate.client.bulk.writer import Writer
+from headgate.client.automation import Schedule
+from headgate.client.bulk import Cursor, Filter, Plan, Writer, plans_of
 from headgate.client.calls import Calls
 from headgate.client.credential import Credential, TokenSource
 from headgate.client.group import Group

@@ -9,7 +9,7 @@ import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Self, cast
 
-from headgate.client.automation.push import Push
+from headgate.client.automation import Push
 from headgate.client.calls import Calls, segment
 from headgate.client.entries import Claimed, Delivery, delivery_of
 from headgate.client.job import Job, error_text

@@ -13,8 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 from websockets.typing import Subprotocol
 
-from headgate.client.address import Addresses, is_loopback
-from headgate.client.backoff import backoff_s
+from headgate.client.address import Addresses, backoff_s, is_loopback
 from headgate.client.conversation import SUBPROTOCOL, Conversation
 from headgate.client.credential import Bearer, Credential
 from headgate.client.problems import HeadgateError, Unauthenticated, problem_in

@@ -9,8 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 from headgate.client import tables
-from headgate.client.bulk.batches import ARROW, Batches, Compression, Filter, selection
-from headgate.client.bulk.plans import Split
+from headgate.client.bulk import ARROW, Batches, Compression, Filter, Split, selection
 from headgate.client.calls import Calls, segment
 from headgate.client.entries import Draft, Entry, Fields, Gap, Pairs, encoded, entry_of
 from headgate.client.live import Live

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
-from headgate.app.routes import guide, problem_pages
+from headgate.app.routes import guide
+from headgate.app.routes import pages as problem_pages
 from headgate.app.wire.explanations import EXPLANATIONS
 
 

@@ -15,14 +15,18 @@ from dataclasses import dataclass, field
 from headgate.engine.bucket import manifest as manifests
 from headgate.engine.bucket import parts
 from headgate.engine.bucket.bucket import Bucket
-from headgate.engine.bucket.manifest import BucketFile, BucketManifest
-from headgate.engine.bucket.marker import Marker, read_marker, write_marker
-from headgate.engine.bucket.names import IDENTITY
+from headgate.engine.bucket.manifest import (
+    IDENTITY,
+    BucketFile,
+    BucketManifest,
+    Marker,
+    read_marker,
+    write_marker,
+)
 from headgate.engine.bucket.parts import Part
 from headgate.engine.bucket.restoring import Mark, emptied, restore
 from headgate.engine.bucket.tiers import TieredDisk
 from headgate.engine.errors import Unavailable
-from headgate.engine.journal.blocks import HEADER_BYTES
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.names import (
     in_use,
@@ -30,6 +34,7 @@ from headgate.engine.journal.names import (
     is_segment,
     position_of,
 )
+from headgate.engine.journal.records import HEADER_BYTES
 from headgate.engine.journal.recovery import Loaded, Progress, load_safely, no_progress
 
 

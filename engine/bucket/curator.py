@@ -19,9 +19,16 @@ import msgspec
 from headgate.engine.bucket import manifest as manifests
 from headgate.engine.bucket import parts
 from headgate.engine.bucket.bucket import Bucket, BucketError
-from headgate.engine.bucket.manifest import BucketFile, BucketManifest, Piece
-from headgate.engine.bucket.marker import Marker, write_marker
-from headgate.engine.bucket.names import MANIFESTS, file_object, numbered
+from headgate.engine.bucket.manifest import (
+    MANIFESTS,
+    BucketFile,
+    BucketManifest,
+    Marker,
+    Piece,
+    file_object,
+    numbered,
+    write_marker,
+)
 from headgate.engine.bucket.restoring import Mark
 from headgate.engine.bucket.shipper import Shipper
 from headgate.engine.bucket.tiers import TieredDisk
@@ -29,7 +36,6 @@ from headgate.engine.clock import Clock
 from headgate.engine.errors import Corrupt
 from headgate.engine.journal import recovery
 from headgate.engine.journal.backup import summed
-from headgate.engine.journal.blocks import HEADER_BYTES
 from headgate.engine.journal.disk import Disk, is_full
 from headgate.engine.journal.moment import pieces_of
 from headgate.engine.journal.names import (
@@ -40,6 +46,7 @@ from headgate.engine.journal.names import (
     position_of,
     snapshot_name,
 )
+from headgate.engine.journal.records import HEADER_BYTES
 from headgate.engine.journal.storage import Holder, Nobody
 
 PARTS_MAX = 256

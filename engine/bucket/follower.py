@@ -15,19 +15,24 @@ from headgate.engine.bucket import manifest as manifests
 from headgate.engine.bucket import parts
 from headgate.engine.bucket.attachment import Attached
 from headgate.engine.bucket.bucket import Bucket
-from headgate.engine.bucket.manifest import BucketFile, BucketManifest
-from headgate.engine.bucket.marker import write_marker
+from headgate.engine.bucket.manifest import BucketFile, BucketManifest, write_marker
 from headgate.engine.bucket.parts import Part
 from headgate.engine.bucket.restoring import Mark, fetch
 from headgate.engine.clock import Clock
 from headgate.engine.errors import Broken, Corrupt
 from headgate.engine.journal import recovery
-from headgate.engine.journal.blocks import HEADER_BYTES, Header, Kind, read_blocks, read_header
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.names import in_use, position_of
-from headgate.engine.journal.records import Records
+from headgate.engine.journal.records import (
+    HEADER_BYTES,
+    Header,
+    Kind,
+    Records,
+    read_blocks,
+    read_header,
+)
 from headgate.engine.journal.storage import Holder
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
 
 _MANIFEST_MS = 10_000
 """A follower looks so often whether there is a new snapshot. Parts stay far longer than that."""

@@ -24,7 +24,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from headgate.engine.bucket.bucket import Bucket, BucketError
-from headgate.engine.bucket.names import LEASES, number_of, numbered
+from headgate.engine.bucket.manifest import LEASES, number_of, numbered
 from headgate.engine.clock import Clock
 from headgate.engine.errors import LeaseLost, Unavailable
 from headgate.engine.journal.faults import OnEvent, words

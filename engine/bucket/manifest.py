@@ -1,4 +1,4 @@
-"""Manifests of a bucket: which objects are the data, as far as parts do not say it.
+"""Manifest of a bucket: which objects are the data, their names, and the mark in the directory.
 
 A manifest is a numbered object, and the newest one counts. Old ones stay for a time, with what they
 name: so a bucket can be restored as it was at a moment. A manifest that a leader puts after it was
@@ -7,15 +7,55 @@ replaced does no harm: it names what was put before, and that is still true.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
 
 from headgate.engine.bucket.bucket import Bucket
-from headgate.engine.bucket.names import MANIFESTS, number_of, numbered
 from headgate.engine.errors import Corrupt, NewerFormat
-from headgate.engine.journal.names import is_finished
+from headgate.engine.journal.disk import Disk
+from headgate.engine.journal.names import UNFINISHED, is_finished
+
+LEASES = "leases/"
+"""The leases; the greatest number is the one that counts (`lease.py`)."""
+
+PARTS = "parts/"
+"""The journal, in parts that follow each other (`parts.py`)."""
+
+MANIFESTS = "manifests/"
+"""The manifests; the greatest number is the newest (`manifest.py`)."""
+
+FILES = "files/"
+"""Snapshots, extent files and pieces of segments, as manifests name them."""
+
+IDENTITY = "identity"
+"""The object that tells this bucket from others, whatever its address is."""
+
+KEYS = "keys/"
+"""The keys file of the gateway: the greatest number is the newest."""
+
+_DIGITS = 20
+
+
+def numbered(prefix: str, number: int) -> str:
+    """Return the name of a numbered object."""
+    return f"{prefix}{number:0{_DIGITS}}"
+
+
+def number_of(name: str) -> int | None:
+    """Return the number of an object; None if it has none, as it is not one of ours."""
+    digits = name.rpartition("/")[2]
+    return int(digits) if len(digits) == _DIGITS and digits.isdecimal() else None
+
+
+def file_object(name: str, writer: str, term: int) -> str:
+    """Return the name of the object for a file of a data directory.
+
+    Two writers may have files of one name that differ, so it has the writer and its term.
+    """
+    return f"{FILES}{name}-{term}-{writer}"
+
 
 FORMAT: Final = 1
 
@@ -122,3 +162,54 @@ def read(bucket: Bucket, number: int) -> BucketManifest:
     if not all(is_finished(file.name) for file in files):
         raise Corrupt(name, 0, "it names what is no file of a data directory")
     return manifest
+
+
+MARKER: Final = "bucket"
+"""The name of the file."""
+
+
+class Marker(msgspec.Struct, frozen=True):
+    """The place of a data directory in a bucket."""
+
+    url: str
+    identity: str
+    """Of the bucket, whatever its address is."""
+    writer: str
+    """The name of the directory in the parts that are put from it."""
+    has_led: bool = False
+    """Records were written here, so that some may be here alone."""
+    former: str = ""
+    """The writer before, while the directory is made anew."""
+    files: list[BucketFile] = []
+    """The extent files of the directory that the bucket has as well."""
+
+    @property
+    def by_name(self) -> Mapping[str, BucketFile]:
+        """Return the files by name."""
+        return {file.name: file for file in self.files}
+
+
+def read_marker(disk: Disk) -> Marker | None:
+    """Return the marker of a directory; None: it belongs to no bucket.
+
+    Raises:
+        Corrupt: it makes no sense.
+    """
+    if MARKER not in disk.names():
+        return None
+    with disk.open(MARKER) as file:
+        try:
+            return msgspec.json.decode(file.read(), type=Marker)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Corrupt(MARKER, 0, str(error)) from None
+
+
+def write_marker(disk: Disk, marker: Marker) -> None:
+    """Replace the marker of a directory; it is safe when this returns."""
+    unfinished = MARKER + UNFINISHED
+    if unfinished in disk.names():
+        disk.remove(unfinished)
+    disk.append(unfinished, msgspec.json.encode(marker))
+    disk.sync(unfinished)
+    disk.rename(unfinished, MARKER)
+    disk.sync_names()

@@ -19,9 +19,9 @@ import google_crc32c
 import msgspec
 
 from headgate.engine.bucket.bucket import Bucket
-from headgate.engine.bucket.names import PARTS, number_of, numbered
+from headgate.engine.bucket.manifest import PARTS, number_of, numbered
 from headgate.engine.errors import Broken, Corrupt
-from headgate.engine.journal.blocks import (
+from headgate.engine.journal.records import (
     Header,
     Kind,
     pack_block,

@@ -11,9 +11,7 @@ from threading import Lock
 from typing import BinaryIO, TypeVar
 
 from headgate.engine.bucket.bucket import Bucket
-from headgate.engine.bucket.manifest import BucketFile
-from headgate.engine.bucket.marker import read_marker
-from headgate.engine.bucket.names import IDENTITY
+from headgate.engine.bucket.manifest import IDENTITY, BucketFile, read_marker
 from headgate.engine.bucket.stores.opening import open_bucket
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal.disk import Disk

@@ -5,11 +5,7 @@ from __future__ import annotations
 from headgate.engine.commands import AttributesChanged, Command
 from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.errors import StreamsChanged
-from headgate.engine.requests.attributes import (
-    AttributeChange,
-    ChangeAttributes,
-    GetAttributes,
-)
+from headgate.engine.requests.streams import AttributeChange, ChangeAttributes, GetAttributes
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
 

@@ -36,7 +36,7 @@ from headgate.engine.limits import (
     RESTORED_AT_ONCE_MAX,
 )
 from headgate.engine.packing import encode_entries, unpacked_bytes
-from headgate.engine.requests.dumps import CopyStream, DumpStream, MeasureStream, RestoreStream
+from headgate.engine.requests.keyspace import CopyStream, DumpStream, MeasureStream, RestoreStream
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.entries.chunk import Chunk, ChunkState
 from headgate.engine.state.group import Group

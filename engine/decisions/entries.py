@@ -51,7 +51,7 @@ from headgate.engine.errors import (
     StreamExists,
     StreamNotFound,
 )
-from headgate.engine.filters.matching import matcher_of
+from headgate.engine.filters import matcher_of
 from headgate.engine.limits import (
     ENTRY_BYTES_MAX,
     ENTRY_FIELDS_MAX,
@@ -79,7 +79,7 @@ from headgate.engine.room import ReadRoom, ReplyRoom
 from headgate.engine.state.entries.log import Log
 from headgate.engine.state.entries.logs import Logs
 from headgate.engine.state.entries.packed import Packed, PackedDrafts
-from headgate.engine.state.extents.missing import require_each
+from headgate.engine.state.extents.extent import require_each
 from headgate.engine.state.idempotency import Made
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream

@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import count
 
 from headgate.engine.entry import Entry, EntryId
-from headgate.engine.filters.matching import Matcher
+from headgate.engine.filters import Matcher
 from headgate.engine.limits import LOOKED_BYTES_MAX
 from headgate.engine.replies import MatchingPage
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.entries.log import Log
 from headgate.engine.state.entries.logs import Logs
-from headgate.engine.state.extents.missing import Missing
+from headgate.engine.state.extents.extent import Missing
 
 _PAGE_ENTRIES = 64
 """Entries that are looked at first; the next page is twice as large, as there are few matches."""

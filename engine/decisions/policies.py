@@ -18,7 +18,7 @@ from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.decisions.entries import add
 from headgate.engine.decisions.group_reads.new_entries import key_of
-from headgate.engine.decisions.names.name_ranges import shown_by, shows
+from headgate.engine.decisions.name_ranges import shown_by, shows
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, EntryTimes, Fields
 from headgate.engine.errors import Invalid, OutOfReach
 from headgate.engine.limits import (
@@ -31,7 +31,7 @@ from headgate.engine.origin import entry_of
 from headgate.engine.replies import Redriven, RedriveOutcome
 from headgate.engine.requests.deliveries import Redrive
 from headgate.engine.requests.entries import Add
-from headgate.engine.requests.names import NameFilter
+from headgate.engine.requests.keyspace import NameFilter
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace

@@ -17,12 +17,7 @@ from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.decisions.attributes import attributes_changed, check_attributes
 from headgate.engine.decisions.entries import add, check_last_id
 from headgate.engine.decisions.keys import key_limits, key_window_ms
-from headgate.engine.decisions.names.name_ranges import (
-    NameRange,
-    beginning_with,
-    following,
-    shown_by,
-)
+from headgate.engine.decisions.name_ranges import NameRange, beginning_with, following, shown_by
 from headgate.engine.decisions.trims import retention_cut, trim_command
 from headgate.engine.errors import StreamExists, StreamsChanged
 from headgate.engine.replies import Added, ClosedStream, Created, StreamInfo

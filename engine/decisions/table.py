@@ -10,19 +10,18 @@ from headgate.engine.decisions import (
     attributes,
     bulk,
     deliveries,
+    details,
     dumps,
     entries,
     groups,
     keys,
-    pending,
+    keyspace,
     policies,
+    schedules,
     streams,
     trims,
-    writes,
 )
 from headgate.engine.decisions.group_reads import reads as group_reads
-from headgate.engine.decisions.names import keyspace
-from headgate.engine.decisions.schedules import definitions, runs
 from headgate.engine.errors import Invalid
 from headgate.engine.requests import Request
 from headgate.engine.state.keyspace import Keyspace
@@ -35,19 +34,17 @@ DECISIONS: Decisions = {
         attributes,
         bulk,
         deliveries,
+        details,
         dumps,
         entries,
         group_reads,
         groups,
         keys,
         keyspace,
-        pending,
         policies,
+        schedules,
         streams,
         trims,
-        writes,
-        definitions,
-        runs,
     )
     for request, decide_about in module.DECISIONS.items()
 }

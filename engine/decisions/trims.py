@@ -36,7 +36,7 @@ from headgate.engine.requests.entries import (
     check_trim,
 )
 from headgate.engine.state.entries.log import Cut, Log
-from headgate.engine.state.entries.node_limits import NodeLimits
+from headgate.engine.state.entries.packed import NodeLimits
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
 

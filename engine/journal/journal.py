@@ -19,8 +19,8 @@ from random import Random, SystemRandom
 from headgate.engine import commands
 from headgate.engine.commands import Command
 from headgate.engine.errors import LeaseLost, StreamError, Unavailable
+from headgate.engine.journal import extents as extent_files
 from headgate.engine.journal.disk import Disk
-from headgate.engine.journal.extents import files as extent_files
 from headgate.engine.journal.faults import CLOSED, Faults, OnEvent, words
 from headgate.engine.journal.names import extents_name
 from headgate.engine.journal.records import Records
@@ -31,8 +31,7 @@ from headgate.engine.journal.storage import GoBack, Holder, Nobody, Shipping
 from headgate.engine.journal.writer import FsyncPolicy, Writer
 from headgate.engine.periodic import Watch, repeat, unwatched
 from headgate.engine.replies import JournalStatus
-from headgate.engine.state.extents.missing import Damaged
-from headgate.engine.state.extents.opened import OpenedExtent
+from headgate.engine.state.extents.extent import Damaged, OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import ExtentPlace
 

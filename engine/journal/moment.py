@@ -19,7 +19,9 @@ import msgspec
 
 from headgate.engine.errors import Broken, Corrupt, Unavailable
 from headgate.engine.journal import recovery
-from headgate.engine.journal.blocks import (
+from headgate.engine.journal.disk import Disk
+from headgate.engine.journal.names import is_segment, position_of
+from headgate.engine.journal.records import (
     HEADER_BYTES,
     Kind,
     pack_block,
@@ -27,8 +29,6 @@ from headgate.engine.journal.blocks import (
     read_header,
     was_safe,
 )
-from headgate.engine.journal.disk import Disk
-from headgate.engine.journal.names import is_segment, position_of
 
 _PIECE_BYTES = 2**20
 

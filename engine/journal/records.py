@@ -1,4 +1,4 @@
-"""Records: from the moment they are appended until they are durable, with the callers that wait.
+"""Records and the blocks they are written in, with the callers that wait until they are durable.
 
 Records that arrive while the disk is busy go into the next block together, so one sync serves every
 request in flight (group commit).
@@ -7,12 +7,17 @@ request in flight (group commit).
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import IntEnum
+from typing import BinaryIO, NamedTuple
+
+import google_crc32c
 
 from headgate.engine import commands
 from headgate.engine.eager import Completion
-from headgate.engine.errors import Unavailable
+from headgate.engine.errors import Broken, Corrupt, NewerFormat, Unavailable
 from headgate.engine.limits import BLOCK_BYTES_MAX, SERVED_AT_ONCE_MAX
 
 _Waits = deque[tuple[int, Completion[None]]]
@@ -151,3 +156,198 @@ def _wake_all(waits: _Waits, durable_position: int, reason: str) -> None:
             durable.succeed(None)
         else:
             durable.fail(Unavailable(reason))
+
+
+# A file is a header and then blocks. A block is what one write wrote, checked as a whole: it is
+# there or it is not. All numbers are little-endian.
+#
+#     file   = "HEADGATE" version:u16 kind:u16 position:u64 salt:u64 crc32c:u32         32 bytes
+# block  = "\xb1ock" crc32c:u32 length:u32 first:u64 synced:u64 body:u32 payload    32 + length
+#
+# The checksum of the header covers all before it. That of a block covers the file's salt and then
+# the rest of the block's head; `body` is the checksum of the payload. `first` numbers the first
+# thing in the block. `synced` is what was safe on disk before the block was written: it tells a
+# tail that a crash tore from damage to what had been safe. The salt is random, so that nothing
+# somebody stored can look like a block of this file.
+
+VERSION = 7
+HEADER_BYTES = 32
+
+_MAGIC = b"HEADGATE"
+_BLOCK_MAGIC = b"\xb1ock"
+_HEADER = struct.Struct("<8sHHQQ")
+_CHECKSUM = struct.Struct("<I")
+_PREFIX = struct.Struct("<4sI")
+_BLOCK = struct.Struct("<IQQI")
+_SALT = struct.Struct("<Q")
+_BLOCK_BYTES = _PREFIX.size + _BLOCK.size
+
+
+class Kind(IntEnum):
+    """The kind of a file."""
+
+    JOURNAL = 1
+    SNAPSHOT = 2
+    EXTENTS = 3
+    PART = 4  # of a journal, in a bucket
+
+
+class Header(NamedTuple):
+    """The header of a file."""
+
+    kind: Kind
+    position: int
+    salt: int = 0
+
+
+class Block(NamedTuple):
+    """One block as it was read."""
+
+    offset: int  # where it begins in the file
+    first: int
+    synced: int
+    payload: bytes
+
+    @property
+    def end(self) -> int:
+        """Return the offset of the next block."""
+        return self.offset + _BLOCK_BYTES + len(self.payload)
+
+
+def pack_header(header: Header) -> bytes:
+    """Return the first bytes of a file."""
+    plain = _HEADER.pack(_MAGIC, VERSION, *header)
+    return plain + _CHECKSUM.pack(google_crc32c.value(plain))
+
+
+def pack_block(header: Header, first: int, synced: int, payload: bytes) -> bytes:
+    """Return a block of the file with that header."""
+    head = _BLOCK.pack(len(payload), first, synced, google_crc32c.value(payload))
+    return _PREFIX.pack(_BLOCK_MAGIC, _checksum(header, head)) + head + payload
+
+
+def read_header(file: BinaryIO, name: str, kind: Kind) -> Header:
+    """Return a file's header; the file is then at its first block.
+
+    Raises:
+        Broken: it is no header.
+        NewerFormat: it is one of a newer version.
+        Corrupt: it is one of another kind.
+    """
+    data = file.read(HEADER_BYTES)
+    if len(data) < HEADER_BYTES:
+        raise Broken(name, 0, f"the header is cut off after {len(data)} of {HEADER_BYTES} bytes")
+    magic, version, found_kind, position, salt = _HEADER.unpack_from(data)
+    if magic != _MAGIC:
+        raise Broken(name, 0, "this is no file of Headgate")
+    if _CHECKSUM.unpack_from(data, _HEADER.size)[0] != google_crc32c.value(data[: _HEADER.size]):
+        raise Broken(name, 0, "the checksum of the header is wrong")
+    if version > VERSION:
+        text = f"its format has version {version}, and this Headgate knows up to {VERSION}"
+        raise NewerFormat(name, 0, f"{text}: use a newer one")
+    if found_kind != kind:
+        raise Corrupt(name, 0, f"this is no {kind.name.lower()}")
+    return Header(kind, position, salt)
+
+
+def read_blocks(file: BinaryIO, name: str, header: Header) -> Iterator[Block]:
+    """Yield the blocks of a file with that header, from where it stands to its end.
+
+    Raises:
+        Broken: what follows is no block.
+    """
+    offset = file.tell()
+    while True:
+        start = file.read(_BLOCK_BYTES)
+        if not start:
+            return
+        block, why = _read_block(file, header, start, offset)
+        if block is None:
+            raise Broken(name, offset, why)
+        yield block
+        offset = block.end
+
+
+def intact_blocks(file: BinaryIO, header: Header) -> Iterator[Block]:
+    """Yield the intact blocks of a file, up to the first one whose head is damaged.
+
+    The head says where the next block begins. Nothing is searched for: what somebody has stored may
+    look like a block.
+    """
+    offset = file.tell()
+    while (head := _read_head(header, start := file.read(_BLOCK_BYTES))) is not None:
+        block, _ = _read_block(file, header, start, offset)
+        if block is not None:
+            yield block
+        offset += _BLOCK_BYTES + head[0]
+        file.seek(offset)
+
+
+def blocks_behind(file: BinaryIO, header: Header, offset: int) -> Iterator[Block]:
+    """Yield the intact blocks behind a place in a file without one."""
+    file.seek(offset)
+    data = file.read()
+    at = data.find(_BLOCK_MAGIC, 1)
+    while at >= 0:
+        file.seek(offset + at)
+        block, _ = _read_block(file, header, file.read(_BLOCK_BYTES), offset + at)
+        if block is not None:
+            yield block
+        following = at + 1 if block is None else block.end - offset
+        at = data.find(_BLOCK_MAGIC, following)
+
+
+def was_safe(file: BinaryIO, header: Header, offset: int, position: int) -> bool:
+    """Tell whether the block that should be at a place was safe on disk: later ones say so.
+
+    Args:
+        file: where the block should be.
+        header: of the file.
+        offset: where it should begin.
+        position: of the last thing before it.
+    """
+    return any(block.synced > position for block in blocks_behind(file, header, offset))
+
+
+def _read_block(
+    file: BinaryIO, header: Header, start: bytes, offset: int
+) -> tuple[Block | None, str]:
+    """Return the block whose first bytes are `start`, or None and why there is none."""
+    if len(start) < _BLOCK_BYTES:
+        return None, f"a block is cut off after {len(start)} bytes"
+    if not start.startswith(_BLOCK_MAGIC):
+        return None, "no block begins here"
+    head = _read_head(header, start)
+    if head is None:
+        return None, "the checksum of a block's head is wrong"
+    length, first, synced, body = head
+    payload = _read(file, length)
+    if len(payload) < length:
+        return None, f"a block is cut off after {len(payload)} of its {length} bytes"
+    if google_crc32c.value(payload) != body:
+        return None, "the checksum of a block is wrong"
+    return Block(offset, first, synced, payload), ""
+
+
+def _read_head(header: Header, start: bytes) -> tuple[int, int, int, int] | None:
+    """Return the fields of the head of a block; None if it is damaged."""
+    if len(start) < _BLOCK_BYTES:
+        return None
+    magic, checksum = _PREFIX.unpack_from(start)
+    if magic != _BLOCK_MAGIC or _checksum(header, start[_PREFIX.size :]) != checksum:
+        return None
+    length, first, synced, body = _BLOCK.unpack_from(start, _PREFIX.size)
+    return length, first, synced, body
+
+
+def _read(file: BinaryIO, size_bytes: int) -> bytes:
+    """Return so many bytes, or as many as there are: a damaged length must not cost its memory."""
+    pieces = []
+    while size_bytes and (piece := file.read(min(size_bytes, BLOCK_BYTES_MAX))):
+        pieces.append(piece)
+        size_bytes -= len(piece)
+    return b"".join(pieces)
+
+
+def _checksum(header: Header, head: bytes) -> int:
+    return int(google_crc32c.value(_SALT.pack(header.salt) + head))

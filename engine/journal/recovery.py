@@ -3,7 +3,7 @@
 The newest snapshot is loaded. Then the journal's records behind it are applied, in order. If a
 crash tore the end of the last segment, nobody was answered with what is in the torn part: it is cut
 off and kept in a file of its own. Anything else that is not as it was written is damage, and
-recovery does not guess (`damage/repair.py` does, when an operator says so).
+recovery does not guess (`damage.py` does, when an operator says so).
 """
 
 from __future__ import annotations
@@ -18,18 +18,8 @@ import msgspec
 from headgate.engine import commands
 from headgate.engine.errors import Broken, Corrupt
 from headgate.engine.journal import snapshot
-from headgate.engine.journal.blocks import (
-    HEADER_BYTES,
-    Block,
-    Header,
-    Kind,
-    read_blocks,
-    read_header,
-    was_safe,
-)
 from headgate.engine.journal.disk import Disk
-from headgate.engine.journal.extents.files import ExtentReader, ReadExtent, read
-from headgate.engine.journal.extents.freezing import Freezing
+from headgate.engine.journal.extents import ExtentReader, Freezing, ReadExtent, read
 from headgate.engine.journal.names import (
     UNFINISHED,
     FilesInUse,
@@ -41,11 +31,19 @@ from headgate.engine.journal.names import (
     journal_name,
     snapshot_name,
 )
+from headgate.engine.journal.records import (
+    HEADER_BYTES,
+    Block,
+    Header,
+    Kind,
+    read_blocks,
+    read_header,
+    was_safe,
+)
 from headgate.engine.journal.storage import StreamIndex
 from headgate.engine.limits import HOT_BYTES_MAX, SYNC_BYTES
+from headgate.engine.state.extents.extent import Damaged, Line
 from headgate.engine.state.extents.index import Extents
-from headgate.engine.state.extents.line import Line
-from headgate.engine.state.extents.missing import Damaged
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory
 

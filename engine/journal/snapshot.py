@@ -17,11 +17,11 @@ from headgate.engine.commands import TailLost
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import EntryId, EntryTimes, size_of
 from headgate.engine.errors import Corrupt
-from headgate.engine.journal.blocks import Block, Header, Kind, pack_block, pack_header
+from headgate.engine.journal.records import Block, Header, Kind, pack_block, pack_header
 from headgate.engine.limits import BLOCK_BYTES_MAX, ENTRY_BYTES_MAX, SNAPSHOT_ITEMS_MAX
 from headgate.engine.packing import packed_count, unpacked_bytes
 from headgate.engine.replies import Commit
-from headgate.engine.schedules.progress import ScheduleInfo
+from headgate.engine.schedules import ScheduleInfo
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.entries.chunk import ChunkState
 from headgate.engine.state.group import Group

@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from headgate.engine.commands import Command, encode, encode_each, encode_parts
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import Unavailable
-from headgate.engine.state.extents.line import Line
-from headgate.engine.state.extents.missing import Damaged
-from headgate.engine.state.extents.opened import OpenedExtent
+from headgate.engine.state.extents.extent import Damaged, Line, OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import ExtentPlace, Memory
 

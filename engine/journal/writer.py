@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from headgate.engine import commands
 from headgate.engine.buckets import COUNTS, SECONDS, Buckets
-from headgate.engine.journal import blocks, recovery
+from headgate.engine.journal import records as blocks
+from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import Disk, SyncError
 from headgate.engine.journal.faults import Faults, OnEvent, words
 from headgate.engine.journal.names import UNFINISHED, is_extents, journal_name

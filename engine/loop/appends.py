@@ -14,7 +14,8 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from headgate.engine.decisions import Decision, entries, writes
+from headgate.engine.decisions import Decision, entries
+from headgate.engine.decisions import bulk as writes
 from headgate.engine.eager import Completion, EagerCall
 from headgate.engine.entry import Draft
 from headgate.engine.errors import StreamError, Unavailable
@@ -30,8 +31,8 @@ from headgate.engine.state.entries.packed import (
     is_worth_packing,
     pack,
 )
-from headgate.engine.state.extents.missing import Missing
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.state.extents.extent import Missing
+from headgate.engine.threads import this_turn
 
 _NOTHING = Added([], is_repeat=False)
 """Stands for the reply to an append that is not decided yet."""

@@ -8,11 +8,11 @@ from headgate.engine.config import StreamConfig
 from headgate.engine.decisions import dumps
 from headgate.engine.images import StreamImage
 from headgate.engine.loop.executor import Executor
-from headgate.engine.requests.dumps import DumpStream, RestoreStream
+from headgate.engine.requests.keyspace import DumpStream, RestoreStream
 from headgate.engine.state import restoring
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
 
 
 class Dumps:

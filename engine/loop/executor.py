@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from headgate.engine import commands as c
 from headgate.engine.clock import Clock, StepWatch
 from headgate.engine.decisions import Decision, Step, trims
+from headgate.engine.decisions import keyspace as keyspace_decisions
 from headgate.engine.decisions.group_reads.claims import allowed_at, claimable_at
-from headgate.engine.decisions.names import keyspace as keyspace_decisions
 from headgate.engine.eager import own_task
 from headgate.engine.errors import Invalid, MemoryFull, StreamError, StreamsChanged, Unavailable
 from headgate.engine.journal.room import holds_more, takes_room
@@ -29,19 +29,18 @@ from headgate.engine.limits import (
     MAKING_ROOM_MAX,
 )
 from headgate.engine.loop import signals
-from headgate.engine.loop.activity import TotalActivity
-from headgate.engine.loop.changes import changes_by
-from headgate.engine.loop.disposal import Disposal
-from headgate.engine.loop.extents.reads import ColdReads
+from headgate.engine.loop.activity import TotalActivity, changes_by
+from headgate.engine.loop.extent_reads import ColdReads
+from headgate.engine.loop.housekeeping import Disposal
 from headgate.engine.loop.patterns.followers import Followers
 from headgate.engine.loop.takeovers import Takeovers
 from headgate.engine.loop.wait_queue import QueueKey, Waiter
 from headgate.engine.loop.waiters import Claimable, Waiters
 from headgate.engine.state.bounds import KeyspaceBounds
-from headgate.engine.state.extents.missing import Damaged, Missing
+from headgate.engine.state.extents.extent import Damaged, Missing
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import MemoryBounds, WhenFull
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
 
 T = TypeVar("T")
 U = TypeVar("U")

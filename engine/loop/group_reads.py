@@ -21,9 +21,9 @@ from headgate.engine.loop.executor import Executor
 from headgate.engine.loop.wait_queue import QueueKey, Waiter
 from headgate.engine.replies import Claimed, GroupRead, GroupState, Outcome
 from headgate.engine.requests.deliveries import Ack, Autoclaim, GiveBack, Nack, NackMode, ReadGroup
-from headgate.engine.state.extents.missing import Missing
+from headgate.engine.state.extents.extent import Missing
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
 
 T = TypeVar("T")
 

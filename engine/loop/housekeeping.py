@@ -12,6 +12,7 @@ the work waits.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
@@ -28,8 +29,9 @@ from headgate.engine.limits import (
     HOUSEKEEPING_PIECES_MAX,
 )
 from headgate.engine.periodic import Watch, repeat
+from headgate.engine.state.dismantling import Pieces
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
 
 T = TypeVar("T")
 
@@ -263,3 +265,28 @@ class _Pace:
             await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
             self._used_s = 0.0
         self._began_s, self._pieces = self._loop.time(), 0
+
+
+# See `dismantling`. This module lets other requests run between the steps.
+
+
+class Disposal:
+    """A queue of pieces that are to be freed, in order."""
+
+    def __init__(self) -> None:
+        """Start with an empty queue."""
+        self._left: deque[Pieces] = deque()
+        self._has_some = asyncio.Event()
+
+    def take(self, pieces: Pieces) -> None:
+        """Add pieces to the end of the queue."""
+        self._left.append(pieces)
+        self._has_some.set()
+
+    async def free_next(self) -> None:
+        """Free the next pieces, once there are any. Where that fails, the rest goes at once."""
+        if not self._left:
+            self._has_some.clear()
+            await self._has_some.wait()
+        for _ in self._left.popleft():
+            await this_turn().end()

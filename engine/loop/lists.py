@@ -13,9 +13,10 @@ from typing import Any, Protocol, TypeVar
 from msgspec.structs import replace
 
 from headgate.engine.decisions import Decision, entries, streams
+from headgate.engine.decisions import schedules as definitions
+from headgate.engine.decisions import schedules as runs
 from headgate.engine.decisions.details import group_details, observed
-from headgate.engine.decisions.names.name_ranges import parts_of
-from headgate.engine.decisions.schedules import definitions, runs
+from headgate.engine.decisions.name_ranges import parts_of
 from headgate.engine.decisions.table import decide
 from headgate.engine.eager import own_task
 from headgate.engine.entry import Entry, EntryId
@@ -31,14 +32,13 @@ from headgate.engine.replies import (
 )
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import SplitRange
-from headgate.engine.requests.entries import Range
+from headgate.engine.requests.entries import CountByTime, Range, TimeBuckets
 from headgate.engine.requests.groups import ListConsumers, ListGroups
-from headgate.engine.requests.histogram import CountByTime, TimeBuckets
 from headgate.engine.requests.schedules import AwaitSchedules, ListSchedules
 from headgate.engine.requests.streams import DetailStream, ListStreams, Observe
-from headgate.engine.schedules.progress import ScheduleInfo
+from headgate.engine.schedules import ScheduleInfo
 from headgate.engine.state.entries.log import Cut, Log
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
 
 
 class _Named(Protocol):

@@ -9,15 +9,15 @@ from msgspec.structs import replace
 
 from headgate.engine.decisions import bulk, entries
 from headgate.engine.errors import StreamNotFound
-from headgate.engine.filters.reads import are_at_end, behind, has_news, read_matching
+from headgate.engine.filtered_reads import are_at_end, behind, has_news, read_matching
 from headgate.engine.loop.executor import Executor
 from headgate.engine.loop.wait_queue import QueueKey, Waiter
 from headgate.engine.recent import Recent
 from headgate.engine.replies import Portion, StreamRead
 from headgate.engine.requests.bulk import PlanRead
 from headgate.engine.requests.entries import Read
-from headgate.engine.state.extents.missing import Missing
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.state.extents.extent import Missing
+from headgate.engine.threads import this_turn
 
 _LOOKS_MAX = 100
 """Looks of a blocked read without a match, before it is answered with the place it has reached."""

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from headgate.engine.errors import Draining, StreamError, TooManyWaiters
 from headgate.engine.limits import SERVED_AT_ONCE_MAX
 from headgate.engine.loop.wait_queue import QueueKey, Waiter, WaitQueue
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
 
 _TIMER_MS_MAX = 10 * 365 * 86_400_000
 """No timer is set for longer than ten years: such idle times only mean "entries without an

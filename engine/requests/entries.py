@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum, StrEnum
 from typing import NamedTuple
 
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, EntryTimes
 from headgate.engine.errors import Invalid, Location
-from headgate.engine.replies import Added, Deletion, MatchingPage, PackedPage, StreamRead
+from headgate.engine.limits import U64_MAX
+from headgate.engine.patterns import PatternCursor
+from headgate.engine.replies import (
+    Added,
+    Deletion,
+    Histogram,
+    MatchingPage,
+    OpenedRange,
+    PackedPage,
+    PatternRead,
+    StreamRead,
+)
 from headgate.engine.requests import Request
-from headgate.engine.requests.attributes import AttributeChange
 from headgate.engine.requests.idempotency import Idempotent
+from headgate.engine.requests.keyspace import NameFilter
+from headgate.engine.requests.streams import AttributeChange
 
 
 class References(StrEnum):
@@ -279,3 +291,135 @@ class Trim(Request[int], frozen=True):
 
     stream: bytes
     to: TrimTo
+
+
+class Span(NamedTuple):
+    """A range of entries of one stream, both ends inclusive."""
+
+    stream: bytes
+    start: EntryId = MIN_ID
+    end: EntryId = MAX_ID
+
+
+class OpenRanges(Request[list[OpenedRange]], frozen=True):
+    """Keep ranges of entries as they are now, and return the first page of each.
+
+    What is appended, deleted or trimmed later changes nothing of them. A range that has more than
+    its first page is open until its last page is read, or until `CloseRange`.
+
+    Raises:
+        StreamNotFound: a stream does not exist, and `missing_ok` is false.
+        LimitExceeded: too many ranges are open.
+    """
+
+    spans: Sequence[Span]
+    reverse: bool = False
+    limit: int | None = None  # of each
+    missing_ok: bool = False
+
+
+class ReadOn(Request[list[Entry]], frozen=True):
+    """Return the next page of an open range, at least one entry; the last page closes it.
+
+    Raises:
+        RangeClosed: it is not open any more.
+    """
+
+    stream: bytes
+    number: int
+
+
+class CloseRange(Request[None], frozen=True):
+    """Let go of an open range, if it is open."""
+
+    stream: bytes
+    number: int
+
+
+class CountByTime(Request[Histogram], frozen=True):
+    """Count the entries from `start` to `end`, both inclusive, by the time in their ids.
+
+    The range is divided into at most `buckets_max` buckets of equal duration. From `MIN_ID` on
+    means from the first entry on, and up to `MAX_ID` means up to the last id. Entries that are
+    deleted or trimmed are not counted. Other requests run meanwhile, so an entry that is removed
+    in the course of it may be counted or not.
+
+    Raises:
+        StreamNotFound: the stream does not exist, or is deleted meanwhile.
+        Invalid: the range has more entries than the backend counts.
+    """
+
+    stream: bytes
+    start: EntryId = MIN_ID
+    end: EntryId = MAX_ID
+    buckets_max: int = 60
+
+
+class TimeBucket(NamedTuple):
+    """The ids of one bucket: above `after`, up to and including `through`."""
+
+    after: EntryId
+    through: EntryId
+
+
+class TimeBuckets(NamedTuple):
+    """The division of a range into buckets of time."""
+
+    start: EntryId
+    end: EntryId
+    bucket_ms: int
+
+    @classmethod
+    def of(cls, request: CountByTime, first_id: EntryId | None, last_id: EntryId) -> TimeBuckets:
+        """Divide the range of a request.
+
+        Args:
+            request: what is asked for.
+            first_id: of the first entry of the stream; None if the stream is empty.
+            last_id: the last id of the stream.
+        """
+        open_start = last_id.next() if first_id is None else first_id
+        start = open_start if request.start == MIN_ID else request.start
+        end = last_id if request.end == MAX_ID else request.end
+        duration_ms = max(end.ms - start.ms + 1, 1)
+        return cls(start, end, -(-duration_ms // request.buckets_max))
+
+    def ranges(self) -> Iterator[TimeBucket]:
+        """Yield the buckets in order; there is none if the range ends before it starts."""
+        after = self.start.previous()
+        while after < self.end:
+            number = (after.next().ms - self.start.ms) // self.bucket_ms
+            last_ms = min(self.start.ms + (number + 1) * self.bucket_ms - 1, U64_MAX)
+            through = min(EntryId(last_ms, U64_MAX), self.end)
+            yield TimeBucket(after, through)
+            after = through
+
+    def counted(self, counts: list[int]) -> Histogram:
+        """Return the reply with the count of each bucket."""
+        return Histogram(self.start.ms, self.end.ms, self.bucket_ms, counts)
+
+
+class ReadPattern(Request[PatternRead], frozen=True):
+    """Return entries of all streams whose names match a glob of Redis, behind a cursor.
+
+    Streams that are made later are among them, from their beginning. Without a cursor reading
+    begins now. If nothing is there, the request waits up to `wait_ms`: 0 means no wait, None means
+    without limit. `only` says which streams may be read; None: all. With `filters` only entries
+    come for which the filter holds.
+
+    The next request has the cursor of the reply before it. The order of entries holds within each
+    stream. An entry comes once as long as requests follow each other. Behind a cursor that was kept
+    for longer an entry may come again; `engine/loop/patterns/notes.py` says which.
+
+    Raises:
+        TooManyWaiters: too many reads are already blocked.
+        Invalid: `pattern` is too long, or `filters` is no filter.
+    """
+
+    pattern: bytes
+    after: PatternCursor | None = None
+    limit: int = 1_000
+    size_bytes_max: int = 2**20
+    wait_ms: int | None = 0
+    only: NameFilter | None = None
+    filters: str | None = None  # as JSON; None: all entries

@@ -1,13 +1,51 @@
-"""Keyspace: requests of Redis commands about all streams, and about what only Redis has."""
+"""Keyspace: requests about all streams, by names, and about what only Redis has; dumps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from headgate.engine.entry import MIN_ID, EntryId
+from headgate.engine.images import StreamImage
 from headgate.engine.replies import KeyspaceInfo, NamePage, StreamDefaults, StreamInspection
 from headgate.engine.requests import Request
-from headgate.engine.requests.names import NameFilter
+
+RESERVED = b"__"
+"""Prefix of the streams that hold the gateway's own state: pushes, subscriptions, keys for
+signatures. No request of a client changes them."""
+
+
+def is_reserved(name: bytes) -> bool:
+    """Tell whether a name is one of the gateway's own."""
+    return name.startswith(RESERVED)
+
+
+class NameFilter(msgspec.Struct, frozen=True):
+    """Names that may be shown: these, and all that begin with one of the prefixes.
+
+    A prefix shows reserved names only if it begins with `RESERVED` itself. So the prefix `b""`
+    shows all names that clients may use. A filter with neither names nor prefixes shows none.
+    """
+
+    names: frozenset[bytes] = frozenset()
+    prefixes: tuple[bytes, ...] = ()
+
+    def shows(self, name: bytes) -> bool:
+        """Tell whether a name may be shown."""
+        prefixes = self.prefixes
+        if is_reserved(name):
+            prefixes = tuple(prefix for prefix in prefixes if is_reserved(prefix))
+        return name in self.names or name.startswith(prefixes)
+
+
+UNRESERVED = NameFilter(prefixes=(b"",))
+"""Shows all names but the reserved ones."""
+
+
+def is_shown(name: bytes, only: NameFilter | None) -> bool:
+    """Tell whether a name may be shown; None: all may, reserved ones too."""
+    return only is None or only.shows(name)
 
 
 class TellTime(Request[int], frozen=True):
@@ -239,3 +277,63 @@ class ChangeDefaults(Request[None], frozen=True):
     node_entries_max: int | None = None
     idempotency_window_ms: int | None = None
     idempotency_max: int | None = None
+
+
+class DumpStream(Request[StreamImage], frozen=True):
+    """Return a stream as one value (DUMP), as it is at one moment.
+
+    Raises:
+        StreamNotFound: the stream does not exist.
+        StreamTooLarge: it takes more than `size_bytes_max` bytes, or its groups have too much.
+    """
+
+    stream: bytes
+    size_bytes_max: int
+
+
+class RestoreStream(Request[None], frozen=True):
+    """Make a stream of a value (RESTORE), at one moment.
+
+    The stream that it replaces goes with all its groups. It expires in `ttl_ms` or at a moment; if
+    that has passed, no stream is made.
+
+    Raises:
+        StreamExists: the stream exists, and `replace` is false.
+        LimitReached: there would be more streams, groups, consumers or producers than there may be.
+    """
+
+    stream: bytes
+    image: StreamImage
+    replace: bool = False
+    ttl_ms: int | None = None
+    expires_at_ms: int | None = None  # unix time; None and no `ttl_ms`: never
+
+
+class CopyStream(Request[bool], frozen=True):
+    """Copy a stream with everything in it (COPY); the reply is false if `to` exists.
+
+    With `replace`, a stream `to` that exists is deleted. Policies of its groups that are copied may
+    name the streams of `reach`.
+
+    Raises:
+        StreamNotFound: the stream does not exist.
+        OutOfReach: a policy names another stream.
+        StreamTooLarge: it has too much to be copied at one moment.
+        LimitReached: there are as many streams as there may be.
+    """
+
+    stream: bytes
+    to: bytes
+    replace: bool = False
+    reach: NameFilter | None = None  # None: all
+
+
+class MeasureStream(Request[int], frozen=True):
+    """Return how many bytes of memory a stream takes, about (MEMORY USAGE).
+
+    Raises:
+        StreamNotFound: the stream does not exist.
+    """
+
+    stream: bytes
+    samples: int | None = None  # values that a server looks at, 0: all; None: as it does by default

@@ -8,9 +8,8 @@ from __future__ import annotations
 from headgate.engine.entry import EntryId
 from headgate.engine.replies import Created, DueSchedules
 from headgate.engine.requests import Request
-from headgate.engine.requests.names import NameFilter
-from headgate.engine.schedules.definition import Definition
-from headgate.engine.schedules.progress import Refusal, ScheduleInfo
+from headgate.engine.requests.keyspace import NameFilter
+from headgate.engine.schedules import Definition, Refusal, ScheduleInfo
 
 
 class SetSchedule(Request[Created[ScheduleInfo]], frozen=True):

@@ -1,16 +1,49 @@
-"""Streams: list, describe, create, change, close, delete."""
+"""Streams: list, describe, create, change, close, delete; their attributes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.replies import ClosedStream, Created, Observation, StreamDetail, StreamInfo
 from headgate.engine.requests import Request
-from headgate.engine.requests.attributes import AttributeChange
 from headgate.engine.requests.idempotency import Idempotent
-from headgate.engine.requests.names import NameFilter
+from headgate.engine.requests.keyspace import NameFilter
+
+# They change together with an append, a close, or the creation of the stream, or by themselves.
+
+
+class AttributeChange(NamedTuple):
+    """A change of attributes; None stands for an attribute that is not there."""
+
+    values: Mapping[bytes, bytes | None]
+    expected: Mapping[bytes, bytes | None] = {}
+
+
+class GetAttributes(Request[dict[bytes, bytes]], frozen=True):
+    """Return those of the attributes that the stream has.
+
+    Raises:
+        StreamNotFound: the stream does not exist.
+    """
+
+    stream: bytes
+    names: Sequence[bytes] | None = None  # None: all
+
+
+class ChangeAttributes(Request[None], frozen=True):
+    """Change attributes of a stream, if others are as expected.
+
+    Raises:
+        StreamNotFound: the stream does not exist.
+        StreamsChanged: an attribute is not as expected.
+        LimitReached: the stream would have too many, or too large ones.
+    """
+
+    stream: bytes
+    change: AttributeChange
 
 
 class ListStreams(Request[list[StreamInfo]], frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from headgate.engine.limits import CHUNK_BYTES_MAX, CHUNK_ENTRIES_MAX
-from headgate.engine.state.entries.node_limits import NodeLimits
+from headgate.engine.state.entries.packed import NodeLimits
 
 
 class Defaults(msgspec.Struct, frozen=True, array_like=True):

@@ -1,4 +1,4 @@
-"""Idempotency: which appends were made under a key, so that a retry appends nothing (XADD IDMP).
+"""Idempotency: which appends were made under a key or by a writer, so that a retry appends nothing.
 
 Keys belong to a producer. A producer's keys are bounded in number, and the oldest goes first. They
 are also bounded in time, from the moment of their use. Redis counts from the entry's id, and so
@@ -12,7 +12,8 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from headgate.engine.entry import EntryId
-from headgate.engine.limits import COUNT_MAX, FREED_AT_ONCE_MAX
+from headgate.engine.limits import COUNT_MAX, FREED_AT_ONCE_MAX, WRITER_SILENT_MS_MAX, WRITERS_MAX
+from headgate.engine.replies import Commit
 from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.state.dismantling import Pieces
 from headgate.engine.state.memory import KEY_BYTES, PRODUCER_BYTES, Memory
@@ -142,3 +143,28 @@ class Keys:
         gone.by_producer, self.by_producer = self.by_producer, {}
         self._grow(-self.memory_bytes)
         return gone.dismantle()
+
+
+# Writers are bounded in number and in time; the one that has been silent for longest goes first.
+# Both follow from the commits, so no record says which writer is forgotten.
+
+
+class Writers:
+    """Every writer's last commit, in order of commit."""
+
+    __slots__ = ("by_name",)
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.by_name: dict[bytes, Commit] = {}
+
+    def commit(self, name: bytes, batch: int, at_ms: int) -> None:
+        """Note a writer's last batch, and forget whom there is no room or no reason to keep."""
+        self.by_name.pop(name, None)
+        self.by_name[name] = Commit(batch, at_ms)
+        while True:
+            oldest = next(iter(self.by_name))
+            is_old = self.by_name[oldest].at_ms < at_ms - WRITER_SILENT_MS_MAX
+            if not is_old and len(self.by_name) <= WRITERS_MAX:
+                return
+            del self.by_name[oldest]

@@ -18,19 +18,18 @@ from headgate.engine.config import StreamConfig
 from headgate.engine.entry import EntryId, EntryTimes
 from headgate.engine.errors import GroupNotFound, NoArchive, StreamNotFound
 from headgate.engine.limits import COUNT_MAX, LOST_MAX
-from headgate.engine.schedules.progress import ScheduleInfo
+from headgate.engine.schedules import ScheduleInfo
 from headgate.engine.state import restoring
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.dismantling import Pieces, free
-from headgate.engine.state.extents.missing import require_each
-from headgate.engine.state.group import Group
+from headgate.engine.state.extents.extent import require_each
+from headgate.engine.state.group import Group, Pace
+from headgate.engine.state.idempotency import Writers
 from headgate.engine.state.memory import Memory
-from headgate.engine.state.pace import Pace
 from headgate.engine.state.revisions import Revisions
 from headgate.engine.state.schedules import ScheduleIndex
 from headgate.engine.state.stream import Stream
-from headgate.engine.state.writers import Writers
 
 _THING_US, _LOOKUP_US, _ENTRY_US = 7, 20, 3
 """Microseconds for a group, consumer, pending entry or chunk that is made; for an entry that is

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sortedcontainers import SortedDict, SortedSet
 
-from headgate.engine.schedules.progress import ScheduleInfo
+from headgate.engine.schedules import ScheduleInfo
 from headgate.engine.state.memory import PART_BYTES, SCHEDULE_BYTES
 
 

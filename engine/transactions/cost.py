@@ -33,14 +33,14 @@ from headgate.engine.limits import (
 from headgate.engine.requests import Request
 from headgate.engine.requests import bulk as b
 from headgate.engine.requests import deliveries as d
-from headgate.engine.requests import dumps as u
 from headgate.engine.requests import entries as e
 from headgate.engine.requests import groups as g
 from headgate.engine.requests import keyspace as k
+from headgate.engine.requests import keyspace as u
 from headgate.engine.requests import schedules as h
 from headgate.engine.requests import streams as s
-from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes, GetAttributes
-from headgate.engine.requests.names import NameFilter
+from headgate.engine.requests.keyspace import NameFilter
+from headgate.engine.requests.streams import AttributeChange, ChangeAttributes, GetAttributes
 from headgate.engine.state.entries.log import Log
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream

@@ -21,12 +21,11 @@ from headgate.engine.loop.appends import Appends, is_plain
 from headgate.engine.loop.executor import Executor
 from headgate.engine.replies import Added
 from headgate.engine.requests import Request
-from headgate.engine.requests.dumps import CopyStream, RestoreStream
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup
-from headgate.engine.requests.keyspace import RememberKey
+from headgate.engine.requests.keyspace import CopyStream, RememberKey, RestoreStream
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
 from headgate.engine.transactions.cost import Cost
 
 Outcome = Any | StreamError

@@ -13,8 +13,7 @@ import pyarrow as pa
 from headgate.pipeline.jobs.archive import schema_text
 from headgate.pipeline.lake import RETENTION_H_MIN, Lake
 from headgate.pipeline.lakefile import WRITTEN, LakeFile, bins_of, files_of, merge_files
-from headgate.pipeline.terminal.duration import Duration
-from headgate.pipeline.terminal.flags import Flags, options
+from headgate.pipeline.terminal.flags import Duration, Flags, options
 from headgate.pipeline.terminal.report import ProgressLine, answer
 
 if TYPE_CHECKING:

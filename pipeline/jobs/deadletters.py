@@ -13,7 +13,7 @@ from headgate.client.blocking import Client
 from headgate.pipeline.jobs.entries import count, pairs, read, texts, value
 from headgate.pipeline.memory import deadletters as in_memory
 from headgate.pipeline.memory import entries as in_memory_entries
-from headgate.pipeline.memory.results import check_out, rows_of, write
+from headgate.pipeline.memory.entries import check_out, rows_of, write
 from headgate.pipeline.terminal.flags import Flags, options
 from headgate.pipeline.terminal.report import ProgressLine, answer
 

@@ -17,7 +17,12 @@ from typing import Any, NamedTuple
 
 import click
 
-from headgate.pipeline.terminal.url import ca_option, insecure_option, token_file_option, url_option
+from headgate.pipeline.terminal.flags import (
+    ca_option,
+    insecure_option,
+    token_file_option,
+    url_option,
+)
 
 _TIMEOUT_S = 5.0
 _INSTALL = "pip install '.[spark]'"
@@ -197,7 +202,7 @@ def the_lake(path: str) -> Finding:
     try:
         from headgate.pipeline.lake import Lake, NotALake  # noqa: PLC0415
         from headgate.pipeline.location import LocationError, is_bucket  # noqa: PLC0415
-        from headgate.pipeline.terminal.message import message_of  # noqa: PLC0415
+        from headgate.pipeline.terminal.report import message_of  # noqa: PLC0415
     except ImportError as error:
         return Finding("lake", False, f"cannot be looked at without {error.name}", _INSTALL)
     begin = f"headgate-pipeline archive --streams … --lake {path}"

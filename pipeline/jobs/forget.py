@@ -13,8 +13,7 @@ from headgate.pipeline.erasure import Selection, forget, forgetful_streams, forg
 from headgate.pipeline.lake import RETENTION_H_MIN, Lake
 from headgate.pipeline.memory.entries import read_range
 from headgate.pipeline.offsets import BEGINNING, OffsetError, just_before, parse_id
-from headgate.pipeline.terminal.duration import Duration
-from headgate.pipeline.terminal.flags import Flags, options
+from headgate.pipeline.terminal.flags import Duration, Flags, options
 from headgate.pipeline.terminal.report import ProgressLine, answer
 from headgate.pipeline.views.view import View, folder_of
 

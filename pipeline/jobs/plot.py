@@ -19,7 +19,7 @@ from headgate.pipeline.jobs.entries import count, read
 from headgate.pipeline.jobs.lag import group_rows
 from headgate.pipeline.memory import entries as in_memory
 from headgate.pipeline.memory import plot as plot_in_memory
-from headgate.pipeline.memory.points import POINTS, POINTS_TEXT, points_of
+from headgate.pipeline.memory.plot import POINTS, POINTS_TEXT, points_of
 from headgate.pipeline.terminal.flags import Flags, options
 from headgate.pipeline.terminal.report import ProgressLine, answer
 

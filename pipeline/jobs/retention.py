@@ -10,8 +10,7 @@ import click
 from headgate.pipeline.erasure import retire
 from headgate.pipeline.jobs.forget import until
 from headgate.pipeline.lake import RETENTION_H_MIN, Lake
-from headgate.pipeline.terminal.duration import Duration
-from headgate.pipeline.terminal.flags import Flags, options
+from headgate.pipeline.terminal.flags import Duration, Flags, options
 from headgate.pipeline.terminal.report import ProgressLine, answer
 from headgate.pipeline.views.view import View, folder_of
 

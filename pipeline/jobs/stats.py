@@ -11,8 +11,7 @@ from headgate.pipeline.jobs.archive import until_end
 from headgate.pipeline.jobs.entries import count, pairs, read
 from headgate.pipeline.memory import entries as in_memory
 from headgate.pipeline.memory import stats as stats_in_memory
-from headgate.pipeline.terminal.duration import Duration
-from headgate.pipeline.terminal.flags import Flags, options
+from headgate.pipeline.terminal.flags import Duration, Flags, options
 from headgate.pipeline.terminal.report import ProgressLine, answer
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from headgate.pipeline.offsets import (
     just_before,
     parse_id,
 )
-from headgate.pipeline.terminal.duration import Duration
-from headgate.pipeline.terminal.flags import Flags, options
+from headgate.pipeline.terminal.flags import Duration, Flags, options
 from headgate.pipeline.terminal.report import ProgressLine, answer
 
 

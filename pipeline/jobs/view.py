@@ -11,8 +11,7 @@ from deltalake.exceptions import DeltaError
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.terminal.flags import Flags, options
 from headgate.pipeline.terminal.report import ProgressLine, answer
-from headgate.pipeline.views.columns import type_of
-from headgate.pipeline.views.table import ViewConflict
+from headgate.pipeline.views.table import ViewConflict, type_of
 from headgate.pipeline.views.view import Choice, Update, View, folder_of
 
 

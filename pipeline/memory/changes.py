@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.pipeline.memory.entries import names_and_values, texts_of, values_of
-from headgate.pipeline.memory.results import text_of
+from headgate.pipeline.memory.entries import names_and_values, text_of, texts_of, values_of
 
 _WAITING_MIN = 65_536  # entries that are compared at once, at least
 _PAIR = pa.struct([("name", pa.string()), ("value", pa.binary())])

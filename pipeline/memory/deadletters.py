@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.pipeline.memory.entries import names_and_values, texts_of, values_of
-from headgate.pipeline.memory.results import text_of
+from headgate.pipeline.memory.entries import names_and_values, text_of, texts_of, values_of
 
 _ORDER = ["has_date", "timestamp", "id"]  # as Spark has it: null is first
 _TEXT = pa.string()

@@ -24,10 +24,10 @@ from headgate.client import Split, tables
 from headgate.client.blocking import BlockingStream, Client
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.lakefile import directory_name, open_filesystem
-from headgate.pipeline.memory.results import text_of
+from headgate.pipeline.memory.entries import text_of
 from headgate.pipeline.offsets import parse_id
 from headgate.pipeline.terminal.flags import Flags
-from headgate.pipeline.views.columns import field_name
+from headgate.pipeline.views.table import field_name
 
 _PARTS = 100  # that a range of a stream is cut into, to come closer to a position
 _READ_MIN = 1000  # a part of so many entries is read, and not cut again

@@ -26,8 +26,7 @@ from pyspark.sql.types import (
 )
 
 from headgate.pipeline.offsets import Id, parse_id
-from headgate.pipeline.rows.casts import cast_fields, rescued, text_of, ways_of
-from headgate.pipeline.rows.texts import text_of_column
+from headgate.pipeline.rows.casts import cast_fields, rescued, text_of, text_of_column, ways_of
 
 ENTRY_COLUMNS = ("stream", "id", "ms", "seq", "timestamp", "fields")
 TIME_COLUMNS = ("delay_ms", "deliver_at_ms", "ttl_ms", "expires_at_ms")

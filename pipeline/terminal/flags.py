@@ -16,19 +16,100 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from headgate.client import Cursor, Plan, TokenFile
-from headgate.client.address import URL
+from headgate.client.address import URL, URL_VARIABLE, urls_of
 from headgate.client.blocking import Client
 from headgate.client.credential import TOKEN_VARIABLE
 from headgate.client.problems import StreamNotFound
 from headgate.pipeline.connection import ANSWER_S, STREAMS_MAX, Connection
 from headgate.pipeline.offsets import BEGINNING, literal_prefix
-from headgate.pipeline.terminal.duration import Duration, milliseconds
 from headgate.pipeline.terminal.report import without_noise
-from headgate.pipeline.terminal.url import ca_option, insecure_option, token_file_option, url_option
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
+
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_FORM = re.compile(rf"([0-9]+(?:\.[0-9]+)?)({'|'.join(_UNITS_MS)})")
+
+
+class Duration(click.ParamType[int]):
+    """A flag's value that is a duration; becomes whole milliseconds.
+
+    Args:
+        ms_min: the shortest one.
+    """
+
+    name = "duration"
+
+    def __init__(self, *, ms_min: int = 1) -> None:
+        self._ms_min = ms_min
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return milliseconds."""
+        try:
+            ms = milliseconds(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if ms < self._ms_min:
+            self.fail(f"{value} is too short: {text_of(self._ms_min)} at least", param, ctx)
+        return ms
+
+
+def milliseconds(text: str) -> int:
+    """Return a duration that is written so.
+
+    Raises:
+        ValueError: it is none.
+    """
+    match = _FORM.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no time such as 500ms, 90s, 15m, 6h or 7d")
+    return round(float(match[1]) * _UNITS_MS[match[2]])
+
+
+def text_of(ms: int) -> str:
+    """Return a duration in the longest unit that it is a whole number of."""
+    unit = next(unit for unit, length in reversed(_UNITS_MS.items()) if ms % length == 0)
+    return f"{ms // _UNITS_MS[unit]}{unit}"
+
+
+def _read(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    try:
+        return ",".join(urls_of(value))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+url_option = click.option(
+    "--url",
+    default=URL,
+    envvar=URL_VARIABLE,
+    show_default=True,
+    show_envvar=True,
+    callback=_read,
+    help="URL of the gateway; with commas between those of several on one bucket.",
+)
+token_file_option = click.option(
+    "--token-file",
+    envvar="HEADGATE_TOKEN_FILE",
+    show_envvar=True,
+    help="Send the key or token of this file; without it that of HEADGATE_TOKEN. There is no flag "
+    "for the token itself, as every user of the machine can read flags.",
+)
+ca_option = click.option(
+    "--ca",
+    help="Trust the certificates of this file, as those of a private CA; without it those of "
+    "SSL_CERT_FILE.",
+)
+insecure_option = click.option(
+    "--insecure",
+    is_flag=True,
+    envvar="HEADGATE_INSECURE",
+    show_envvar=True,
+    help="Send the token over plain http to another machine, too.",
+)
+
 
 Reader = TypeVar("Reader", "DataFrameReader", "DataStreamReader")
 

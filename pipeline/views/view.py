@@ -27,23 +27,21 @@ from headgate.pipeline.location import location_of
 from headgate.pipeline.offsets import BEGINNING, is_before, parse_id
 from headgate.pipeline.rows.casts import cast_fields, rescued
 from headgate.pipeline.rows.schema import RESCUED, behind, up_to
-from headgate.pipeline.views.columns import (
+from headgate.pipeline.views.table import (
     TIMESTAMP,
     Kind,
+    ViewConflict,
     column_name,
     common,
-    field_name,
-    text_of_type,
-    without_bytes,
-)
-from headgate.pipeline.views.table import (
-    ViewConflict,
     count_of,
+    field_name,
     files_of,
     position_at,
     position_of,
     remove_rows,
     table_at,
+    text_of_type,
+    without_bytes,
 )
 
 PORTION_ENTRIES: Final = 500_000

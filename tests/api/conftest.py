@@ -13,12 +13,12 @@ import pytest
 import pytest_asyncio
 from blockbuster import BlockBuster, blockbuster_ctx
 
-from headgate.app.auth.keys import watch
+from headgate.app.auth.keys import ring as watch
 from headgate.app.auth.tokens import jwks
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.port import Backend
 from headgate.app.backends.remote.backend import RemoteBackend
-from headgate.app.durable_streams import full_attributes
+from headgate.app.durable_streams import configuration as full_attributes
 from headgate.app.gateway.backends import open_backend
 from headgate.app.gateway.gateway import Gateway
 from headgate.app.main import create_app

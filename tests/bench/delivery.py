@@ -15,9 +15,8 @@ from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.replies import GroupRead, GroupState
 from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import Ack, GroupCursor, ReadGroup
-from headgate.engine.requests.entries import Add, From, Read, StreamCursor
+from headgate.engine.requests.entries import Add, From, Read, ReadPattern, StreamCursor
 from headgate.engine.requests.groups import CreateGroup, DestroyGroup, GroupStart
-from headgate.engine.requests.patterns import ReadPattern
 from tests.bench.table import Figure
 
 ENTRIES = 1_000_000

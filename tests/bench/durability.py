@@ -14,8 +14,7 @@ from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.journal import Journal
-from headgate.engine.journal.rewrite import in_process_of_its_own
-from headgate.engine.journal.rewrites import Growth
+from headgate.engine.journal.rewrites import Growth, in_process_of_its_own
 from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Add

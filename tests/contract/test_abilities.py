@@ -2,10 +2,14 @@
 
 from headgate.app.backends.port import Ability, Backend, Way
 from headgate.app.backends.remote.messages import REQUESTS
-from headgate.engine.requests.entries import TrimArchive
+from headgate.engine.requests.entries import (
+    CloseRange,
+    OpenRanges,
+    ReadOn,
+    ReadPattern,
+    TrimArchive,
+)
 from headgate.engine.requests.keyspace import ChangeDefaults
-from headgate.engine.requests.patterns import ReadPattern
-from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn
 from tests.contract.backends import SURVIVES, Kind
 
 

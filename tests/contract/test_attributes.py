@@ -6,11 +6,15 @@ from headgate.app.backends.port import Backend
 from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import LimitReached, StreamNotFound, StreamsChanged
 from headgate.engine.limits import ATTRIBUTES_BYTES_MAX
-from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes, GetAttributes
-from headgate.engine.requests.dumps import CopyStream
 from headgate.engine.requests.entries import Add
-from headgate.engine.requests.keyspace import RenameStream
-from headgate.engine.requests.streams import CreateStream, DeleteStream
+from headgate.engine.requests.keyspace import CopyStream, RenameStream
+from headgate.engine.requests.streams import (
+    AttributeChange,
+    ChangeAttributes,
+    CreateStream,
+    DeleteStream,
+    GetAttributes,
+)
 from tests.contract.calls import S, drafts, read_after
 
 KIND, WHO = b"kind", b"who\x00\xff"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headgate.app.backends.port import Ability, Backend
-from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.command import error_text
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.errors import Draining, StreamError
 from headgate.engine.requests.deliveries import Ack, ListPending, Nack, NackMode

@@ -13,11 +13,16 @@ from headgate.engine.replies import GroupRead, GroupState, StreamRead
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.deliveries import GroupCursor, Nack, NackMode, ReadGroup, Redrive
-from headgate.engine.requests.dumps import CopyStream, DumpStream, RestoreStream
 from headgate.engine.requests.entries import Add, Delete, Range, Read, StreamCursor, TrimTo
 from headgate.engine.requests.groups import CreateGroup, DescribeGroup, GroupStart
 from headgate.engine.requests.idempotency import Idempotent
-from headgate.engine.requests.keyspace import GetRevisions, RenameStream
+from headgate.engine.requests.keyspace import (
+    CopyStream,
+    DumpStream,
+    GetRevisions,
+    RenameStream,
+    RestoreStream,
+)
 from headgate.engine.requests.streams import CloseStream, DeleteStream, DescribeStream
 from tests.contract.calls import (
     ANA,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headgate.app.backends.port import Ability, Backend
-from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.command import error_text
 from headgate.app.redis_syntax.replies import NULL_ARRAY, Reply
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.errors import StreamError

@@ -15,10 +15,9 @@ from headgate.engine.errors import OutOfReach, StreamExists
 from headgate.engine.images import StreamImage, unpacked
 from headgate.engine.replies import PendingInspection
 from headgate.engine.requests import deliveries, keyspace
-from headgate.engine.requests.dumps import CopyStream, DumpStream, RestoreStream
 from headgate.engine.requests.entries import Add, Delete, Range
 from headgate.engine.requests.groups import CreateConsumer, CreateGroup, GroupStart
-from headgate.engine.requests.names import NameFilter
+from headgate.engine.requests.keyspace import CopyStream, DumpStream, NameFilter, RestoreStream
 from headgate.engine.requests.streams import CreateStream, DescribeStream
 from tests.contract.backends import SURVIVES, Kind
 from tests.contract.calls import ANA, BEN, G, drafts, ids

@@ -13,8 +13,15 @@ from headgate.engine.limits import IDEMPOTENCY_ID_BYTES_MAX, PACKED_COUNT_MIN
 from headgate.engine.packing import EncodedDrafts, encode_entries
 from headgate.engine.replies import Histogram
 from headgate.engine.requests.bulk import CommitBatch, LastCommit
-from headgate.engine.requests.entries import Add, Delete, Range, RangePacked, Trim, TrimTo
-from headgate.engine.requests.histogram import CountByTime
+from headgate.engine.requests.entries import (
+    Add,
+    CountByTime,
+    Delete,
+    Range,
+    RangePacked,
+    Trim,
+    TrimTo,
+)
 from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.requests.keyspace import (
     CountStreams,

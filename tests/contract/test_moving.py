@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from headgate.app.backends.copying.comparison import differences, settings_of
-from headgate.app.backends.copying.contents import MARK
+from headgate.app.backends.copying.contents import MARK, differences, settings_of
 from headgate.app.backends.copying.moving import Move, MoveOutcome, MoveState, Summary
 from headgate.app.backends.port import Ability, Backend
 from headgate.engine.config import GroupPolicy, StreamConfig
@@ -20,12 +19,18 @@ from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Timing
 from headgate.engine.errors import Unavailable
 from headgate.engine.replies import PendingItem
 from headgate.engine.requests import Request
-from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes, GetAttributes
 from headgate.engine.requests.deliveries import Ack, Claim, ListPending, Nack, NackMode
 from headgate.engine.requests.entries import Add, Delete, FindTimes, Range, Trim, TrimTo
 from headgate.engine.requests.groups import CreateConsumer, CreateGroup, GroupStart, ListGroups
 from headgate.engine.requests.keyspace import ExpireStream, GetExpiry, ListNames
-from headgate.engine.requests.streams import CloseStream, CreateStream, DescribeStream
+from headgate.engine.requests.streams import (
+    AttributeChange,
+    ChangeAttributes,
+    CloseStream,
+    CreateStream,
+    DescribeStream,
+    GetAttributes,
+)
 from tests.contract.backends import KINDS, Kind
 from tests.contract.calls import ANA, BEN, G, S, drafts, entry_id, filled, got, ids, numbers, take
 

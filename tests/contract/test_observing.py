@@ -8,7 +8,7 @@ from headgate.engine.entry import MIN_ID
 from headgate.engine.requests.deliveries import Ack
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
-from headgate.engine.requests.names import NameFilter
+from headgate.engine.requests.keyspace import NameFilter
 from headgate.engine.requests.streams import DescribeStream, Observe
 from tests.contract.backends import Kind
 from tests.contract.calls import ANA, G, S, drafts, entry_id, filled, take, taken

@@ -10,13 +10,16 @@ from msgspec.structs import replace
 from headgate.app.backends.port import Ability, Backend
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import Invalid
-from headgate.engine.patterns.cursor import PatternCursor
+from headgate.engine.patterns import PatternCursor
 from headgate.engine.replies import Gap, PatternRead, StreamRead
-from headgate.engine.requests.dumps import CopyStream
-from headgate.engine.requests.entries import Add, Trim, TrimTo
-from headgate.engine.requests.keyspace import DeleteAll, DeleteStreams, RenameStream
-from headgate.engine.requests.names import NameFilter
-from headgate.engine.requests.patterns import ReadPattern
+from headgate.engine.requests.entries import Add, ReadPattern, Trim, TrimTo
+from headgate.engine.requests.keyspace import (
+    CopyStream,
+    DeleteAll,
+    DeleteStreams,
+    NameFilter,
+    RenameStream,
+)
 from tests.contract.backends import SURVIVES, Kind
 from tests.contract.calls import blocked, drafts
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from headgate.app.backends.copying.comparison import differences
-from headgate.app.backends.copying.contents import StreamStore, entries_of
+from headgate.app.backends.copying.contents import StreamStore, differences, entries_of
 from headgate.app.backends.copying.filling import mark
 from headgate.app.backends.copying.moving import Move, MoveState, Summary
 from headgate.app.backends.plain.commands import NOBODY

@@ -8,11 +8,9 @@ from headgate.engine.errors import Invalid, ScheduleChanged, ScheduleExists, Sch
 from headgate.engine.replies import DueSchedules
 from headgate.engine.requests import schedules
 from headgate.engine.requests.entries import Add, Range
-from headgate.engine.requests.keyspace import RenameStream
-from headgate.engine.requests.names import NameFilter
+from headgate.engine.requests.keyspace import NameFilter, RenameStream
 from headgate.engine.requests.streams import CreateStream, DeleteStream, ListStreams
-from headgate.engine.schedules.definition import Definition, Missed
-from headgate.engine.schedules.progress import Progress, Refusal, ScheduleInfo
+from headgate.engine.schedules import Definition, Missed, Progress, Refusal, ScheduleInfo
 from tests.contract.calls import S
 
 NIGHTLY = Definition(S, (b"kind", b"report", b"raw", b"\xff\x00"), "0 2 * * *", "Europe/Berlin")

@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from headgate.engine.entry import MAX_ID, MIN_ID
+from headgate.engine.journal import extents as freezing
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
-from headgate.engine.journal.extents import freezing
 from headgate.engine.state.keyspace import Keyspace
 from tests.journals.frozen import frozen
 from tests.model.snapshot import snapshot

@@ -17,10 +17,10 @@ import pytest
 
 from headgate.engine.errors import Corrupt
 from headgate.engine.journal import recovery
-from headgate.engine.journal.blocks import HEADER_BYTES, VERSION, Kind, read_blocks, read_header
-from headgate.engine.journal.damage.repair import repair
+from headgate.engine.journal.damage import repair
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.names import extents_name, journal_name
+from headgate.engine.journal.records import HEADER_BYTES, VERSION, Kind, read_blocks, read_header
 from headgate.engine.journal.recovery import Loaded
 from tests.journals.frozen import frozen
 from tests.journals.memory_disk import MemoryDisk

@@ -23,7 +23,7 @@ from pathlib import Path
 from headgate.app.main import create_app, open_backend
 from headgate.app.server import Server
 from headgate.app.settings import Settings
-from headgate.app.runtime.logs.lines import set_up_logging
+from headgate.app.runtime.logs import set_up_logging
 from headgate.engine.engine import Engine
 from headgate.engine.entry import Draft
 from headgate.engine.requests.entries import Add

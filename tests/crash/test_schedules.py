@@ -8,7 +8,7 @@ import httpx
 
 from headgate.app.backends.embedded import EmbeddedOptions, open_embedded
 from headgate.engine.requests.schedules import SetSchedule
-from headgate.engine.schedules.definition import Definition
+from headgate.engine.schedules import Definition
 from tests.processes.gateway import Gateway
 from tests.running import running
 

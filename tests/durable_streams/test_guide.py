@@ -11,7 +11,7 @@ import httpx
 import jwt
 import pytest
 
-from headgate.app.durable_streams.paths import name_of, path_of
+from headgate.app.durable_streams.protocol import name_of, path_of
 from headgate.app.routes import guide
 from tests.processes.gateway import GatewayProcess
 

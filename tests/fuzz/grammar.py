@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from headgate.app.redis_syntax.catalog.usage import Argument
+from headgate.app.redis_syntax.catalog import Argument
 from headgate.app.redis_syntax.server import CATALOG
 from headgate.app.redis_syntax.table import COMMANDS, SUBCOMMANDS
 

@@ -14,7 +14,8 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter
 
-from headgate.app.bulk import pieces, staged
+from headgate.app.bulk import batch as pieces
+from headgate.app.bulk import staged
 from headgate.app.bulk.batch import drafts_of
 from headgate.app.bulk.staged import Rows, StagedDrafts
 from headgate.app.wire.problems import GatewayError

@@ -14,12 +14,10 @@ from contextlib import suppress
 
 import pytest
 
-from headgate.app.rdb.errors import RdbError
 from headgate.app.rdb.file import read_file
 from headgate.app.rdb.payload import read_payload, write_payload
-from headgate.app.rdb.room import UnpackingRoom
+from headgate.app.rdb.source import RdbError, StreamType, UnpackingRoom, stream_type
 from headgate.app.rdb.strings import length, string
-from headgate.app.rdb.types import StreamType, stream_type
 from headgate.engine.errors import StreamError
 from tests.fuzz import rounds
 from tests.unit.app.rdb.bombs import BOMBS, signed

@@ -15,7 +15,9 @@ import msgspec
 
 from headgate.engine.errors import Corrupt
 from headgate.engine.journal import recovery, snapshot
-from headgate.engine.journal.blocks import (
+from headgate.engine.journal.damage import repair
+from headgate.engine.journal.names import snapshot_name
+from headgate.engine.journal.records import (
     HEADER_BYTES,
     Header,
     Kind,
@@ -23,9 +25,7 @@ from headgate.engine.journal.blocks import (
     pack_header,
     read_blocks,
 )
-from headgate.engine.journal.blocks import read_header as read
-from headgate.engine.journal.damage.repair import repair
-from headgate.engine.journal.names import snapshot_name
+from headgate.engine.journal.records import read_header as read
 from headgate.engine.state.keyspace import Keyspace
 from tests.fuzz.rounds import ended, reporting_seed, seeds
 from tests.journals.memory_disk import MemoryDisk

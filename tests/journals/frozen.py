@@ -5,13 +5,13 @@ from __future__ import annotations
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from headgate.engine.journal import recovery
-from headgate.engine.journal.damage.examination import examine
-from headgate.engine.journal.extents.freezing import Freezing
+from headgate.engine.journal.damage import examine
+from headgate.engine.journal.extents import Freezing
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.requests.keyspace import ChangeDefaults
-from headgate.engine.state.extents.missing import Damaged
+from headgate.engine.state.extents.extent import Damaged
 from tests.journals.memory_disk import MemoryDisk
 
 CHUNK = 10

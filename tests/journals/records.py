@@ -12,10 +12,11 @@ import google_crc32c
 
 from headgate.engine import commands
 from headgate.engine.engine import Engine
-from headgate.engine.journal import blocks, recovery
+from headgate.engine.journal import records as blocks
+from headgate.engine.journal import recovery
 from headgate.engine.journal import snapshot as snapshots
-from headgate.engine.journal.blocks import HEADER_BYTES, VERSION
 from headgate.engine.journal.journal import Journal
+from headgate.engine.journal.records import HEADER_BYTES, VERSION
 from headgate.engine.journal.rewrites import Growth
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.journal.writer import FsyncPolicy

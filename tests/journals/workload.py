@@ -17,7 +17,6 @@ from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId, PartialId
 from headgate.engine.errors import StreamError
 from headgate.engine.requests import Request, deliveries, entries, groups, keyspace, streams
-from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes
 from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.deliveries import GroupCursor, NackMode
 from headgate.engine.requests.entries import From, References, StreamCursor, TrimTo
@@ -30,8 +29,8 @@ from headgate.engine.requests.schedules import (
     RunSchedule,
     SetSchedule,
 )
-from headgate.engine.schedules.definition import Definition
-from headgate.engine.schedules.progress import Refusal
+from headgate.engine.requests.streams import AttributeChange, ChangeAttributes
+from headgate.engine.schedules import Definition, Refusal
 from headgate.engine.state.stream import Stream
 from tests.changes import acting_by, configured, moved
 from tests.virtual_time import ManualClock

@@ -2,7 +2,7 @@
 
 import random
 
-from headgate.engine.patterns.glob import matcher
+from headgate.engine.patterns import matcher
 from tests.model.redis_server import Redis, words
 
 PATTERNS = 4000

@@ -45,13 +45,13 @@ from headgate.engine.replies import (
     StreamInfo,
 )
 from headgate.engine.requests import Request, entries, keyspace, streams
-from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes, GetAttributes
 from headgate.engine.requests.bulk import BulkCursor, CommitBatch, LastCommit, PlanRead, SplitRange
 from headgate.engine.requests.deliveries import Ack, GroupCursor, ReadGroup
+from headgate.engine.requests.entries import CountByTime
 from headgate.engine.requests.groups import CreateConsumer, CreateGroup, DestroyGroup, GroupStart
-from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.idempotency import Idempotent
-from headgate.engine.requests.names import NameFilter
+from headgate.engine.requests.keyspace import NameFilter
+from headgate.engine.requests.streams import AttributeChange, ChangeAttributes, GetAttributes
 from tests.running import running
 
 HISTORIES = int(os.environ.get("HEADGATE_REDIS_HISTORIES", "6"))

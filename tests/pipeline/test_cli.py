@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from headgate.pipeline.cli import main
 from headgate.pipeline.lake import Lake
-from headgate.pipeline.terminal.message import message_of
+from headgate.pipeline.terminal.report import message_of
 from tests.pipeline.gateway import ROOT, Gateway
 from tests.pipeline.java import SHORT_LIVED
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.client import tables
-from headgate.pipeline.views.columns import (
+from headgate.pipeline.views.table import (
     TIMESTAMP,
     Kind,
     column_name,

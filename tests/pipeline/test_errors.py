@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headgate.pipeline.terminal.message import message_of
+from headgate.pipeline.terminal.report import message_of
 from tests.pipeline.gateway import Gateway
 
 

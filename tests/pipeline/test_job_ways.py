@@ -13,7 +13,7 @@ import pytest
 from vega_datasets import local_data
 
 from headgate.pipeline.lake import Lake
-from headgate.pipeline.memory.points import milliseconds_of
+from headgate.pipeline.memory.plot import milliseconds_of
 from headgate.pipeline.terminal import flags
 from tests.pipeline.command import Command, command
 from tests.pipeline.gateway import Gateway

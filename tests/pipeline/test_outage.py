@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from headgate.pipeline.checkpoint import Checkpoint, CheckpointError
+from headgate.pipeline.jobs.archive import OutageWatch
 from headgate.pipeline.terminal.flags import Flags
-from headgate.pipeline.terminal.outage import OutageWatch
 from tests.pipeline.gateway import Gateway
 
 

@@ -20,8 +20,7 @@ from deltalake.exceptions import DeltaError
 from headgate.pipeline.cli import main
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.offsets import parse_id
-from headgate.pipeline.views.columns import field_name
-from headgate.pipeline.views.table import ViewConflict
+from headgate.pipeline.views.table import ViewConflict, field_name
 from headgate.pipeline.views.view import View
 from tests.pipeline.test_read_lake import Pairs, archive
 

@@ -53,10 +53,10 @@ from headgate.engine.engine import Engine
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.errors import Corrupt, Draining, StreamError, Unavailable
 from headgate.engine.journal import recovery, snapshot
-from headgate.engine.journal.blocks import Kind, read_blocks, read_header
-from headgate.engine.journal.damage.examination import examine
+from headgate.engine.journal.damage import examine
 from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.names import is_extents
+from headgate.engine.journal.records import Kind, read_blocks, read_header
 from headgate.engine.journal.recovery import Loaded
 from headgate.engine.limits import CLOCK_STEP_MS_MIN
 from headgate.engine.replies import Added, GroupRead, StreamRead

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from headgate.engine.engine import Engine
 from headgate.engine.errors import Corrupt, StreamError, Unavailable
+from headgate.engine.journal import extents as freezing
 from headgate.engine.journal import records, recovery, writer
 from headgate.engine.journal import snapshot as snapshots
 from headgate.engine.journal.disk import Disk
-from headgate.engine.journal.extents import freezing
 from headgate.engine.journal.recovery import Loaded
 from headgate.engine.journal.rewrites import Growth
 from headgate.engine.journal.room import DiskBounds

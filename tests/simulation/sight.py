@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from headgate.engine.journal.extents import files as extent_files
+from headgate.engine.journal import extents as extent_files
 from headgate.engine.journal.names import extents_name
-from headgate.engine.state.extents.opened import OpenedExtent
+from headgate.engine.state.extents.extent import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import ExtentPlace
 from tests.simulation.platter import Platter

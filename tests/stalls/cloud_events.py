@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from headgate.app.cloud_events.event import BATCH, STRUCTURED
-from headgate.app.cloud_events.json_format import EVENT_BYTES_MAX
+from headgate.app.cloud_events.formats import EVENT_BYTES_MAX
 from tests.stalls.case import Case, request
 from tests.stalls.client import JSON
 from tests.stalls.keyspace import BIG, GROUP, WIDE, WIDEST

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from headgate.engine.journal.blocks import VERSION
+from headgate.engine.journal.records import VERSION
 from tests.journals.records import newer
 from tests.processes.gateway import Gateway, headgate
 from tests.upgrade.story import EXPECTED, seen

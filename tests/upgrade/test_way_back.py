@@ -21,7 +21,7 @@ import httpx
 import pytest
 
 from deploy.local_cluster.server import Server
-from headgate.engine.journal.blocks import VERSION
+from headgate.engine.journal.records import VERSION
 from tests.plain_streams import replies
 from tests.processes.gateway import Gateway, failure_of
 from tests.upgrade.story import EXPECTED, seen
@@ -45,7 +45,7 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the root of imports of the last sources that write the format before."""
     place = tmp_path_factory.mktemp("earlier")
     line = f"^VERSION = {VERSION}$"
-    file = "engine/journal/blocks.py"
+    file = "engine/journal/records.py"
     try:
         [first, *_] = git("log", "--reverse", f"-G{line}", "--format=%H", "--", file).split()
         packed = git("archive", f"{first.decode()}^", *SOURCES)

@@ -1,20 +1,152 @@
-"""Key file: reads and writes `keys.json`, and says in which line of it a fault is.
+"""Key file: keys, how `keys.json` is read and written, and when each key was used.
 
 The file is `{"version": 1, "keys": [...]}`. We write each key on a line of its own, so that a
 difference of two versions can be read. A file made by hand may have any layout.
 """
 
+import re
+import secrets
+from base64 import b32encode
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from pathlib import Path
+from typing import Annotated, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from headgate.app.auth.faults import CredentialFault
+from headgate.app.auth.grants import Grant, Grants, Right, UnboundClaim, UsageLimits, Verb
 from headgate.app.auth.keys.json_places import JsonFault, outline_of
-from headgate.app.auth.keys.key import ApiKey
-from headgate.app.auth.private_file import lock_of, write_private
+from headgate.app.auth.private_file import CredentialFault, lock_of, write_private
 from headgate.app.runtime.small_file import read_small
+
+# The key itself is the text `hg_<id>_<secret>`. The id is no secret. The secret has 256 random
+# bits, so its plain SHA-256 cannot be guessed, and checking it costs a microsecond.
+
+PREFIX = "hg_"
+"""Beginning of each key, so that a scanner of sources for secrets knows it."""
+
+NAME_CHARACTERS_MAX = 256
+
+_ID_BITS = 50
+_SECRET_BITS = 256
+_TOKEN = re.compile(r"hg_([a-z0-9]{1,32})_([a-z2-7]{52})")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+class KeyText(NamedTuple):
+    """The parts of a key as its owner has it."""
+
+    id: str
+    secret: str
+
+    def __str__(self) -> str:
+        """Return the key."""
+        return f"{PREFIX}{self.id}_{self.secret}"
+
+    def __repr__(self) -> str:
+        """Return the id of the key, without its secret."""
+        return f"KeyText({self.id})"
+
+    @property
+    def sha256(self) -> str:
+        """Return the hash of the secret, as the keys file has it."""
+        return sha256(self.secret.encode()).hexdigest()
+
+
+def make_key(key_id: str | None = None) -> KeyText:
+    """Return a new key, or a new secret for a key."""
+    return KeyText(key_id or _random_text(_ID_BITS), _random_text(_SECRET_BITS))
+
+
+def parse_key(token: str) -> KeyText | None:
+    """Return the parts of a key; None: this is none."""
+    match = _TOKEN.fullmatch(token)
+    return None if match is None else KeyText(*match.groups())
+
+
+def is_key(token: str) -> bool:
+    """Tell whether this is meant to be an API key, and not another token."""
+    return token.startswith(PREFIX)
+
+
+def _random_text(bit_count: int) -> str:
+    """Return random lower-case base32."""
+    character_count = -(-bit_count // 5)
+    random_bytes = secrets.token_bytes(-(-character_count * 5 // 8))
+    return b32encode(random_bytes).decode().lower()[:character_count]
+
+
+def _check_name(name: str) -> str:
+    if _CONTROL.search(name):
+        raise ValueError("a name has no control characters")
+    return name
+
+
+KeyName = Annotated[
+    str, Field(min_length=1, max_length=NAME_CHARACTERS_MAX), AfterValidator(_check_name)
+]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Instant = Annotated[int, Field(ge=0, lt=2**53)]
+
+
+class PreviousSecret(BaseModel):
+    """The secret that a key had before; it opens until the overlap ends."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    sha256: Sha256
+    expires_at_ms: Instant
+
+
+class ApiKey(BaseModel):
+    """An API key; instants are unix time in milliseconds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str = Field(pattern=r"^[a-z0-9]{1,32}$")
+    name: KeyName
+    sha256: Sha256
+    grants: Grants
+    limits: UsageLimits = UsageLimits()
+    created_at_ms: Instant
+    expires_at_ms: Instant | None = None
+    revoked_at_ms: Instant | None = None
+    previous: PreviousSecret | None = None
+
+    @model_validator(mode="after")
+    def _check_claims(self) -> "ApiKey":
+        try:
+            self.rights()
+        except UnboundClaim as error:
+            raise ValueError(f"{error}; the only claim of a key is sub, its name") from None
+        return self
+
+    def rights(self) -> tuple[Right, ...]:
+        """Return the rights of the key. The only claim of a key is `sub`: its name.
+
+        Raises:
+            UnboundClaim: a grant has another claim, or a name that widens it. A key that was
+                validated has none.
+        """
+        return tuple(grant.bind({"sub": self.name}) for grant in self.grants)
+
+    def expiry_of(self, sha256_text: str) -> int | None:
+        """Return when a secret of this key ends, the present or the previous one."""
+        if self.previous is None or sha256_text != self.previous.sha256:
+            return self.expires_at_ms
+        ends = (self.previous.expires_at_ms, self.expires_at_ms)
+        return min(end for end in ends if end is not None)
+
+    @property
+    def hashes(self) -> tuple[str, ...]:
+        """Return the hashes of its secrets; none of a key that was revoked."""
+        if self.revoked_at_ms is not None:
+            return ()
+        if self.previous is None:
+            return (self.sha256,)
+        return (self.sha256, self.previous.sha256)
+
 
 VERSION = 1
 KEYS_FILE = "keys.json"
@@ -131,3 +263,77 @@ def _text_with(keys: Keys) -> bytes:
         key.model_dump_json(exclude_defaults=True).encode() for key in keys.values()
     )
     return b'{"version": %d, "keys": [\n%s\n]}\n' % (VERSION, lines)
+
+
+FIRST_KEY = "first-key"
+"""File of the data directory that has the key itself."""
+
+_NAME = "admin"
+_EVERYTHING = Grant(streams=["*"], do=list(Verb), create=True)
+
+
+def first_key(data_dir: Path, keys_file: Path, now_ms: int) -> str | None:
+    """Make a key that may do everything, unless there is a keys file.
+
+    Args:
+        data_dir: where `first-key` is written; it is made if it is missing.
+        keys_file: where the key is kept.
+        now_ms: unix time.
+
+    Returns:
+        The key; None: there is a keys file, and nothing was done.
+
+    Raises:
+        KeyFileFault: a file cannot be written.
+    """
+    if keys_file.exists():
+        return None
+    text = make_key()
+    key = ApiKey(
+        id=text.id,
+        name=_NAME,
+        sha256=text.sha256,
+        grants=[_EVERYTHING],
+        created_at_ms=now_ms,
+    )
+    place = data_dir / FIRST_KEY
+    try:
+        data_dir.mkdir(0o700, parents=True, exist_ok=True)
+        write_private(place, f"{text}\n".encode())  # before the key works: a crash loses no key
+    except OSError as error:
+        raise KeyFileFault(f"{place}: {error.strerror}") from None
+    return str(text) if create_keys(keys_file, {key.id: key}) else None
+
+
+# It stands in a file of its own in the data directory, because a keys file may be read-only.
+
+_FILE = "keys-used.json"
+
+
+class _Used(BaseModel):
+    version: int = 1
+    used_at_ms: dict[str, int] = {}
+
+
+def read_use(data_dir: Path) -> dict[str, int]:
+    """Return when each key was last used, by its id; nothing if that is not known."""
+    try:
+        return _Used.model_validate_json((data_dir / _FILE).read_bytes()).used_at_ms
+    except (OSError, ValidationError):  # nothing depends on it
+        return {}
+
+
+def write_use(data_dir: Path, used_at_ms: dict[str, int]) -> dict[str, int]:
+    """Write when each key was last used; returns what is written.
+
+    Other processes of the gateway write the file as well, so the latest time of each key holds.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path = data_dir / _FILE
+    with lock_of(path):
+        before = read_use(data_dir)
+        latest = {key: max(at, before.get(key, 0)) for key, at in used_at_ms.items()}
+        write_private(path, _Used(used_at_ms=latest).model_dump_json().encode())
+    return latest

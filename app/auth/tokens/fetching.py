@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from headgate.app.auth.tokens.key_set import SIZE_BYTES_MAX, KeySetFault
+from headgate.app.auth.tokens.verifying_key import SIZE_BYTES_MAX, KeySetFault
 
 FETCH_S_MAX = 10.0
 _REDIRECTS_MAX = 3

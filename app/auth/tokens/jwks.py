@@ -9,9 +9,14 @@ import logging
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
-from headgate.app.auth.tokens.algorithms import Algorithm
-from headgate.app.auth.tokens.key_set import SIZE_BYTES_MAX, KeySet, KeySetFault, parse_key_set
-from headgate.app.auth.watched_file import LOOK_INTERVAL_S, WatchedFile
+from headgate.app.auth.private_file import LOOK_INTERVAL_S, WatchedFile
+from headgate.app.auth.tokens.compact import Algorithm
+from headgate.app.auth.tokens.verifying_key import (
+    SIZE_BYTES_MAX,
+    KeySet,
+    KeySetFault,
+    parse_key_set,
+)
 from headgate.app.runtime import periodic
 from headgate.app.runtime.small_file import read_small
 

@@ -20,28 +20,31 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
-from headgate.app.backends.copying.comparison import differences, settings_of
 from headgate.app.backends.copying.contents import (
     MARK,
     PLACEHOLDER,
     StreamStore,
+    differences,
     groups_of,
     is_plain,
+    settings_of,
     streams_of,
 )
-from headgate.app.backends.copying.filling import fill, mark, unmark
-from headgate.app.backends.copying.groups import govern_groups
+from headgate.app.backends.copying.filling import fill, govern_groups, mark, unmark
 from headgate.engine.config import Patch, StreamConfig
+from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import GroupNotFound, StreamError, StreamNotFound, Unavailable
-from headgate.engine.replies import StreamInfo
-from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes, GetAttributes
+from headgate.engine.replies import GroupInfo, StreamInfo
 from headgate.engine.requests.entries import Range
 from headgate.engine.requests.groups import DescribeGroup
 from headgate.engine.requests.streams import (
+    AttributeChange,
+    ChangeAttributes,
     CloseStream,
     CreateStream,
     DeleteStream,
     DescribeStream,
+    GetAttributes,
     UpdateStream,
 )
 
@@ -314,3 +317,62 @@ class Move:
         """Tell whether a copy was interrupted before it got its mark."""
         is_copy = not self._is_plain and copy.epoch == info.epoch
         return is_copy and not copy.entries_added and not copy.group_count
+
+
+# Nobody can compare the copies, so each stream is looked at again when it is written: if it has
+# changed meanwhile, its copy is no good.
+
+
+async def write_streams(
+    source: StreamStore, target: StreamStore, watcher: Watcher, is_chosen: Callable[[bytes], bool]
+) -> Summary:
+    """Write all chosen streams, one after the other.
+
+    Args:
+        source: has the streams. Nothing is changed there.
+        target: gets the copies, and has none of them yet.
+        watcher: is told how it goes on.
+        is_chosen: tells whether a stream of this name is written.
+
+    Raises:
+        Unavailable: one of the two does not answer any more.
+    """
+    summary = Summary(is_in_force=True)
+    infos = [info async for info in streams_of(source) if is_chosen(info.name)]
+    summary.streams = len(infos)
+    summary.untimed = sum(info.timed_count for info in infos)
+    watcher.began(summary.streams, sum(info.length for info in infos))
+
+    def note_copied(entries: int) -> None:
+        summary.entries += entries
+        watcher.copied(entries)
+
+    for listed in infos:
+        try:
+            outcome = await _write(source, target, listed.name, note_copied)
+        except Unavailable:
+            raise
+        except StreamError as error:
+            outcome = MoveOutcome(listed.name, MoveState.FAILED, str(error))
+        summary.states[outcome.state] += 1
+        if outcome.state is not MoveState.COPIED:
+            summary.is_in_force = False
+        watcher.ended(outcome)
+    return summary
+
+
+async def _write(
+    source: StreamStore, target: StreamStore, stream: bytes, on_copied: Callable[[int], None]
+) -> MoveOutcome:
+    before = await _state(source, stream)
+    await mark(target, stream)
+    await fill(source, target, before[0], MIN_ID, on_copied)
+    await unmark(source, target, stream)
+    if await _state(source, stream) != before:
+        return MoveOutcome(stream, MoveState.FAILED, "it has changed meanwhile")
+    return MoveOutcome(stream, MoveState.COPIED)
+
+
+async def _state(source: StreamStore, stream: bytes) -> tuple[StreamInfo, list[GroupInfo]]:
+    groups = [group async for group in groups_of(source, stream)]
+    return await source.perform(DescribeStream(stream)), groups

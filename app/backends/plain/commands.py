@@ -6,20 +6,38 @@ epochs and closes have no command, and are left out.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+from hiredis import pack_command
 from msgspec import UNSET
 
-from headgate.engine.entry import EntryId
+from headgate.app.backends.port import Ability
+from headgate.app.backends.redis.faults import read_id
+from headgate.engine.config import NO_POLICY, StreamConfig
+from headgate.engine.entry import MIN_ID, Entry, EntryId, make_entries, make_ids
 from headgate.engine.errors import NotSupported
-from headgate.engine.replies import Added
+from headgate.engine.replies import (
+    Added,
+    ConsumerInfo,
+    GroupInfo,
+    PendingItem,
+    PendingSummary,
+    StreamInfo,
+)
 from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import Claim, Nack
 from headgate.engine.requests.entries import Add, Delete, Trim
-from headgate.engine.requests.groups import CreateConsumer, CreateGroup, DestroyGroup, UpdateGroup
+from headgate.engine.requests.groups import (
+    CreateConsumer,
+    CreateGroup,
+    DestroyGroup,
+    ListGroups,
+    UpdateGroup,
+)
 from headgate.engine.requests.keyspace import ExpireStream, SetCounters
-from headgate.engine.requests.streams import DeleteStream, UpdateStream
+from headgate.engine.requests.streams import DeleteStream, DescribeStream, UpdateStream
 
 Words = Sequence[bytes | str | int]
 
@@ -108,3 +126,148 @@ CHANGES: Mapping[type[Request[Any]], Callable[[Any], list[Words]]] = {
     Nack: lambda request: [_claim(request, NOBODY, 0)],
 }
 """The requests that change a copy, and what is sent for each."""
+
+
+# Servers before 7.0 do not know `entries-added`, `max-deleted-entry-id` and `entries-read`. For
+# the first, the number of entries stands, as when Redis 7 loads a file of theirs.
+
+REDIS_KEYS = 100_000, 100
+"""Redis's defaults of idempotency keys: their time in milliseconds, and their number."""
+
+
+def read_stream(name: bytes, reply: Sequence[Any]) -> StreamInfo:
+    """Return a stream from the reply to XINFO STREAM."""
+    facts = _facts(reply)
+    first = facts.get(b"first-entry")
+    return StreamInfo(
+        name=name,
+        epoch=0,
+        config=_config(facts),
+        length=facts[b"length"],
+        chunk_count=facts[b"radix-tree-nodes"],
+        first_id=read_id(first[0]) if first else MIN_ID,
+        last_id=read_id(facts[b"last-generated-id"]),
+        max_deleted_id=read_id(facts.get(b"max-deleted-entry-id", b"0-0")),
+        trimmed_through=MIN_ID,
+        entries_added=facts.get(b"entries-added", facts[b"length"]),
+        group_count=facts[b"groups"],
+    )
+
+
+def _config(facts: dict[bytes, Any]) -> StreamConfig:
+    """Return the configuration of a stream (XCFGSET), if it has one of its own."""
+    duration_s, keys_max = facts.get(b"idmp-duration"), facts.get(b"idmp-maxsize")
+    if duration_s is None or (duration_s * 1000, keys_max) == REDIS_KEYS:
+        return StreamConfig()
+    return StreamConfig(idempotency_window_ms=duration_s * 1000, idempotency_max=keys_max)
+
+
+def read_groups(reply: Sequence[Any]) -> list[GroupInfo]:
+    """Return the groups of a stream, by name, from the reply to XINFO GROUPS."""
+    groups = [
+        GroupInfo(
+            name=facts[b"name"],
+            last_id=read_id(facts[b"last-delivered-id"]),
+            entries_read=facts.get(b"entries-read"),
+            lag=facts.get(b"lag"),
+            pending_count=facts[b"pending"],
+            released_count=0,
+            consumer_count=facts[b"consumers"],
+            policy=NO_POLICY,
+        )
+        for facts in map(_facts, reply)
+    ]
+    return sorted(groups)
+
+
+def read_consumers(reply: Sequence[Any]) -> list[ConsumerInfo]:
+    """Return the consumers of a group, by name, from the reply to XINFO CONSUMERS."""
+    consumers = [
+        ConsumerInfo(facts[b"name"], facts[b"pending"], facts[b"idle"], None)
+        for facts in map(_facts, reply)
+        if facts[b"name"] != NOBODY
+    ]
+    return sorted(consumers)
+
+
+def read_pending(reply: Sequence[Any]) -> list[PendingItem]:
+    """Return pending entries from the reply to XPENDING, the long form."""
+    return [
+        PendingItem(read_id(entry_id), None, None, count)
+        if consumer == NOBODY
+        else PendingItem(read_id(entry_id), consumer, idle_ms, count)
+        for entry_id, consumer, idle_ms, count in reply
+    ]
+
+
+def read_summary(reply: Sequence[Any]) -> PendingSummary:
+    """Return the summary in a short reply of XPENDING, without its consumers."""
+    total, first, last, _ = reply
+    return PendingSummary(total, _optional_id(first), _optional_id(last), [], 0)
+
+
+def read_entries(reply: Sequence[Any]) -> list[Entry]:
+    """Return entries from the reply to XRANGE or XREVRANGE."""
+    if not reply:
+        return []
+    ids = make_ids(map(int, b"-".join([entry_id for entry_id, _ in reply]).split(b"-")))
+    return make_entries(ids, [tuple(fields) for _, fields in reply])
+
+
+def _optional_id(text: bytes | None) -> EntryId | None:
+    return None if text is None else read_id(text)
+
+
+def _facts(reply: Sequence[Any]) -> dict[bytes, Any]:
+    each = iter(reply)
+    return dict(zip(each, each, strict=True))
+
+
+# `redis-cli --pipe` sends such a file to a server.
+
+T = TypeVar("T")
+
+
+class CommandFile:
+    """Commands in RESP, written as they come. It answers what copying asks of a new copy."""
+
+    abilities: frozenset[Ability] = frozenset()
+
+    def __init__(self, write: Callable[[bytes], Any]) -> None:
+        """Begin with nothing.
+
+        Args:
+            write: writes a part of the file.
+        """
+        self._write = write
+        self._lengths: Counter[bytes] = Counter()  # in entries
+
+    async def perform(self, request: Request[T]) -> T:
+        """Write the commands that carry out a request."""
+        reply: Any = None
+        match request:
+            case ListGroups():
+                reply = []
+            case DescribeStream(stream):
+                reply = self._info(stream)
+            case _:
+                commands = commands_of(request)
+                self._write(b"".join(map(_packed, commands)))
+        if isinstance(request, Add):
+            self._lengths[request.stream] += len(request.drafts)
+            reply = added(request)
+        answer: T = reply
+        return answer
+
+    def _info(self, stream: bytes) -> StreamInfo:
+        """Describe a copy, of which only the length is known."""
+        length = self._lengths[stream]
+        return StreamInfo(
+            stream, 0, StreamConfig(), length, 0, MIN_ID, MIN_ID, MIN_ID, MIN_ID, length, 0
+        )
+
+
+def _packed(words: Words) -> bytes:
+    parts: tuple[Any, ...] = tuple(words)  # hiredis takes more types than words have
+    packed: bytes = pack_command(parts)
+    return packed

@@ -15,19 +15,22 @@ from typing import Any, TypeVar
 from redis.crc import key_slot
 from redis.exceptions import NoPermissionError, ResponseError
 
-from headgate.app.backends.plain.client import PlainClient
-from headgate.app.backends.plain.commands import CHANGES, Words, added, commands_of, release
-from headgate.app.backends.plain.replies import (
+from headgate.app.backends.plain.commands import (
+    CHANGES,
+    Words,
+    added,
+    commands_of,
     read_consumers,
     read_entries,
     read_groups,
     read_pending,
     read_stream,
     read_summary,
+    release,
 )
 from headgate.app.backends.port import Ability
 from headgate.app.backends.redis.address import Address
-from headgate.app.backends.redis.client import ClientOptions
+from headgate.app.backends.redis.client import Client, ClientOptions
 from headgate.app.backends.redis.faults import as_stream_errors
 from headgate.engine.clock import Clock
 from headgate.engine.entry import Entry, sizes_of
@@ -42,14 +45,17 @@ from headgate.engine.replies import Added, ConsumerInfo, GroupInfo, PendingItem,
 from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import ListPending, Nack, SumPending
 from headgate.engine.requests.entries import Add, Range
-from headgate.engine.requests.groups import (
-    CreateGroup,
-    DescribeGroup,
-    ListConsumers,
-    ListGroups,
-)
+from headgate.engine.requests.groups import CreateGroup, DescribeGroup, ListConsumers, ListGroups
 from headgate.engine.requests.keyspace import GetExpiry, SetCounters, TellTime
 from headgate.engine.requests.streams import DescribeStream, ListStreams
+
+
+class PlainClient(Client):
+    """Commands for servers of any version; functions are neither loaded nor needed."""
+
+    async def prepare(self, address: Address) -> None:
+        """Ask for nothing: rights to read streams are enough."""
+
 
 T = TypeVar("T")
 

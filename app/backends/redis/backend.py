@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
+from redis.exceptions import ResponseError
 
 from headgate.app.backends.in_order import perform_in_order
 from headgate.app.backends.port import (
@@ -21,27 +22,34 @@ from headgate.app.backends.port import (
     Durable,
     Journaled,
     Leases,
+    ServerFacts,
     StreamServers,
     Way,
 )
 from headgate.app.backends.redis.client import Client, ClientOptions
-from headgate.app.backends.redis.counting import Counts
-from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.backends.redis.faults import as_stream_errors
+from headgate.app.backends.redis.features import DurabilityLevel
 from headgate.app.backends.redis.leases import GatewayLeases
+from headgate.app.backends.redis.node import Words
 from headgate.app.backends.redis.performing.housekeeping import Housekeeper
 from headgate.app.backends.redis.performing.table import PERFORMERS
-from headgate.app.backends.redis.servers import Primaries
-from headgate.app.backends.redis.transaction import perform_together
 from headgate.app.backends.redis.waiting.claims import Claims
 from headgate.app.backends.redis.waiting.group_reads import GroupReaders
 from headgate.app.backends.redis.waiting.reads import StreamReaders
 from headgate.app.backends.redis.waiting.wait_queues import WaitQueues
 from headgate.app.backends.redis.waiting.wake_ups import WakeUps
 from headgate.engine.eager import own_task
-from headgate.engine.errors import Disconnected, NotSupported, StreamError, Unavailable
+from headgate.engine.errors import (
+    Disconnected,
+    Invalid,
+    NotSupported,
+    SeveralSlots,
+    StreamError,
+    Unavailable,
+)
+from headgate.engine.replies import Added, Committed, Deletion, Outcome
 from headgate.engine.requests import Request
-from headgate.engine.requests.bulk import PlanRead
+from headgate.engine.requests.bulk import CommitBatch, PlanRead
 from headgate.engine.requests.deliveries import (
     Ack,
     AckAndDelete,
@@ -54,6 +62,212 @@ from headgate.engine.requests.deliveries import (
 )
 from headgate.engine.requests.entries import Add, Delete, Read
 from headgate.engine.requests.groups import DeleteConsumer
+from headgate.engine.requests.keyspace import IfUnchanged
+
+
+class Counts:
+    """Counts since the start. What other clients of the servers do is not in them."""
+
+    def __init__(self) -> None:
+        """Begin at zero."""
+        self._appended_count = self._acked_count = 0
+
+    @property
+    def activity(self) -> BackendActivity:
+        """Return the counts."""
+        return BackendActivity(self._appended_count, self._acked_count)
+
+    def note(self, request: Request[Any], reply: Any) -> None:
+        """Count the effects of a request."""
+        kind = type(request)
+        if kind in _APPENDED:
+            self._appended_count += _APPENDED[kind](reply)
+        elif kind in _ACKED:
+            self._acked_count += _ACKED[kind](reply)
+
+
+def _of_append(added: Added) -> int:
+    return 0 if added.is_repeat else len(added.ids)
+
+
+def _of_batch(committed: Committed) -> int:
+    return sum(written.entries for written in committed.streams)
+
+
+_APPENDED: dict[type[Request[Any]], Callable[[Any], int]] = {
+    Add: _of_append,
+    CommitBatch: _of_batch,
+}
+
+_ACKED: dict[type[Request[Any]], Callable[[Any], int]] = {
+    Ack: lambda outcomes: sum(outcome is Outcome.ACKED for outcome in outcomes),
+    AckAndDelete: lambda outcomes: sum(each is not Deletion.NOT_FOUND for each in outcomes),
+}
+
+
+_AT_ONCE_MS = 1
+"""Wait of a server before it answers, at most: others use the connection, too."""
+
+
+class Primaries:
+    """The primaries, as an ability of the port."""
+
+    def __init__(self, client: Client) -> None:
+        """Ask by a client."""
+        self._client = client
+
+    async def replica_count(self) -> int:
+        """Return how many replicas have everything that this gateway has written (WAIT)."""
+        with as_stream_errors(b""):
+            counts = await self._client.execute_everywhere(b"WAIT", 0, _AT_ONCE_MS, changes=True)
+        return min(map(int, counts))
+
+    async def synced_counts(self, wanted: int) -> tuple[int, int]:
+        """Return how many primaries and replicas have all of it on their disks (WAITAOF).
+
+        They are the least counts of all primaries.
+
+        Raises:
+            Invalid: the servers say no, or are older than 7.2.
+        """
+        words = (b"WAITAOF", wanted, 0, _AT_ONCE_MS)
+        with as_stream_errors(b""):
+            try:
+                counts = await self._client.execute_everywhere(*words, changes=True)
+            except ResponseError as error:
+                raise Invalid(str(error)) from None
+        return min(int(count[0]) for count in counts), min(int(count[1]) for count in counts)
+
+    async def facts(self) -> Sequence[ServerFacts]:
+        """Return the facts of each primary (INFO)."""
+        with as_stream_errors(b""):
+            texts = await self._client.execute_everywhere(b"INFO", changes=False)
+        return [*map(_facts, texts)]
+
+
+def _facts(text: bytes) -> ServerFacts:
+    lines = (line.partition(b":") for line in text.splitlines())
+    values = {name: value.decode(errors="replace") for name, _, value in lines}
+    product = "valkey" if b"valkey_version" in values else "redis"
+    return ServerFacts(
+        product,
+        values.get(f"{product}_version".encode(), ""),
+        values.get(b"used_memory", ""),
+        values.get(b"connected_slaves", ""),
+    )
+
+
+# 1. Perform each request with a client that holds its commands back.
+# 2. When each request waits for its replies, send the commands of all together.
+# 3. Give each request its replies. What has more to read then, reads it; what has more to change
+#    fails.
+
+Perform = Callable[[Client, Request[Any]], Coroutine[Any, Any, Any]]
+
+_TOO_MUCH = "this changes too much for a transaction: run it by itself"
+
+
+class _Held(NamedTuple):
+    """Commands that are held back, and the future of their replies."""
+
+    slot: int
+    commands: Sequence[Words]
+    replies: asyncio.Future[list[Any]]
+
+
+class _Step:
+    """One request of a transaction."""
+
+    def __init__(self, perform: Perform, client: Client, request: Request[Any]) -> None:
+        self.held: list[_Held] = []
+        self._send = client.send
+        self._holds = asyncio.get_running_loop().create_future()
+        self._is_sent = False
+        self.task = asyncio.create_task(self._run(perform, client, request))
+
+    async def _run(self, perform: Perform, client: Client, request: Request[Any]) -> Any:
+        stream, group = getattr(request, "stream", b""), getattr(request, "group", b"")
+        try:
+            with as_stream_errors(stream, group):
+                return await perform(client.sending(self._hold), request)
+        except StreamError as error:
+            return error.with_traceback(None)  # or its frames lead back to it
+
+    async def _hold(
+        self, slot: int, make: Callable[[], Sequence[Words]], changes: bool
+    ) -> list[Any]:
+        if self._is_sent:
+            if changes:
+                raise Invalid(_TOO_MUCH)
+            return await self._send(slot, make, changes)
+        replies: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        self.held.append(_Held(slot, make(), replies))
+        if not self._holds.done():
+            self._holds.set_result(None)
+        return await replies
+
+    async def until_held(self) -> None:
+        """Wait until the request has an outcome, or waits for replies."""
+        await asyncio.wait({self.task, self._holds}, return_when=asyncio.FIRST_COMPLETED)
+
+    def send(self) -> list[_Held]:
+        """Return the held commands; from now on no more are taken."""
+        self._is_sent = True
+        return self.held
+
+
+async def perform_together(
+    client: Client, perform: Perform, requests: Sequence[Request[Any]]
+) -> list[Any | StreamError]:
+    """Carry out requests with nothing in between; return their replies or errors.
+
+    Args:
+        client: sends the commands.
+        perform: performs one request with a client, and does not wait.
+        requests: the requests, for streams of one slot. The first may be a condition.
+
+    Raises:
+        StreamsChanged: the condition does not hold.
+        SeveralSlots: the streams are in several slots of a cluster.
+        StreamError: the server carried out none of the requests.
+    """
+    with as_stream_errors(b""):
+        await client.known()
+    condition = requests[0] if requests and isinstance(requests[0], IfUnchanged) else None
+    if condition is not None:
+        requests = requests[1:]
+    steps = [_Step(perform, client, request) for request in requests]
+    try:
+        for step in steps:
+            await step.until_held()
+        held = [each for step in steps for each in step.send()]
+        slots = [each.slot for each in held]
+        if condition is not None:
+            slots += [client.names.of(stream).slot for stream in condition.streams]
+        if client.is_cluster and len(set(slots)) > 1:
+            raise SeveralSlots("transactions")
+        if slots:
+            with as_stream_errors(b""):
+                replies = await client.transact(
+                    slots[0],
+                    lambda: [words for each in held for words in each.commands],
+                    condition,
+                )
+            _give_out(held, replies)
+        outcomes = [await step.task for step in steps]
+        return outcomes if condition is None else [None, *outcomes]
+    finally:
+        for step in steps:
+            step.task.cancel()
+
+
+def _give_out(held: Sequence[_Held], replies: Sequence[Any]) -> None:
+    at = 0
+    for each in held:
+        end = at + len(each.commands)
+        each.replies.set_result(list(replies[at:end]))
+        at = end
+
 
 T = TypeVar("T")
 

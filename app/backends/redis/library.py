@@ -8,11 +8,84 @@ library ends with a hash of its text. So gateways of two versions can use one se
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from headgate.app.backends.redis.settings import lua_tables
+import msgspec
+from msgspec.structs import asdict
+
+from headgate.engine.config import Form, GroupPolicy, Patch, Setting, StreamConfig, settings_of
+from headgate.engine.entry import EntryId
+from headgate.engine.limits import ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX
+from headgate.engine.requests.keyspace import NameFilter
+from headgate.engine.requests.streams import AttributeChange
+
+# A setting that is not set has an empty text. The name of a stream has a `.` before it, because it
+# may be any text. functions/settings.lua is the other side.
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+KEY_DEFAULTS = (100_000, 100)
+"""Defaults of streams: the time that keys are valid (ms), and the number by producer.
+
+They are Redis's stream-idmp-duration and stream-idmp-maxsize.
+"""
+
+_TABLES = {"CONFIG": StreamConfig, "POLICY": GroupPolicy}
+
+
+def setting_texts(patch: Patch[S]) -> dict[str, bytes]:
+    """Return the texts of the settings that a patch changes, by name."""
+    return {name: _text(getattr(patch.values, name)) for name in sorted(patch.names)}
+
+
+def read_settings(kind: type[S], texts: Sequence[bytes | None]) -> S:
+    """Return the configuration or the policy of these texts, which are in the order of settings."""
+    pairs = zip(settings_of(kind).values(), texts, strict=True)
+    return kind(**{setting.name: _read(setting, text) for setting, text in pairs if text})
+
+
+def lua_tables() -> str:
+    """Return the tables that settings.lua goes by, and the defaults of streams."""
+    window_ms, keys_max = KEY_DEFAULTS
+    lines = [f"local IDEMPOTENCY_WINDOW_MS, IDEMPOTENCY_MAX = {window_ms}, {keys_max}"]
+    forms: list[str] = []
+    for table, kind in _TABLES.items():
+        settings = settings_of(kind).values()
+        lines.append(f"local {table} = {{ {', '.join(repr(each.name) for each in settings)} }}")
+        forms += [f"{each.name} = {each.form.value!r}" for each in settings]
+    return "\n".join([*lines, f"local FORMS = {{ {', '.join(forms)} }}"])
+
+
+def _text(value: Any) -> bytes:
+    match value:
+        case None | False:
+            return b""
+        case True:
+            return b"1"
+        case bytes():
+            return b"." + value
+        case str():
+            return value.encode()
+        case tuple():
+            return b",".join(map(_text, value))
+    return str(value).encode()
+
+
+def _read(setting: Setting, text: bytes) -> Any:
+    match setting.form:
+        case Form.NUMBER:
+            return int(text)
+        case Form.NUMBERS:
+            return tuple(map(int, text.split(b",")))
+        case Form.STREAM | Form.FIELD:
+            return text[1:]
+        case Form.FILTERS:
+            return text.decode()
+    return True
+
 
 _PARTS = (
     *(
@@ -84,3 +157,89 @@ def _as_script(body: str, effect: Effect) -> Script:
 
 def _quoted(flags: str) -> str:
     return f"'{flags}'" if flags else ""
+
+
+_TEXTS = {
+    *(
+        "at_ms",
+        "batch",
+        "closed_at_ms",
+        "entries_added",
+        "entries_read",
+        "epoch",
+        "expires_at_ms",
+        "idle_ms",
+    ),
+    *("retry_count", "samples", "time_ms", "ttl_ms"),
+}
+"""Numbers that may be any. They are texts, as a number of Lua is exact up to 2^53 only."""
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def arguments(facts: Mapping[str, object]) -> bytes:
+    """Return facts by their names as one argument of a function.
+
+    A fact that is None is left out. An id is text.
+    """
+    return _encode(_named(facts))
+
+
+def _named(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: str(value) if name in _TEXTS else _plain(value)
+        for name, value in facts.items()
+        if value is not None
+    }
+
+
+def _plain(value: Any) -> Any:
+    form = _FORMS.get(type(value))
+    if form is not None:
+        return form(value)
+    return _named(value._asdict()) if hasattr(value, "_asdict") else value
+
+
+def change_argument(change: AttributeChange | None) -> dict[str, object] | None:
+    """Return a change of attributes as our functions take it: names and values in turn."""
+    if change is None:
+        return None
+    values, expected = change
+    return {
+        "values": [part for pair in values.items() if pair[1] is not None for part in pair],
+        "gone": [name for name, value in values.items() if value is None],
+        "expected": [part for pair in expected.items() if pair[1] is not None for part in pair],
+        "absent": [name for name, value in expected.items() if value is None],
+        "count_max": ATTRIBUTES_MAX,
+        "bytes_max": ATTRIBUTES_BYTES_MAX,
+    }
+
+
+def _raw(data: bytes) -> msgspec.Raw:
+    """Return bytes as the servers read them: their MessagePack has no type for bytes but text."""
+    size = len(data)
+    if size < 1 << 5:
+        head = bytes((0xA0 | size,))
+    elif size < 1 << 16:
+        head = b"\xda" + size.to_bytes(2)
+    else:
+        head = b"\xdb" + size.to_bytes(4)
+    return msgspec.Raw(head + data)
+
+
+def _listed(values: Iterable[Any]) -> list[Any]:
+    return list(map(_plain, values))
+
+
+_FORMS: dict[type, Callable[[Any], Any]] = {
+    bytes: _raw,
+    EntryId: str,
+    **dict.fromkeys((list, tuple, frozenset), _listed),
+    dict: _named,
+    Patch: lambda patch: _named(setting_texts(patch)),
+    **dict.fromkeys(
+        (StreamConfig, GroupPolicy), lambda value: _named(setting_texts(Patch.to(value)))
+    ),
+    NameFilter: lambda names: _named(asdict(names)),
+}
+"""The plain form of a value, by its type. A tuple with names is a map; all else is as it is."""

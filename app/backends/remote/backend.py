@@ -26,11 +26,8 @@ from headgate.app.backends.port import (
     Way,
     abilities_of,
 )
-from headgate.app.backends.remote.blocked import BlockedReads
 from headgate.app.backends.remote.calls import Calls
-from headgate.app.backends.remote.claims import RemoteClaims
 from headgate.app.backends.remote.connection import ConnectionLost, EngineConnection, Link
-from headgate.app.backends.remote.group_reads import RemoteGroupReads
 from headgate.app.backends.remote.leases import WorkerLeases
 from headgate.app.backends.remote.messages import (
     REPLY_TYPES,
@@ -40,16 +37,20 @@ from headgate.app.backends.remote.messages import (
     Rewriting,
     version_of_messages,
 )
-from headgate.app.backends.remote.reads import SharedReads
+from headgate.app.backends.remote.reads import (
+    BlockedReads,
+    RemoteClaims,
+    RemoteGroupReads,
+    SharedReads,
+)
 from headgate.engine.errors import AnswerLost, Disconnected, StreamError
 from headgate.engine.limits import WAITERS_MAX
 from headgate.engine.replies import JournalStatus
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import PlanRead
 from headgate.engine.requests.deliveries import Ack, AckAndDelete, ReadGroup
-from headgate.engine.requests.entries import Add, Delete, Read, Trim, TrimArchive
+from headgate.engine.requests.entries import Add, Delete, Read, ReadPattern, Trim, TrimArchive
 from headgate.engine.requests.keyspace import CountStreams, TellTime
-from headgate.engine.requests.patterns import ReadPattern
 from headgate.engine.requests.streams import DescribeStream
 
 T = TypeVar("T")

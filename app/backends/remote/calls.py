@@ -1,50 +1,112 @@
-"""Calls: requests as the engine's process carries them out, whatever becomes of the connection."""
+"""Calls: a worker's requests, as the engine's process carries them out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from headgate.app.backends.remote.connection import ConnectionLost, Link, OnLate
 from headgate.app.backends.remote.messages import (
     REPLY_TYPES,
+    Call,
+    DraftPortion,
     PerformedRequest,
     Transaction,
     error_of,
 )
-from headgate.app.backends.remote.portions import in_portions
-from headgate.engine.errors import AnswerLost, StreamError
+from headgate.engine.entry import Draft
+from headgate.engine.errors import AnswerLost, Invalid, StreamError
 from headgate.engine.requests import Request
-from headgate.engine.requests.attributes import GetAttributes
-from headgate.engine.requests.bulk import LastCommit, PlanRead, SplitRange
+from headgate.engine.requests.bulk import CommitBatch, LastCommit, PlanRead, SplitRange
 from headgate.engine.requests.deliveries import GiveBack, ListPending, SumPending
-from headgate.engine.requests.dumps import DumpStream, MeasureStream
-from headgate.engine.requests.entries import Range, RangeMatching, RangePacked, Read
+from headgate.engine.requests.entries import (
+    Add,
+    CountByTime,
+    Range,
+    RangeMatching,
+    RangePacked,
+    Read,
+)
 from headgate.engine.requests.groups import (
     DescribeConsumer,
     DescribeGroup,
     ListConsumers,
     ListGroups,
 )
-from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.keyspace import (
     CountStreams,
     DescribeKeyspace,
+    DumpStream,
     GetDefaults,
     GetExpiry,
     GetRevisions,
     IfUnchanged,
     InspectStream,
     ListNames,
+    MeasureStream,
     PickName,
     RequireGroups,
     ScanNames,
     TellTime,
     TimeToLive,
 )
-from headgate.engine.requests.streams import DescribeStream, DetailStream, ListStreams
+from headgate.engine.requests.streams import (
+    DescribeStream,
+    DetailStream,
+    GetAttributes,
+    ListStreams,
+)
+
+# To decode 100,000 entries takes 100 ms, and nothing else runs meanwhile. So each message has a
+# thousand at most, and the other side does other things in between.
+
+_DRAFTS_MAX = 1_000
+
+_MISSING = "some of the entries did not arrive"
+
+
+def in_portions(number: int, request: Request[Any]) -> list[DraftPortion | Call]:
+    """Return the messages that make up a call."""
+    portions: list[DraftPortion | Call] = []
+    if isinstance(request, Add) and len(request.drafts) > _DRAFTS_MAX:
+        portions += _portions(number, request.stream, request.drafts)
+        request = replace(request, drafts=())
+    elif isinstance(request, CommitBatch) and _is_long(request.drafts):
+        for stream, drafts in request.drafts.items():
+            portions += _portions(number, stream, drafts)
+        request = replace(request, drafts=dict.fromkeys(request.drafts, ()))
+    return [*portions, Call(number, request, len(portions))]
+
+
+def put_together(call: Call, portions: Sequence[DraftPortion]) -> Request[Any]:
+    """Return the request of a call.
+
+    Raises:
+        Invalid: a portion is missing, because it could not be sent.
+    """
+    request: Request[Any] = call.request
+    if len(portions) != call.portion_count:
+        raise Invalid(_MISSING)
+    if isinstance(request, Add):
+        return replace(request, drafts=[draft for each in portions for draft in each.drafts])
+    assert isinstance(request, CommitBatch)
+    drafts: dict[bytes, list[Draft]] = {stream: [] for stream in request.drafts}
+    for each in portions:
+        drafts[each.stream] += each.drafts
+    return replace(request, drafts=drafts)
+
+
+def _is_long(drafts: Mapping[bytes, Sequence[Draft]]) -> bool:
+    return sum(map(len, drafts.values())) > _DRAFTS_MAX
+
+
+def _portions(number: int, stream: bytes, drafts: Sequence[Draft]) -> Iterator[DraftPortion]:
+    for at in range(0, len(drafts), _DRAFTS_MAX):
+        yield DraftPortion(number, stream, list(drafts[at : at + _DRAFTS_MAX]))
+
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 """Leases: the engine knows what the connections of a worker read as.
 
-When the connection of a worker ends, the engine releases what it held at once (`holdings.py`). A
+When the connection of a worker ends, the engine releases what it held at once (`leases.py`). A
 worker that connects again, to this engine or to one that was started anew, says what it holds.
 """
 
@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 import msgspec
 
 from headgate.app.backends.port import Holding
-from headgate.app.backends.releasing import give_back
+from headgate.app.backends.releasing import Perform, delete_consumer, give_back, release_pending
 from headgate.app.backends.remote.calls import Calls
 from headgate.app.backends.remote.connection import ConnectionLost, Link
 from headgate.app.backends.remote.messages import Hold, Unhold
 from headgate.app.runtime import periodic
 from headgate.engine.entry import EntryId
-from headgate.engine.errors import Draining
+from headgate.engine.errors import Draining, StreamError
 
 _decode = msgspec.msgpack.Decoder(None).decode
 
@@ -110,3 +110,47 @@ class WorkerLeases:
     async def _release(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
         await give_back(self._calls.perform, holding, counts)
         await self.unregister(holding)
+
+
+class Holdings:
+    """The consumers that the connections of all workers read as."""
+
+    def __init__(self, perform: Perform) -> None:
+        """Start with nothing.
+
+        Args:
+            perform: carries out requests.
+        """
+        self._perform = perform
+        self._held: Counter[Holding] = Counter()
+
+    def add(self, holding: Holding) -> None:
+        """Note that one connection more reads as a consumer."""
+        self._held[holding] += 1
+
+    def remove(self, holding: Holding) -> None:
+        """Note that a connection less does."""
+        self._held[holding] -= 1
+        if self._held[holding] <= 0:
+            del self._held[holding]
+
+    def is_held(self, holding: Holding) -> bool:
+        """Tell whether any connection reads as a consumer."""
+        return holding in self._held
+
+    async def release(self, holdings: Iterable[Holding]) -> None:
+        """Release the entries of consumers that no connection reads as any more.
+
+        A consumer that another connection reads as keeps what it holds: that connection has read it
+        when it began.
+        """
+        for holding in holdings:
+            if not self.is_held(holding):
+                with suppress(StreamError):  # the group is gone, or the engine cannot change
+                    await self._release(holding)
+
+    async def _release(self, holding: Holding) -> None:
+        if holding.is_temporary:
+            await delete_consumer(self._perform, holding)
+        else:
+            await release_pending(self._perform, holding)

@@ -24,15 +24,23 @@ from headgate.engine.requests import (
     Request,
     bulk,
     deliveries,
-    dumps,
     entries,
     groups,
-    histogram,
     keyspace,
-    patterns,
-    ranges,
     schedules,
     streams,
+)
+from headgate.engine.requests import (
+    entries as histogram,
+)
+from headgate.engine.requests import (
+    entries as patterns,
+)
+from headgate.engine.requests import (
+    entries as ranges,
+)
+from headgate.engine.requests import (
+    keyspace as dumps,
 )
 
 R = TypeVar("R")

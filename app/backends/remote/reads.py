@@ -1,4 +1,4 @@
-"""Reads without a group: those alike go to the engine once, whatever the number of readers.
+"""Reads of a worker: those alike go to the engine once, whatever the number of readers.
 
 1. Read without waiting. Equal reads of one turn of the event loop are sent once.
 2. If there was nothing, join the blocked read of this worker with the same cursors and bounds, or
@@ -12,21 +12,77 @@ though the read that is joined may be older.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from headgate.app.backends.remote.blocked import BlockedReads
 from headgate.app.backends.remote.calls import Calls
-from headgate.app.backends.remote.messages import error_of, facts_of
-from headgate.engine.errors import Draining, StreamError
-from headgate.engine.filters.reads import read_matching
-from headgate.engine.replies import PatternRead, Portion, StreamRead
+from headgate.app.backends.remote.connection import EngineConnection, Link
+from headgate.app.backends.remote.messages import Follow, Unfollow, error_of, facts_of
+from headgate.engine.eager import EagerCall
+from headgate.engine.errors import Draining, StreamError, TooManyWaiters
+from headgate.engine.filtered_reads import read_matching
+from headgate.engine.loop.takeovers import Feeds, TakeoverFeed
+from headgate.engine.replies import GroupRead, PatternRead, Portion, StreamRead, Takeover
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import BulkCursor, PlanRead
-from headgate.engine.requests.entries import Read, StreamCursor
-from headgate.engine.requests.patterns import ReadPattern
+from headgate.engine.requests.deliveries import GiveBack, ReadGroup
+from headgate.engine.requests.entries import Read, ReadPattern, StreamCursor
+
+_Queue = tuple[bytes, bytes | None]
+"""A stream, and a group of it if the read is a group's."""
+
+
+class BlockedReads:
+    """Counts the reads that wait, and says whether another one may."""
+
+    def __init__(self, limit: int) -> None:
+        """Start with none.
+
+        Args:
+            limit: how many reads may wait at the same time.
+        """
+        self._limit = limit
+        self._queues: dict[int, Sequence[_Queue]] = {}
+        self._last = 0
+        self.is_draining = False
+
+    def __len__(self) -> int:
+        """Return how many reads wait."""
+        return len(self._queues)
+
+    @property
+    def refusal(self) -> StreamError | None:
+        """Return why another read may not wait, or None."""
+        if self.is_draining:
+            return Draining()
+        return TooManyWaiters(self._limit) if len(self._queues) >= self._limit else None
+
+    @property
+    def waited_for(self) -> tuple[int, int]:
+        """Return the numbers of streams with blocked reads and with blocked group reads."""
+        queues = {queue for each in self._queues.values() for queue in each}
+        grouped = {stream for stream, group in queues if group is not None}
+        return len({stream for stream, _ in queues}), len(grouped)
+
+    @contextmanager
+    def waiting(self, queues: Sequence[_Queue]) -> Iterator[None]:
+        """Count a read while the context lasts.
+
+        Args:
+            queues: what it waits for.
+        """
+        self._last += 1
+        token = self._last
+        self._queues[token] = queues
+        try:
+            yield
+        finally:
+            del self._queues[token]
+
 
 T = TypeVar("T")
 
@@ -178,3 +234,139 @@ def _reply(outcome: T | StreamError) -> T:
     if isinstance(outcome, StreamError):
         raise error_of(facts_of(outcome))
     return outcome
+
+
+class RemoteGroupReads:
+    """Reads as a consumer of a group."""
+
+    def __init__(self, calls: Calls, blocked: BlockedReads) -> None:
+        """Get ready.
+
+        Args:
+            calls: carries out requests.
+            blocked: counts the reads that wait.
+        """
+        self._calls = calls
+        self._blocked = blocked
+        self._giving_back: set[EagerCall] = set()
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+
+    async def read(self, request: ReadGroup) -> list[GroupRead]:
+        """Read as a consumer of a group, and block if there is nothing to read (XREADGROUP BLOCK).
+
+        If the caller is cancelled, the engine gives back what it was about to deliver. What the
+        engine has answered by then is given back from here.
+        """
+        on_late = partial(self._give_back, request)
+        if request.wait_ms == 0:
+            return await self._calls.perform(request, on_late)
+        refusal = self._blocked.refusal
+        if refusal is not None:
+            return await self._read_at_once(request, refusal)
+        with self._blocked.waiting([(each.stream, request.group) for each in request.cursors]):
+            return await self._calls.perform(request, on_late, waits=True)
+
+    async def _read_at_once(self, request: ReadGroup, refusal: StreamError) -> list[GroupRead]:
+        """Read without waiting, because no read may wait.
+
+        Args:
+            request: as it came.
+            refusal: is raised if there is nothing to read, or if the request would acknowledge
+                before it waits.
+        """
+        if request.acked:
+            raise refusal
+        at_once = replace(request, wait_ms=0)
+        reads = await self._calls.perform(at_once, partial(self._give_back, at_once))
+        if not any(read.served for read in reads):
+            raise refusal
+        return reads
+
+    def _give_back(self, request: ReadGroup, reads: list[GroupRead]) -> None:
+        """Give back what was delivered to a reader that has gone."""
+        for cursor, read in zip(request.cursors, reads, strict=False):
+            if cursor.after is None and read.deliveries and not request.no_ack:
+                counts = {delivery.id: delivery.delivery_count for delivery in read.deliveries}
+                giving_back = GiveBack(read.stream, request.group, request.consumer, counts)
+                call = EagerCall(self._perform(giving_back), self._note_end)
+                self._giving_back.add(call)
+                self._is_idle.clear()
+                call.start()  # it is sent before anything that follows
+
+    def _note_end(self, call: EagerCall) -> None:
+        self._giving_back.discard(call)
+        if not self._giving_back:
+            self._is_idle.set()
+
+    async def _perform(self, giving_back: GiveBack) -> None:
+        with suppress(StreamError):  # without the engine the entries become idle
+            await self._calls.perform(giving_back)
+
+    async def close(self) -> None:
+        """Return when everything is given back that has to be."""
+        await self._is_idle.wait()
+
+
+# The engine is asked once for each consumer, however many feeds of it are open. After a new
+# connection all of them are asked for again. What was taken over while there was none comes in no
+# feed: a subscription that has lost the engine looks what became of the entries that it held.
+
+_Holder = tuple[bytes, bytes, bytes]
+
+
+class RemoteClaims:
+    """The feeds that are open in this worker."""
+
+    def __init__(self) -> None:
+        """Start without feeds."""
+        self._feeds = Feeds()
+        self._holders: dict[int, _Holder] = {}  # by the number under which they are followed
+        self._numbers: dict[_Holder, int] = {}
+        self._last = 0
+        self.link: Link | None = None
+
+    def claims(
+        self, stream: bytes, group: bytes, consumer: bytes
+    ) -> AbstractAsyncContextManager[AsyncIterator[Takeover]]:
+        """Open a feed of what other consumers take over. See `ClaimFeed`."""
+        return self._open((stream, group, consumer))
+
+    @asynccontextmanager
+    async def _open(self, holder: _Holder) -> AsyncIterator[AsyncIterator[Takeover]]:
+        async with TakeoverFeed(self._feeds, holder) as feed:
+            self._follow(holder)
+            try:
+                yield feed
+            finally:
+                if len(self._feeds.of(holder)) == 1:
+                    self._unfollow(holder)
+
+    def put(self, number: int, takeover: Takeover) -> None:
+        """Put a takeover into the feeds of its consumer."""
+        holder = self._holders.get(number)
+        if holder is not None:
+            for feed in self._feeds.of(holder):
+                feed.put(takeover)
+
+    def follow_all(self, connection: EngineConnection) -> None:
+        """Ask for all feeds over a new connection."""
+        for number, holder in self._holders.items():
+            connection.send(Follow(number, *holder))
+
+    def _follow(self, holder: _Holder) -> None:
+        if holder in self._numbers:
+            return
+        self._last += 1
+        self._numbers[holder] = self._last
+        self._holders[self._last] = holder
+        connection = None if self.link is None else self.link.current
+        if connection is not None:
+            connection.send(Follow(self._last, *holder))
+
+    def _unfollow(self, holder: _Holder) -> None:
+        number = self._numbers.pop(holder)
+        del self._holders[number]
+        connection = None if self.link is None else self.link.current
+        if connection is not None:
+            connection.send(Unfollow(number))

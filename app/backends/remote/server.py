@@ -21,8 +21,9 @@ import msgspec
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.port import Holding
 from headgate.app.backends.releasing import remove_stranded
+from headgate.app.backends.remote.calls import put_together
 from headgate.app.backends.remote.frames import FrameProtocol
-from headgate.app.backends.remote.holdings import Holdings
+from headgate.app.backends.remote.leases import Holdings
 from headgate.app.backends.remote.messages import (
     Answer,
     Call,
@@ -48,21 +49,19 @@ from headgate.app.backends.remote.messages import (
     facts_of,
     version_of_messages,
 )
-from headgate.app.backends.remote.portions import put_together
 from headgate.app.runtime import periodic
 from headgate.engine.eager import EagerCall
 from headgate.engine.errors import Invalid, NotSupported, StreamError, Unavailable
 from headgate.engine.journal.journal import Journal
 from headgate.engine.loop.appends import is_plain
-from headgate.engine.loop.takeover_feed import TakeoverFeed
+from headgate.engine.loop.takeovers import TakeoverFeed
 from headgate.engine.replies import Added
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import PlanRead
 from headgate.engine.requests.deliveries import ReadGroup
-from headgate.engine.requests.entries import Add, Read
-from headgate.engine.requests.patterns import ReadPattern
-from headgate.engine.state.extents.missing import Missing
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.requests.entries import Add, Read, ReadPattern
+from headgate.engine.state.extents.extent import Missing
+from headgate.engine.threads import this_turn
 
 log = logging.getLogger("headgate")
 

@@ -1,28 +1,128 @@
-"""`headgate backup`."""
+"""`headgate backup` and `headgate restore`."""
 
+import io
 import json
 import os
 import sys
+import tarfile
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import IO
 
 import click
 
-from headgate.app.cli.backup_tar import write_tar
-from headgate.app.cli.data_dir import data_dir_option
-from headgate.app.cli.descriptors import take_all_descriptors
+from headgate.app.cli.data_dir import data_dir_option, take_all_descriptors
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
-from headgate.app.cli.output.counts import counted
-from headgate.app.runtime.logs.loading import show_progress
+from headgate.app.cli.output.listing import contents, counted
+from headgate.app.runtime.logs import show_progress
 from headgate.engine.bucket.tiers import tiered
-from headgate.engine.errors import StreamError
-from headgate.engine.journal.backup import TakenBackup, take
+from headgate.engine.errors import Corrupt, StreamError
+from headgate.engine.journal import backup, recovery
+from headgate.engine.journal.backup import (
+    FORMAT,
+    MANIFEST,
+    Backup,
+    Directory,
+    Manifest,
+    TakenBackup,
+    restore,
+    take,
+    verify,
+)
 from headgate.engine.journal.disk import Disk, SystemDisk
+from headgate.engine.journal.moment import Moment, pieces_of
+from headgate.engine.journal.names import is_finished
+from headgate.engine.journal.recovery import Progress
 
-_HELP = """\
+_MANIFEST_BYTES_MAX = 64 * 2**20
+
+
+def write_tar(source: Disk, target: IO[bytes], now_ms: int, progress: Progress) -> TakenBackup:
+    """Back up a journal, which may be in use, into a tar file; the manifest comes last.
+
+    Raises:
+        Corrupt: a file is damaged.
+        Unavailable: there is no journal.
+        OSError: the target takes nothing.
+    """
+    files, done = [], 0
+    with Moment(source) as moment, tarfile.open(fileobj=target, mode="w|") as tar:
+        total = sum(moment.sizes.values())
+        for name, size_bytes in moment.sizes.items():
+            tar.addfile(_member(name, size_bytes, now_ms), moment.file(name))
+            files.append(backup.summed(name, moment.pieces(name)))
+            done += size_bytes
+            progress(done, total)
+        manifest = Manifest(FORMAT, moment.position, now_ms, files)
+        data = backup.encoded(manifest)
+        tar.addfile(_member(MANIFEST, len(data), now_ms), io.BytesIO(data))
+    return TakenBackup(manifest, total)
+
+
+def _member(name: str, size_bytes: int, now_ms: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode, member.mtime = size_bytes, 0o600, now_ms / 1000
+    return member
+
+
+class TarBackup:
+    """A backup in a tar file, which is read once from its beginning. It is a `Backup`."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        """Read from a file or a pipe."""
+        self._file = file
+        self._manifest: Manifest | None = None
+
+    def files(self) -> Iterator[tuple[str, Iterator[bytes]]]:
+        """Yield each file, with what it holds.
+
+        Raises:
+            Corrupt: it is no tar file of a backup.
+        """
+        try:
+            with tarfile.open(fileobj=self._file, mode="r|") as tar:
+                for member in tar:
+                    content = tar.extractfile(member)
+                    if content is None:
+                        raise Corrupt(member.name, 0, "it is no file")
+                    if member.issparse():  # a kilobyte may stand for a terabyte of zeros
+                        raise Corrupt(member.name, 0, "it is a sparse file, and no backup has any")
+                    if member.name == MANIFEST and member.size <= _MANIFEST_BYTES_MAX:
+                        self._manifest = backup.decoded(content.read())
+                    elif is_finished(member.name):
+                        yield member.name, _pieces(content, member)
+                    else:
+                        raise Corrupt(member.name, 0, "it is no file of a backup")
+        except tarfile.TarError as error:
+            raise Corrupt("the tar file", 0, str(error)) from None
+
+    def linked(self, name: str, target: Disk) -> bool:  # noqa: ARG002
+        """Return false: a member of a tar file has no name of its own."""
+        return False
+
+    def manifest(self) -> Manifest:
+        """Return the manifest.
+
+        Raises:
+            Corrupt: there is none.
+        """
+        if self._manifest is None:
+            raise Corrupt(MANIFEST, 0, "it is missing, so the backup is not complete")
+        return self._manifest
+
+
+def _pieces(content: IO[bytes], member: tarfile.TarInfo) -> Iterator[bytes]:
+    try:
+        yield from pieces_of(content, member.name, member.size)
+    except tarfile.TarError as error:
+        raise Corrupt(member.name, 0, str(error)) from None
+
+
+_BACKUP_HELP = """\
 Back up the data of a gateway, which may be running.
 
 TARGET is a directory, a file that ends in .tar, or - for standard output. A directory may hold an
@@ -46,14 +146,14 @@ _progress = partial(show_progress, what="Backing up")
 
 @click.command(
     "backup",
-    help=_HELP,
+    help=_BACKUP_HELP,
     short_help="Back up the data of a gateway that runs.",
     epilog=epilog(failed="a file is damaged, or the target takes nothing"),
 )
 @click.argument("target", type=click.Path(path_type=Path, allow_dash=True))
 @data_dir_option("Directory of the journal.", exists=True)
 @json_option
-def command(target: Path, data_dir: Path, as_json: bool) -> None:
+def backup_command(target: Path, data_dir: Path, as_json: bool) -> None:
     """Back up the data of a gateway."""
     is_pipe = str(target) == "-"
     if is_pipe and sys.stdout.isatty():
@@ -99,3 +199,66 @@ def _into(source: Disk, target: Path) -> TakenBackup:
     finally:
         unfinished.unlink(missing_ok=True)  # it takes room
     return taken
+
+
+_RESTORE_HELP = """\
+Put a backup into a data directory that has no journal yet, and verify it.
+
+SOURCE is what `headgate backup` has written: a directory, a tar file, or - for standard input.
+Every file is compared with its checksum, and then loaded as a start of the gateway does. If
+anything is wrong nothing is left behind.
+
+\b
+headgate restore backups/orders --data-dir data
+headgate restore orders.tar --verify-only
+ssh vault cat orders.tar | headgate restore - --data-dir /var/lib/headgate
+"""
+
+
+@click.command(
+    "restore",
+    help=_RESTORE_HELP,
+    short_help="Put a backup into a new data directory.",
+    epilog=epilog(failed="the backup is damaged, or there is a journal already"),
+)
+@click.argument("source", type=click.Path(path_type=Path, allow_dash=True))
+@data_dir_option("Where a gateway will find it.", exists=False)
+@click.option("--verify-only", is_flag=True, help="Compare all checksums, and restore nothing.")
+@json_option
+def restore_command(source: Path, data_dir: Path, verify_only: bool, as_json: bool) -> None:
+    """Restore a backup."""
+    try:
+        with _opened(source) as backup:
+            if verify_only:
+                manifest = verify(backup)
+                size = f"{counted(manifest.position, 'record')} in {manifest.size_bytes} bytes"
+                _show(manifest, f"{source} is whole: {size}", as_json)
+                return
+            with closing(SystemDisk(data_dir)) as target:
+                manifest = restore(backup, target)
+                loaded = recovery.load(target, progress=show_progress)
+    except StreamError as error:
+        raise click.ClickException(f"{source}: {error}") from None
+    except OSError as error:
+        raise click.ClickException(str(error)) from None
+    counts = loaded.counts()
+    text = f"{data_dir} holds {manifest.size_bytes} bytes, {contents(manifest.position, *counts)}"
+    _show(manifest, text, as_json, **counts._asdict())
+
+
+@contextmanager
+def _opened(source: Path) -> Iterator[Backup]:
+    progress = partial(show_progress, what="Reading")
+    if str(source) == "-":
+        yield TarBackup(sys.stdin.buffer)
+    elif source.is_dir():
+        with closing(SystemDisk(source, is_shared=True)) as disk:
+            yield Directory(disk, progress)
+    else:
+        with source.open("rb") as file:
+            yield TarBackup(file)
+
+
+def _show(manifest: Manifest, text: str, as_json: bool, **facts: int) -> None:
+    sizes = {"position": manifest.position, "size_bytes": manifest.size_bytes}
+    click.echo(json.dumps({**sizes, "taken_ms": manifest.taken_ms, **facts}) if as_json else text)

@@ -59,7 +59,7 @@ headgate bench --for 10s --writers 4 --batch 100
 )
 @json_option
 @gateway_options
-async def command(
+async def bench_command(
     for_ms: int, size: int, batch: int, writers: int, as_json: bool, gateway: AsyncClient
 ) -> None:
     """Measure."""

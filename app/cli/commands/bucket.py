@@ -15,12 +15,13 @@ from headgate.app.cli.data_dir import data_dir_option
 from headgate.app.cli.durations import TimePast
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
-from headgate.app.cli.output.counts import contents, counted
-from headgate.app.runtime.logs.loading import show_progress
-from headgate.engine.bucket import restoring, verification
+from headgate.app.cli.output.listing import contents, counted
+from headgate.app.runtime.logs import show_progress
+from headgate.engine.bucket import restoring
+from headgate.engine.bucket import restoring as verification
 from headgate.engine.bucket.bucket import Bucket
+from headgate.engine.bucket.restoring import BucketContent
 from headgate.engine.bucket.stores.opening import open_bucket
-from headgate.engine.bucket.verification import BucketContent
 from headgate.engine.errors import StreamError
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
@@ -29,14 +30,14 @@ _url_argument = click.argument("url")
 
 
 @click.group("bucket", epilog=epilog("headgate bucket ls s3://streams/prod"))
-def command() -> None:
+def bucket_command() -> None:
     """Look at the bucket behind a gateway, verify it, and restore from it.
 
     URL is that of --bucket; credentials are read as the gateway reads them.
     """
 
 
-@command.command("ls", epilog=epilog("headgate bucket ls s3://streams/prod"))
+@bucket_command.command("ls", epilog=epilog("headgate bucket ls s3://streams/prod"))
 @_url_argument
 @json_option
 def ls(url: str, as_json: bool) -> None:
@@ -46,7 +47,7 @@ def ls(url: str, as_json: bool) -> None:
     click.echo(json.dumps(_facts(content)) if as_json else "\n".join(_lines(content)))
 
 
-@command.command("verify", epilog=epilog("headgate bucket verify s3://streams/prod"))
+@bucket_command.command("verify", epilog=epilog("headgate bucket verify s3://streams/prod"))
 @_url_argument
 @json_option
 def verify(url: str, as_json: bool) -> None:
@@ -76,7 +77,7 @@ headgate bucket restore s3://streams/prod --data-dir before --at 15m
 """
 
 
-@command.command(
+@bucket_command.command(
     "restore",
     help=_RESTORE,
     short_help="Make a data directory from a bucket, as it is or as it was.",

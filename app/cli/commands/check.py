@@ -1,29 +1,34 @@
-"""`headgate check`."""
+"""`headgate check` and `headgate check-config`."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_origin
 
+import annotated_types
 import click
+from pydantic.fields import FieldInfo
 
+from headgate.app.cli.commands import serve
+from headgate.app.cli.configuration import config_option, settings_from
 from headgate.app.cli.data_dir import data_dir_option
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
-from headgate.app.cli.output.counts import contents, counted, counted_entries
+from headgate.app.cli.output.listing import contents, counted, counted_entries
 from headgate.app.cli.words import one_line
-from headgate.app.runtime.logs.loading import show_progress
-from headgate.engine.bucket.marker import read_marker
+from headgate.app.runtime.logs import show_progress
+from headgate.app.settings import Settings
+from headgate.engine.bucket.manifest import read_marker
 from headgate.engine.bucket.tiers import tiered
 from headgate.engine.errors import Corrupt, NewerFormat, StreamError
 from headgate.engine.journal import recovery
-from headgate.engine.journal.damage.examination import cold_files, examine
-from headgate.engine.journal.damage.repair import Repaired, repair
+from headgate.engine.journal.damage import Repaired, cold_files, examine, repair
 from headgate.engine.journal.disk import Disk, SystemDisk
-from headgate.engine.journal.extents.files import read_or_lose
+from headgate.engine.journal.extents import read_or_lose
 from headgate.engine.journal.names import extents_name
-from headgate.engine.state.extents.missing import Damaged
+from headgate.engine.state.extents.extent import Damaged
 
 _progress = partial(show_progress, what="Reading what is cold,")
 
@@ -42,7 +47,7 @@ _progress = partial(show_progress, what="Reading what is cold,")
     help="Go on without what is damaged; that is put into files of its own.",
 )
 @json_option
-def command(data_dir: Path, is_repaired: bool, as_json: bool) -> None:
+def check_command(data_dir: Path, is_repaired: bool, as_json: bool) -> None:
     """Read a data directory as a start does, and all entries on disk, and report what is there."""
     try:
         directory = SystemDisk(data_dir)
@@ -141,3 +146,77 @@ def _line(chunk: dict[str, Any]) -> str:
             count=counted_entries(chunk["entries"]), **shown
         )
     )
+
+
+_PAGE = """\
+# Settings
+
+Made by `headgate check-config --markdown`. A flag wins over a variable, a variable over a TOML
+file, the file over the default. `--config` or `HEADGATE_CONFIG` names the file. The file names a
+setting as its variable does, in small letters and without `HEADGATE_`: `port = 9000`. A list is a
+list there: `allowed_hosts = ["gw.example"]`.
+
+A value that makes no sense stops the start, and so does an unknown name in the file. A variable
+that begins with `HEADGATE_` and is no setting is named in a warning. Kubernetes adds such variables
+for a service named `headgate`, and sets `HEADGATE_PORT` to a URL: `enableServiceLinks: false` in
+the pod leaves them out.
+
+| variable | flag | default | allowed | meaning |
+|---|---|---|---|---|
+"""
+
+
+@click.command(
+    "check-config",
+    epilog=epilog("headgate check-config --config headgate.toml", failed="a setting is wrong"),
+)
+@config_option
+@click.option("--markdown", is_flag=True, help="Print a table of all there are instead.")
+@json_option
+def check_config_command(config: Path | None, markdown: bool, as_json: bool) -> None:
+    """Show the settings that `serve` would use, or say what is wrong with them."""
+    if markdown:
+        click.echo(_PAGE + "\n".join(_rows()))
+        return
+    settings = settings_from(config, {}).model_dump(mode="json")
+    if as_json:
+        click.echo(json.dumps(settings, ensure_ascii=False))
+        return
+    lines = {
+        f"{name} = {json.dumps(value)}": Settings.model_fields[name].description
+        for name, value in settings.items()
+    }
+    for line, description in lines.items():
+        click.echo(f"{line:<{max(map(len, lines))}}  # {description}")
+
+
+def _rows() -> Iterator[str]:
+    flags = {parameter.name: parameter.opts[0] for parameter in serve.serve_command.params}
+    defaults = Settings.model_construct().model_dump(mode="json")
+    for name, field in Settings.model_fields.items():
+        default = defaults[name]
+        cells = [
+            f"`HEADGATE_{name.upper()}`",
+            f"`{flags[name]}`" if name in flags else "",
+            "" if default in (None, []) else f"`{default}`",
+            _allowed(field),
+            str(field.description),
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _allowed(field: FieldInfo) -> str:
+    kind: Any = field.annotation
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return ", ".join(f"`{member.value}`" for member in kind)
+    if get_origin(kind) is list:
+        return "a list, separated by commas; the flag may be repeated"
+    minimum = next(
+        (bound.ge for bound in field.metadata if isinstance(bound, annotated_types.Ge)), None
+    )
+    maximum = next(
+        (bound.le for bound in field.metadata if isinstance(bound, annotated_types.Le)), None
+    )
+    if minimum is None:
+        return ""
+    return f"{minimum} and more" if maximum is None else f"{minimum} to {maximum}"

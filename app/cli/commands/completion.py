@@ -25,7 +25,7 @@ Names are asked of the gateway at HEADGATE_URL, and not completed if it is not t
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
-def command(ctx: click.Context, shell: str) -> None:
+def completion_command(ctx: click.Context, shell: str) -> None:
     """Print the script."""
     make = get_completion_class(shell)
     assert make is not None

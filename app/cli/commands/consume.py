@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+import os
 import shutil
 import signal
 import sys
-from typing import Any
+from collections.abc import Mapping, Sequence
+from io import FileIO
+from typing import Any, Self
 
 import click
 
@@ -18,11 +21,80 @@ from headgate.app.cli.flags import (
     stream_argument,
 )
 from headgate.app.cli.manual import epilog
-from headgate.app.cli.process import Process
 from headgate.app.cli.words import one_line
 from headgate.client.client import AsyncClient
 from headgate.client.entries import Delivery, encoded
 from headgate.client.job import Job
+
+_KEPT_BYTES = 4096
+"""Of standard error, for the last line."""
+
+
+class Process:
+    """A command that runs."""
+
+    def __init__(self, process: asyncio.subprocess.Process, errors: "_StandardError") -> None:
+        """Take a command that was started."""
+        self._process = process
+        self._errors = errors
+
+    @classmethod
+    async def start(cls, words: Sequence[str], variables: Mapping[str, str]) -> Self:
+        """Start a command, with these variables beside those that it inherits.
+
+        The pipe is our own: asyncio takes no process for ended before its pipes have ended, and a
+        process in the background may keep them open.
+        """
+        read_end, write_end = os.pipe()
+        errors = _StandardError(FileIO(read_end))
+        try:
+            await asyncio.get_running_loop().connect_read_pipe(lambda: errors, errors.pipe)
+            process = await asyncio.create_subprocess_exec(
+                *words,
+                stdin=asyncio.subprocess.PIPE,
+                stderr=write_end,
+                env={**os.environ, **variables},
+                process_group=0,  # Ctrl-C is for this process; it lets the others end
+            )
+        finally:
+            os.close(write_end)
+        return cls(process, errors)
+
+    async def finish(self, data: bytes) -> int:
+        """Write to its standard input, await its end, and return its exit code."""
+        await self._process.communicate(data)
+        self._errors.drain()
+        assert self._process.returncode is not None
+        return self._process.returncode
+
+    @property
+    def last_line(self) -> str:
+        """Return the last line of its standard error that is not blank, once it has ended."""
+        return self._errors.end.decode(errors="replace").rstrip().rpartition("\n")[2].strip()
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self._process.terminate()
+
+
+class _StandardError(asyncio.Protocol):
+    """The standard error of a command."""
+
+    def __init__(self, pipe: FileIO) -> None:
+        self.pipe = pipe
+        self.end = b""
+
+    def data_received(self, data: bytes) -> None:
+        """Pass on the data."""
+        sys.stderr.buffer.write(data)
+        sys.stderr.buffer.flush()
+        self.end = (self.end + data)[-_KEPT_BYTES:]
+
+    def drain(self) -> None:
+        """Pass on the data in the pipe."""
+        while not self.pipe.closed and (data := self.pipe.read(_KEPT_BYTES)):
+            self.data_received(data)
+
 
 _HELP = """\
 Work the entries of a group off: for each of them COMMAND is run.
@@ -69,7 +141,7 @@ run end, and takes no more entries; the second time it ends these commands, too.
 @click.option("--limit", type=click.IntRange(min=1), help="End after so many entries.")
 @json_option
 @patient_gateway_options
-async def command(
+async def consume_command(
     stream: str,
     group: str,
     words: tuple[str, ...],

@@ -11,20 +11,18 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from headgate.app.backends.redis.diagnosis.examination import examine
-from headgate.app.backends.redis.durability import DurabilityLevel
+from headgate.app.backends.redis.diagnosis import examine
+from headgate.app.backends.redis.features import DurabilityLevel
 from headgate.app.backends.redis.keys import KeyNames
 from headgate.app.cli.configuration import config_option, setting_option, settings_from
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
-from headgate.app.cli.output.screen import screen
+from headgate.app.cli.output.listing import screen
 from headgate.app.cli.words import json_line, one_line
-from headgate.app.diagnosis.bucket import examine_bucket
-from headgate.app.diagnosis.findings import Finding, Severity
+from headgate.app.diagnosis import Finding, Severity, examine_bucket
 from headgate.app.gateway.servers import client_options
 from headgate.app.settings import PREFIX
-from headgate.engine.bucket.stores.opening import open_bucket
-from headgate.engine.bucket.stores.request_limits import RequestLimits
+from headgate.engine.bucket.stores.opening import RequestLimits, open_bucket
 from headgate.engine.clock import SystemClock
 
 _STYLE_OF = {
@@ -62,7 +60,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @setting_option("redis_tls_cert", type=_FILE)
 @setting_option("redis_tls_key", type=_FILE)
 @json_option
-def command(config: Path | None, bucket: str | None, as_json: bool, **flags: Any) -> None:
+def doctor_command(config: Path | None, bucket: str | None, as_json: bool, **flags: Any) -> None:
     """Examine Redis or Valkey servers, or a bucket: abilities, faults, and effects on a gateway.
 
     Nothing is changed at the servers. Give the password as HEADGATE_REDIS_PASSWORD: every user of

@@ -1,9 +1,15 @@
 """`headgate group`."""
 
+import time
+from collections.abc import Sequence
 from typing import Any
 
 import click
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
+from headgate.app.cli.durations import age_text
 from headgate.app.cli.flags import (
     Utf8,
     confirm,
@@ -14,18 +20,117 @@ from headgate.app.cli.flags import (
     yes_option,
 )
 from headgate.app.cli.manual import epilog
-from headgate.app.cli.output.group_list import show_groups, watch_groups
-from headgate.app.cli.output.listing import show_deletion, show_item
+from headgate.app.cli.output.listing import NAME, NARROW, screen, show_deletion, show_item
 from headgate.app.cli.rules import policy_of, policy_options
-from headgate.client.blocking import Client
+from headgate.app.cli.words import json_line, one_line, word
+from headgate.client.blocking import BlockingStream, Client
+from headgate.client.shapes.answers import GroupDetail
+
+_WATCH_S = 1.0
+_COUNTS_WIDTH = 24
+_MORE_WIDTH = 41
+_NONE = "-"
+_COLUMNS = ("group", "consumer", "pending", "lag", "idle_ms", "last_id", "delayed")
+
+
+def show_groups(stream: BlockingStream, *, as_json: bool) -> None:
+    """Show the groups of a stream once."""
+    console = screen()
+    groups = stream.detail(count=1)["group_details"]
+    if as_json:
+        for group in groups:
+            click.echo(json_line(_item(group)))
+    elif console is None:
+        for line in _lines(groups):
+            click.echo("\t".join(line))
+    else:
+        console.print(_table(groups, console.width) if groups else "It has no groups.")
+
+
+def watch_groups(stream: BlockingStream) -> None:
+    """Show the groups of a stream anew every second.
+
+    Raises:
+        click.UsageError: there is no terminal.
+    """
+    console = screen()
+    if console is None:
+        raise click.UsageError("--watch needs a terminal.")
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            groups = stream.detail(count=1)["group_details"]
+            live.update(_table(groups, console.width), refresh=True)
+            time.sleep(_WATCH_S)
+
+
+def _item(group: GroupDetail) -> dict[str, object]:
+    """Return a group with a list of its consumers."""
+    left_out = ("consumer_details", "pending_entries")
+    item = {name: value for name, value in group.items() if name not in left_out}
+    return {**item, "consumers": group["consumer_details"]}
+
+
+def _lines(groups: Sequence[GroupDetail]) -> list[tuple[str, ...]]:
+    lines: list[tuple[str, ...]] = [_COLUMNS]
+    for group in groups:
+        name, counts = word(group["name"]), (str(group["pending"]), _count(group["lag"]))
+        lines.append((name, _NONE, *counts, _NONE, group["last_id"], str(group["delayed"])))
+        for consumer in group["consumer_details"]:
+            cells = (
+                word(consumer["name"]),
+                str(consumer["pending"]),
+                _NONE,
+                str(consumer["idle_ms"]),
+                _NONE,
+                _NONE,
+            )
+            lines.append((name, *cells))
+    return lines
+
+
+def _table(groups: Sequence[GroupDetail], width: int) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    room = width - _COUNTS_WIDTH - (_MORE_WIDTH if width >= NARROW else 0)
+    table.add_column("group", **NAME, max_width=room)
+    table.add_column("pending", justify="right", no_wrap=True, min_width=7)
+    table.add_column("lag", justify="right", no_wrap=True, min_width=3)
+    table.add_column("idle", justify="right", no_wrap=True, min_width=6)
+    if width >= NARROW:
+        table.add_column("consumers", justify="right", no_wrap=True)
+        table.add_column("delayed", justify="right", no_wrap=True)
+        table.add_column("last id", style="cyan", no_wrap=True)
+    for group in groups:
+        title, counts = Text(one_line(group["name"]), "bold"), (group["pending"], group["lag"])
+        cells: list[Text | str] = [title, *map(_counted, counts), ""]
+        cells += [f"{_consumer_count(group):,}", f"{group['delayed']:,}", group["last_id"]]
+        table.add_row(*cells[: len(table.columns)])
+        for consumer in group["consumer_details"]:
+            name = Text(f"  {one_line(consumer['name'])}")
+            table.add_row(name, _counted(consumer["pending"]), "", age_text(consumer["idle_ms"]))
+    return table
+
+
+def _consumer_count(group: GroupDetail) -> int:
+    return len(group["consumer_details"]) + group["consumers_left_out"]
+
+
+def _count(number: int | None) -> str:
+    return "?" if number is None else str(number)
+
+
+def _counted(number: int | None) -> Text:
+    """Return a number that stands out where there is work left."""
+    if not number:
+        return Text(_count(number), "dim")
+    return Text(f"{number:,}", "yellow")
 
 
 @click.group("group", epilog=epilog("headgate group list orders --watch"))
-def command() -> None:
+def group_command() -> None:
     """Create, list, set and delete groups of consumers, and change their policies."""
 
 
-@command.command(
+@group_command.command(
     "create", epilog=epilog("headgate group create orders billing --start 0 --max-deliveries 5")
 )
 @stream_argument
@@ -49,7 +154,7 @@ def create(
     show_item(gateway.group(stream, group).create(start=start, policy=policy), as_json=as_json)
 
 
-@command.command("list", epilog=epilog("headgate group list orders --watch"))
+@group_command.command("list", epilog=epilog("headgate group list orders --watch"))
 @stream_argument
 @click.option("--watch", is_flag=True, help="Show it anew every second, until Ctrl-C.")
 @json_option
@@ -68,7 +173,7 @@ def list_groups(stream: str, watch: bool, as_json: bool, gateway: Client) -> Non
     show_groups(gateway.stream(stream), as_json=as_json)
 
 
-@command.command("set", epilog=epilog("headgate group set orders billing 0"))
+@group_command.command("set", epilog=epilog("headgate group set orders billing 0"))
 @stream_argument
 @group_argument
 @click.argument("start", type=Utf8(), metavar="ID")
@@ -79,7 +184,9 @@ def set_start(stream: str, group: str, start: str, as_json: bool, gateway: Clien
     show_item(gateway.group(stream, group).update(start=start), as_json=as_json)
 
 
-@command.command("policy", epilog=epilog("headgate group policy orders billing --backoff 1s,1m"))
+@group_command.command(
+    "policy", epilog=epilog("headgate group policy orders billing --backoff 1s,1m")
+)
 @stream_argument
 @group_argument
 @policy_options
@@ -92,7 +199,7 @@ def policy(stream: str, group: str, as_json: bool, gateway: Client, **rules: Any
     show_item(shown["policy"], as_json=as_json, nothing="No rules are set.")
 
 
-@command.command("delete", epilog=epilog("headgate group delete orders billing --yes"))
+@group_command.command("delete", epilog=epilog("headgate group delete orders billing --yes"))
 @stream_argument
 @group_argument
 @yes_option

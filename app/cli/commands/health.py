@@ -17,7 +17,7 @@ from headgate.client.shapes.answers import Readiness
 )
 @json_option
 @open_gateway_options
-def command(as_json: bool, gateway: Client) -> None:
+def health_command(as_json: bool, gateway: Client) -> None:
     """Ask whether the gateway is ready, and whether its bucket has everything.
 
     A standby is not ready. With several URLs, it is the leader that answers.

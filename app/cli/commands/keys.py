@@ -1,26 +1,183 @@
 """`headgate keys`."""
 
+import difflib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 import click
+from pydantic import BaseModel, ValidationError
+from rich.table import Table
 from rich.text import Text
 
-from headgate.app.auth.keys.key import ApiKey, KeyText, PreviousSecret, make_key, parse_key
-from headgate.app.auth.keys.key_file import KeyFileFault, Keys, change_keys, read_keys
-from headgate.app.auth.keys.use import read_use
+from headgate.app.auth.grants import Grant, UsageLimits
+from headgate.app.auth.keys.key_file import (
+    ApiKey,
+    KeyFileFault,
+    Keys,
+    KeyText,
+    PreviousSecret,
+    change_keys,
+    make_key,
+    parse_key,
+    read_keys,
+    read_use,
+)
 from headgate.app.cli.configuration import config_option, setting_option, settings_from
 from headgate.app.cli.durations import Duration
 from headgate.app.cli.flags import json_option
-from headgate.app.cli.key_input import GRANT_EXAMPLE, grant_of, key_of, limits_of
 from headgate.app.cli.manual import epilog
-from headgate.app.cli.output.key_list import columns_of, facts_of, table_of
-from headgate.app.cli.output.listing import show_item
-from headgate.app.cli.output.screen import screen
-from headgate.app.cli.words import one_line
+from headgate.app.cli.output.listing import NAME, NARROW, screen, show_item
+from headgate.app.cli.words import one_line, word
 from headgate.app.settings import MEMORY
+
+_COLUMNS = ("id", "name", "state", "created_at", "expires_at", "last_used_at", "grants")
+_NONE = "-"
+_STYLES = {"active": "green", "expired": "dim", "revoked": "red"}
+
+
+def facts_of(key: ApiKey, used_at_ms: int | None, now_ms: int) -> dict[str, Any]:
+    """Return the facts of a key for JSON."""
+    shown: dict[str, Any] = key.model_dump(
+        mode="json",
+        exclude={"sha256": True, "previous": {"sha256"}, "limits": True, "grants": True},
+        exclude_none=True,
+    )
+    shown["grants"] = [grant.model_dump(mode="json", exclude_defaults=True) for grant in key.grants]
+    shown["limits"] = key.limits.model_dump(exclude_none=True)
+    shown["state"] = _state(key, now_ms)
+    if used_at_ms is not None:
+        shown["last_used_at_ms"] = used_at_ms
+    return shown
+
+
+def columns_of(
+    keys: Collection[ApiKey], used_at_ms: Mapping[str, int], now_ms: int
+) -> Iterator[tuple[str, ...]]:
+    """Yield the names of the columns, and the cells of each key as words."""
+    yield _COLUMNS
+    for key in keys:
+        yield (
+            key.id,
+            word(key.name),
+            _state(key, now_ms),
+            *_times(key, used_at_ms, timespec="seconds"),
+            word("; ".join(map(_words, key.grants))),
+        )
+
+
+def table_of(
+    keys: Collection[ApiKey], used_at_ms: Mapping[str, int], now_ms: int, width: int
+) -> Table:
+    """Return the keys as a table that has room on a screen."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("id", style="cyan", no_wrap=True)
+    table.add_column("name", style="bold", **NAME)
+    table.add_column("state", no_wrap=True)
+    if width >= NARROW:
+        for name in "expires", "last used":
+            table.add_column(name, no_wrap=True)
+        table.add_column("may", overflow="fold")
+    for key in keys:
+        state = _state(key, now_ms)
+        _, *times = _times(key, used_at_ms, timespec="minutes")
+        grants = one_line("; ".join(map(_words, key.grants)))
+        start = Text(key.id), Text(one_line(key.name)), Text(state, _STYLES[state])
+        cells = [*start, *map(Text, times), Text(grants)]
+        table.add_row(*cells[: len(table.columns)])
+    return table
+
+
+def _state(key: ApiKey, now_ms: int) -> str:
+    if key.revoked_at_ms is not None:
+        return "revoked"
+    is_expired = key.expires_at_ms is not None and key.expires_at_ms <= now_ms
+    return "expired" if is_expired else "active"
+
+
+def _times(key: ApiKey, used_at_ms: Mapping[str, int], *, timespec: str) -> Iterator[str]:
+    for at_ms in key.created_at_ms, key.expires_at_ms, used_at_ms.get(key.id):
+        yield _NONE if at_ms is None else _instant(at_ms, timespec)
+
+
+def _instant(at_ms: int, timespec: str) -> str:
+    try:
+        instant = datetime.fromtimestamp(at_ms / 1000, UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError, OSError):  # after the year 9999
+        return "never"
+    return f"{instant.isoformat(timespec=timespec)}Z"
+
+
+def _words(grant: Grant) -> str:
+    """Return a grant in words."""
+    text = f"{' '.join(grant.do)} {', '.join(grant.streams)}"
+    if grant.groups is not None:
+        text += f" (groups {', '.join(grant.groups)})"
+    if grant.consumer is not None:
+        text += f" (as {grant.consumer})"
+    return text + " (creates)" * grant.create
+
+
+GRANT_EXAMPLE = """'{"streams": ["news*"], "do": ["read"]}'"""
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def grant_of(text: str) -> Grant:
+    """Return the grant of a `--grant`.
+
+    Raises:
+        click.ClickException: it is none.
+    """
+    try:
+        return Grant.model_validate_json(text, strict=True)
+    except ValidationError as error:
+        _refuse("--grant", error, f". It was {text!r}, and should be such as {GRANT_EXAMPLE}")
+
+
+def limits_of(texts: Sequence[str]) -> UsageLimits:
+    """Return the limits of some `--limit`.
+
+    Raises:
+        click.ClickException: one has no number, or there is no such limit.
+    """
+    numbers: dict[str, int] = {}
+    for text in texts:
+        name, _, number = text.partition("=")
+        if name not in UsageLimits.model_fields:
+            close = difflib.get_close_matches(name, UsageLimits.model_fields, n=1, cutoff=0)
+            raise click.ClickException(f"--limit {text!r}: {name!r} is no limit; {close[0]} is one")
+        if not number.isdecimal() or len(number) > 20:
+            raise click.ClickException(f"--limit {text!r}: should be such as {name}=100")
+        numbers[name] = int(number)
+    return _valid(UsageLimits, "--limit", numbers)
+
+
+def key_of(values: Mapping[str, Any]) -> ApiKey:
+    """Return a key of its parts.
+
+    Raises:
+        click.ClickException: the name cannot be one, or a grant has a claim that a key has not.
+    """
+    return _valid(ApiKey, "The key", values)
+
+
+def _valid(model: type[M], what: str, values: Mapping[str, Any]) -> M:
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        _refuse(what, error)
+
+
+def _refuse(what: str, error: ValidationError, hint: str = "") -> NoReturn:
+    fault = error.errors()[0]
+    place = "".join(
+        f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"]
+    ).removeprefix(".")
+    text = fault["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    raise click.ClickException(f"{what}: {place}{': ' if place else ''}{text}{hint}") from None
 
 
 class KeyPlace:
@@ -68,7 +225,7 @@ def _in_place(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.group("keys", epilog=epilog("headgate keys list", failed="refused; nothing is changed"))
-def command() -> None:
+def keys_command() -> None:
     """Add, list, revoke and rotate API keys.
 
     They are kept in the file that serve reads with the same settings: keys.json in the data
@@ -77,7 +234,7 @@ def command() -> None:
     """
 
 
-@command.command(
+@keys_command.command(
     "add",
     short_help="Make a key, and print it.",
     epilog=epilog(
@@ -143,7 +300,7 @@ def add(
     _show(text, explanation, facts_of(key, None, now_ms) if as_json else None)
 
 
-@command.command(
+@keys_command.command(
     "list",
     short_help="List the keys: what they may do, and until when.",
     epilog=epilog("headgate keys list --json", failed="refused; nothing is changed"),
@@ -173,7 +330,7 @@ def list_keys(as_json: bool, config: Path | None, **flags: Any) -> None:
         console.print(Text(text))
 
 
-@command.command(
+@keys_command.command(
     "revoke",
     short_help="Revoke a key, for good.",
     epilog=epilog("headgate keys revoke 6jze42yvcm", failed="refused; nothing is changed"),
@@ -196,7 +353,7 @@ def revoke(key_id: str, as_json: bool, config: Path | None, **flags: Any) -> Non
         show_item(facts_of(place.read()[key_id], None, now_ms), as_json=True)
 
 
-@command.command(
+@keys_command.command(
     "rotate",
     short_help="Make a new secret for a key, and print the key.",
     epilog=epilog("headgate keys rotate 6jze42yvcm", failed="refused; nothing is changed"),

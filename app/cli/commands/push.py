@@ -1,12 +1,12 @@
 """`headgate push`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
-from headgate.app.cli.durations import Duration
+from headgate.app.cli.durations import Duration, duration_text, time_text
 from headgate.app.cli.flags import (
     Utf8,
     confirm,
@@ -17,19 +17,104 @@ from headgate.app.cli.flags import (
     yes_option,
 )
 from headgate.app.cli.manual import epilog
-from headgate.app.cli.output.listing import show_deletion, show_item
-from headgate.app.cli.output.push_list import show_push, show_pushes, show_secret
-from headgate.app.cli.words import fields_of
+from headgate.app.cli.output.listing import show_deletion, show_item, show_items
+from headgate.app.cli.words import fields_of, one_line
 from headgate.client.blocking import Client
-from headgate.client.shapes.answers import PushBody, PushSignature
+from headgate.client.shapes.answers import (
+    PushAttempt,
+    PushBody,
+    PushInfo,
+    PushSignature,
+    PushSummary,
+)
+
+_NOTHING = "There is no push yet: headgate push set orders billing https://hooks.example/orders"
+_COLUMNS = ("stream", "group", "state", "since", "delivered", "failed", "url")
+_ANSWERS = ("at", "status", "took_ms", "entries", "error", "webhook_id")
+_WORST = ("unreadable", "disabled", "failing", "paused", "active")
+
+
+def show_pushes(pushes: Iterable[PushSummary], *, as_json: bool) -> None:
+    """Show pushes, the worst first."""
+    worst = sorted(pushes, key=lambda push: (_WORST.index(push["state"]), -push["failure_count"]))
+    if as_json:
+        show_items(worst, (), as_json=True)
+        return
+    rows = [
+        {
+            **push,
+            "since": time_text(push["disabled_at_ms"] or push["failing_since_ms"]),
+            "delivered": push["delivered_count"],
+            "failed": push["failed_count"],
+        }
+        for push in worst
+    ]
+    show_items(rows, _COLUMNS, as_json=False, nothing=_NOTHING)
+
+
+def show_push(push: PushInfo, *, as_json: bool) -> None:
+    """Show a push, and the answers of its receiver."""
+    if as_json:
+        show_item(push, as_json=True)
+        return
+    facts = {
+        "url": push["url"],
+        "state": push["state"],
+        "failing_since": time_text(push["failing_since_ms"]),
+        "disabled_at": time_text(push["disabled_at_ms"]),
+        "disabled_reason": push["disabled_reason"],
+        "delivered": push["delivered_count"],
+        "failed": push["failed_count"],
+        "concurrency": push["concurrency"],
+        "timeout": duration_text(push["timeout_ms"]),
+        "body": push["body"],
+        "batch_max": push["batch_max"],
+        "signature": push["signature"],
+        "headers": push["header_names"],
+        "disable_after": duration_text(push["disable_after_ms"]),
+        "previous_secret_until": time_text(push["previous_secret_until_ms"]),
+        "created_at": time_text(push["created_at_ms"]),
+    }
+    show_item({name: fact for name, fact in facts.items() if fact is not None}, as_json=False)
+    if push["answers"]:
+        click.echo()
+        show_items(map(_row, push["answers"]), _ANSWERS, as_json=False)
+
+
+def show_secret(made: Mapping[str, Any], *, as_json: bool) -> None:
+    """Show the secret of a push, if it is new; alone, or with all that was answered as JSON."""
+    name = f"the push of the group {one_line(made['group'])} of {one_line(made['stream'])}"
+    if "secret" in made:
+        text = f"This is the secret of {name}.\nGive it to the receiver: it is not shown again."
+        click.echo(text, err=True)
+    else:
+        click.echo(f"This changes {name}, which keeps its secret.", err=True)
+    if made.get("signature") == "v1a":
+        click.echo("Requests are signed by the key at /v1/push/jwks.json instead.", err=True)
+    if as_json:
+        show_item(made, as_json=True)
+    elif "secret" in made:
+        click.echo(made["secret"])
+
+
+def _row(answer: PushAttempt) -> dict[str, object]:
+    error = answer["error"]
+    if error is not None and answer["excerpt"] is not None:
+        error = f"{error}: {answer['excerpt']}"
+    return {
+        **answer,
+        "at": time_text(answer["at_ms"]),
+        "entries": answer["entry_count"],
+        "error": error,
+    }
 
 
 @click.group("push", epilog=epilog("headgate push list"))
-def command() -> None:
+def push_command() -> None:
     """Let the gateway send the entries of a group to a URL."""
 
 
-@command.command(
+@push_command.command(
     "set",
     epilog=epilog("headgate push set orders billing https://hooks.example/orders --concurrency 20"),
 )
@@ -103,7 +188,7 @@ def set_push(
     show_secret(made, as_json=as_json)
 
 
-@command.command("list", epilog=epilog("headgate push list --json"))
+@push_command.command("list", epilog=epilog("headgate push list --json"))
 @json_option
 @gateway_options
 def list_pushes(as_json: bool, gateway: Client) -> None:
@@ -114,7 +199,7 @@ def list_pushes(as_json: bool, gateway: Client) -> None:
     show_pushes(gateway.pushes(), as_json=as_json)
 
 
-@command.command("show", epilog=epilog("headgate push show orders billing"))
+@push_command.command("show", epilog=epilog("headgate push show orders billing"))
 @stream_argument
 @group_argument
 @json_option
@@ -127,7 +212,7 @@ def show(stream: str, group: str, as_json: bool, gateway: Client) -> None:
     show_push(gateway.group(stream, group).push.info(), as_json=as_json)
 
 
-@command.command("pause", epilog=epilog("headgate push pause orders billing"))
+@push_command.command("pause", epilog=epilog("headgate push pause orders billing"))
 @stream_argument
 @group_argument
 @json_option
@@ -137,7 +222,7 @@ def pause(stream: str, group: str, as_json: bool, gateway: Client) -> None:
     show_push(gateway.group(stream, group).push.pause(), as_json=as_json)
 
 
-@command.command("resume", epilog=epilog("headgate push resume orders billing"))
+@push_command.command("resume", epilog=epilog("headgate push resume orders billing"))
 @stream_argument
 @group_argument
 @json_option
@@ -147,7 +232,7 @@ def resume(stream: str, group: str, as_json: bool, gateway: Client) -> None:
     show_push(gateway.group(stream, group).push.resume(), as_json=as_json)
 
 
-@command.command("retry", epilog=epilog("headgate push retry orders billing"))
+@push_command.command("retry", epilog=epilog("headgate push retry orders billing"))
 @stream_argument
 @group_argument
 @json_option
@@ -157,7 +242,7 @@ def retry(stream: str, group: str, as_json: bool, gateway: Client) -> None:
     show_item({"entries": gateway.group(stream, group).push.retry()}, as_json=as_json)
 
 
-@command.command("rotate", epilog=epilog("headgate push rotate orders billing --overlap 1h"))
+@push_command.command("rotate", epilog=epilog("headgate push rotate orders billing --overlap 1h"))
 @stream_argument
 @group_argument
 @click.option(
@@ -173,7 +258,7 @@ def rotate(stream: str, group: str, overlap: int | None, as_json: bool, gateway:
     show_secret({"stream": stream, "group": group, "secret": secret}, as_json=as_json)
 
 
-@command.command("delete", epilog=epilog("headgate push delete orders billing --yes"))
+@push_command.command("delete", epilog=epilog("headgate push delete orders billing --yes"))
 @stream_argument
 @group_argument
 @yes_option

@@ -1,7 +1,10 @@
 """`headgate schedule`."""
 
+from collections.abc import Sequence
+
 import click
 
+from headgate.app.cli.durations import time_text
 from headgate.app.cli.flags import (
     Utf8,
     confirm,
@@ -12,19 +15,46 @@ from headgate.app.cli.flags import (
     yes_option,
 )
 from headgate.app.cli.manual import epilog
-from headgate.app.cli.output.listing import show_deletion, show_item
-from headgate.app.cli.output.schedule_list import show_schedules
+from headgate.app.cli.output.listing import show_deletion, show_item, show_items
 from headgate.app.cli.words import fields_of
 from headgate.client.blocking import Client
-from headgate.client.shapes.answers import Missed
+from headgate.client.shapes.answers import Missed, ScheduleInfo
+
+_NOTHING = "There is no schedule yet: headgate schedule set nightly jobs kind=report --cron …"
+_COLUMNS = ("schedule", "stream", "cron", "time_zone", "next_due", "last_due", "last_id", "state")
+
+
+def show_schedules(schedules: Sequence[ScheduleInfo], *, as_json: bool) -> None:
+    """Show schedules: when they are due next, and what they have appended last."""
+    if as_json:
+        show_items(schedules, (), as_json=True)
+        return
+    rows = [
+        {
+            **schedule,
+            "schedule": schedule["name"],
+            "next_due": time_text(schedule["next_due_ms"]),
+            "last_due": time_text(schedule["last_due_ms"]),
+            "state": _state(schedule),
+        }
+        for schedule in schedules
+    ]
+    show_items(rows, _COLUMNS, as_json=False, nothing=_NOTHING)
+
+
+def _state(schedule: ScheduleInfo) -> str:
+    if schedule["paused"]:
+        return "paused"
+    problem = schedule["problem"]
+    return "active" if problem is None else problem["code"]
 
 
 @click.group("schedule", epilog=epilog("headgate schedule list"))
-def command() -> None:
+def schedule_command() -> None:
     """Append entries at the times of a cron expression."""
 
 
-@command.command(
+@schedule_command.command(
     "set",
     epilog=epilog("headgate schedule set nightly jobs kind=report --cron '0 2 * * *'"),
 )
@@ -69,7 +99,7 @@ def set_schedule(
     show_item(shown, as_json=as_json)
 
 
-@command.command("list", epilog=epilog("headgate schedule list --json"))
+@schedule_command.command("list", epilog=epilog("headgate schedule list --json"))
 @json_option
 @gateway_options
 def list_schedules(as_json: bool, gateway: Client) -> None:
@@ -80,7 +110,7 @@ def list_schedules(as_json: bool, gateway: Client) -> None:
     show_schedules(list(gateway.schedules()), as_json=as_json)
 
 
-@command.command("show", epilog=epilog("headgate schedule show nightly"))
+@schedule_command.command("show", epilog=epilog("headgate schedule show nightly"))
 @schedule_argument
 @json_option
 @gateway_options
@@ -89,7 +119,7 @@ def show(schedule: str, as_json: bool, gateway: Client) -> None:
     show_item(gateway.schedule(schedule).info(), as_json=as_json)
 
 
-@command.command("pause", epilog=epilog("headgate schedule pause nightly"))
+@schedule_command.command("pause", epilog=epilog("headgate schedule pause nightly"))
 @schedule_argument
 @json_option
 @gateway_options
@@ -98,7 +128,7 @@ def pause(schedule: str, as_json: bool, gateway: Client) -> None:
     show_item(gateway.schedule(schedule).pause(), as_json=as_json)
 
 
-@command.command("resume", epilog=epilog("headgate schedule resume nightly"))
+@schedule_command.command("resume", epilog=epilog("headgate schedule resume nightly"))
 @schedule_argument
 @json_option
 @gateway_options
@@ -107,7 +137,7 @@ def resume(schedule: str, as_json: bool, gateway: Client) -> None:
     show_item(gateway.schedule(schedule).resume(), as_json=as_json)
 
 
-@command.command("run", epilog=epilog("headgate schedule run nightly"))
+@schedule_command.command("run", epilog=epilog("headgate schedule run nightly"))
 @schedule_argument
 @json_option
 @gateway_options
@@ -116,7 +146,7 @@ def run(schedule: str, as_json: bool, gateway: Client) -> None:
     show_item({"id": gateway.schedule(schedule).run()}, as_json=as_json)
 
 
-@command.command("delete", epilog=epilog("headgate schedule delete nightly --yes"))
+@schedule_command.command("delete", epilog=epilog("headgate schedule delete nightly --yes"))
 @schedule_argument
 @yes_option
 @json_option

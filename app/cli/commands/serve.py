@@ -1,8 +1,11 @@
 """`headgate serve`."""
 
+from __future__ import annotations
+
 import asyncio
 import gc
 import logging
+import shlex
 import signal
 import socket
 import sys
@@ -17,20 +20,22 @@ import click
 
 from headgate.app.auth.credentials import Credentials
 from headgate.app.auth.exposure import Exposed
-from headgate.app.auth.keys.first import FIRST_KEY, first_key
-from headgate.app.auth.keys.key_file import KEYS_FILE
-from headgate.app.backends.redis.durability import DurabilityLevel
-from headgate.app.cli.commands.reloading import serve_again_and_again
+from headgate.app.auth.keys.key_file import FIRST_KEY, KEYS_FILE, first_key
+from headgate.app.backends.redis.features import DurabilityLevel
 from headgate.app.cli.configuration import config_option, setting_option, settings_from
-from headgate.app.cli.descriptors import take_all_descriptors
+from headgate.app.cli.data_dir import take_all_descriptors
 from headgate.app.cli.manual import epilog
 from headgate.app.gateway.backends import open_backend
 from headgate.app.gateway.credentials import open_credentials
 from headgate.app.gateway.shared_keys import fetch_shared_keys
 from headgate.app.main import create_app
 from headgate.app.runtime import collector
-from headgate.app.runtime.logs.lines import announce, log_prints_of_python, set_up_logging
-from headgate.app.runtime.logs.loading import progress_of_gateway
+from headgate.app.runtime.logs import (
+    announce,
+    log_prints_of_python,
+    progress_of_gateway,
+    set_up_logging,
+)
 from headgate.app.runtime.terminal import Terminal
 from headgate.app.server import Server, certificate_of, check_addresses, url_of
 from headgate.app.settings import MEMORY, DurableIn, LogLevel, Settings, with_secrets
@@ -43,6 +48,51 @@ from headgate.app.workers.supervisor import ProcessPlan, Supervisor
 from headgate.engine.clock import SystemClock
 from headgate.engine.errors import StreamError
 from headgate.engine.journal.writer import FsyncPolicy
+
+_SUFFIXES = (".py", ".html", ".css", ".md", ".svg", ".lua", ".json")
+_STOP_S = 10
+"""A gateway that has readers takes some seconds to end."""
+
+
+def serve_again_and_again(words: Sequence[str]) -> None:
+    """Run `headgate serve` until Ctrl-C, and start it again after each change of its code.
+
+    Args:
+        words: of the command line, behind `serve`.
+
+    Raises:
+        click.ClickException: the package that watches files is not installed.
+    """
+    try:
+        from watchfiles import Change, run_process  # noqa: PLC0415 only those who change the code
+    except ImportError:
+        raise click.ClickException("--dev needs a package: pip install watchfiles") from None
+
+    def is_code(_: Change, path: str) -> bool:
+        return path.endswith(_SUFFIXES)
+
+    def report(changes: set[tuple[Change, str]]) -> None:
+        names = sorted({Path(path).name for _, path in changes})
+        click.echo(f"Changed: {', '.join(names)}. The gateway starts again.", err=True)
+
+    program = [sys.executable, "-m", "headgate.app.cli", "serve", *words]
+    run_process(
+        *_folders(),
+        target=shlex.join(program),
+        target_type="command",
+        watch_filter=is_code,
+        callback=report,
+        sigint_timeout=_STOP_S,
+    )
+
+
+def _folders() -> list[Path]:
+    """Return the folders of the code; those of a checkout are behind links."""
+    import headgate  # noqa: PLC0415 the whole of it is no part of anything here
+
+    [top] = headgate.__path__
+    return [path.resolve() for path in Path(top).iterdir() if path.is_dir()]
+
 
 log = logging.getLogger("headgate")
 
@@ -205,7 +255,7 @@ def _failures_in_the_log() -> Iterator[None]:
 @setting_option("push_key_file", metavar="FILE")
 @setting_option("allowed_hosts", "--allow-host", multiple=True, metavar="NAME")
 @setting_option("allowed_origins", "--allow-origin", multiple=True, metavar="ORIGIN")
-def command(words: list[str], config: Path | None, dev: bool, **flags: Any) -> None:
+def serve_command(words: list[str], config: Path | None, dev: bool, **flags: Any) -> None:
     """Run the gateway until it is told to stop.
 
     Every setting can also be given as a variable (HEADGATE_PORT=9000) or in a TOML file

@@ -1,9 +1,12 @@
 """`headgate stream`."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import click
+from rich.table import Table
+from rich.text import Text
 
 from headgate.app.cli.durations import Duration
 from headgate.app.cli.flags import (
@@ -15,19 +18,56 @@ from headgate.app.cli.flags import (
     yes_option,
 )
 from headgate.app.cli.manual import epilog
-from headgate.app.cli.output.listing import show_deletion, show_item
-from headgate.app.cli.output.stream_list import show_streams
+from headgate.app.cli.output.listing import NAME, NARROW, screen, show_deletion, show_item
 from headgate.app.cli.rules import config_of, config_options
-from headgate.app.cli.words import fields_of
+from headgate.app.cli.words import fields_of, json_line, one_line, word
 from headgate.client.blocking import Client
+from headgate.client.shapes.answers import StreamInfo
+
+_NOTHING = "There is no stream yet: headgate append orders sku=42"
+_COUNTS_WIDTH = 18
+_ID_WIDTH = 24
+
+
+def show_streams(streams: Sequence[StreamInfo], *, as_json: bool) -> None:
+    """Show streams: how many entries and groups, and the last id."""
+    console = screen()
+    if as_json:
+        for stream in streams:
+            click.echo(json_line(stream))
+    elif console is None:
+        click.echo("stream\tentries\tgroups\tlast_id")
+        for stream in streams:
+            cells = [word(stream["name"]), stream["length"], stream["groups"]]
+            click.echo("\t".join(map(str, [*cells, stream["last_id"]])))
+    else:
+        console.print(_table(streams, console.width) if streams else _NOTHING)
+
+
+def _table(streams: Sequence[StreamInfo], width: int) -> Table:
+    room = width - _COUNTS_WIDTH - (_ID_WIDTH if width >= NARROW else 0)
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("stream", style="bold", **NAME, max_width=room)
+    table.add_column("entries", justify="right", no_wrap=True, min_width=7)
+    table.add_column("groups", justify="right", no_wrap=True, min_width=6)
+    if width >= NARROW:
+        table.add_column("last id", style="cyan", no_wrap=True)
+    for stream in streams:
+        counts = f"{stream['length']:,}", f"{stream['groups']:,}"
+        name = Text(one_line(stream["name"]))
+        if stream["closed_at_ms"] is not None:
+            name.append(" closed", style="not bold dim")
+        cells = name, *counts, stream["last_id"]
+        table.add_row(*cells[: len(table.columns)])
+    return table
 
 
 @click.group("stream", epilog=epilog("headgate stream info orders"))
-def command() -> None:
+def stream_command() -> None:
     """Create, list, set, trim, close and delete streams."""
 
 
-@command.command("create", epilog=epilog("headgate stream create orders --max-age 7d"))
+@stream_command.command("create", epilog=epilog("headgate stream create orders --max-age 7d"))
 @stream_argument
 @config_options
 @json_option
@@ -40,7 +80,7 @@ def create(stream: str, as_json: bool, gateway: Client, **rules: Any) -> None:
     show_item(gateway.stream(stream).create(config_of(rules)), as_json=as_json)
 
 
-@command.command("list", epilog=epilog("headgate stream list --prefix shop-"))
+@stream_command.command("list", epilog=epilog("headgate stream list --prefix shop-"))
 @click.option("--prefix", type=Utf8(), default="", help="Only names that begin so.")
 @json_option
 @gateway_options
@@ -52,7 +92,7 @@ def list_streams(prefix: str, as_json: bool, gateway: Client) -> None:
     show_streams(list(gateway.streams(prefix=prefix)), as_json=as_json)
 
 
-@command.command("info", epilog=epilog("headgate stream info orders --json"))
+@stream_command.command("info", epilog=epilog("headgate stream info orders --json"))
 @stream_argument
 @json_option
 @gateway_options
@@ -61,7 +101,9 @@ def info(stream: str, as_json: bool, gateway: Client) -> None:
     show_item(gateway.stream(stream).info(), as_json=as_json)
 
 
-@command.command("config", epilog=epilog("headgate stream config orders --max-length 100000"))
+@stream_command.command(
+    "config", epilog=epilog("headgate stream config orders --max-length 100000")
+)
 @stream_argument
 @config_options
 @json_option
@@ -73,7 +115,7 @@ def config(stream: str, as_json: bool, gateway: Client, **rules: Any) -> None:
     show_item(shown["config"], as_json=as_json)
 
 
-@command.command("trim", epilog=epilog("headgate stream trim orders --older-than 7d"))
+@stream_command.command("trim", epilog=epilog("headgate stream trim orders --older-than 7d"))
 @stream_argument
 @click.option("--max-length", type=click.IntRange(min=0), help="Number of entries that stay.")
 @click.option("--min-id", type=Utf8(), metavar="ID", help="Entries from this id on stay.")
@@ -105,7 +147,7 @@ def trim(
     show_item({"removed": removed}, as_json=as_json)
 
 
-@command.command(
+@stream_command.command(
     "trim-archive", epilog=epilog("headgate stream trim-archive orders --older-than 365d")
 )
 @stream_argument
@@ -140,7 +182,7 @@ def trim_archive(
     show_item({"removed": removed}, as_json=as_json)
 
 
-@command.command("close", epilog=epilog("headgate stream close orders status=done --yes"))
+@stream_command.command("close", epilog=epilog("headgate stream close orders status=done --yes"))
 @stream_argument
 @click.argument("fields", nargs=-1, type=Utf8(), metavar="[NAME=VALUE…]")
 @yes_option
@@ -158,7 +200,7 @@ def close(stream: str, fields: tuple[str, ...], yes: bool, as_json: bool, gatewa
     show_item(gateway.stream(stream).close(last), as_json=as_json)
 
 
-@command.command("delete", epilog=epilog("headgate stream delete orders --yes"))
+@stream_command.command("delete", epilog=epilog("headgate stream delete orders --yes"))
 @stream_argument
 @yes_option
 @json_option

@@ -13,8 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from headgate.app.cli.durations import age_text
-from headgate.app.cli.output.counts import counted_entries
-from headgate.app.cli.output.screen import NARROW, screen
+from headgate.app.cli.output.listing import NARROW, counted_entries, screen
 from headgate.app.cli.words import json_line, json_of, line_of, one_line, pairs_of
 from headgate.client.entries import Entry, Gap
 from headgate.client.subscription import State

@@ -1,17 +1,81 @@
 """Listing: items as a table, as columns in a pipe, or as lines of JSON."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypedDict
 
 import click
 from rich.cells import cell_len
+from rich.console import Console, OverflowMethod
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from headgate.app.cli.durations import age_text, duration_text, time_text
-from headgate.app.cli.output.screen import screen
 from headgate.app.cli.words import json_line, json_of, line_of, one_line, word
 from headgate.client.entries import Delivery, Entry
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Return a count with its noun: `1 entry`, `2,000 entries`.
+
+    Args:
+        count: of what the noun names.
+        noun: for a count of 1.
+        plural: for the others, if it is more than the noun with an `s`.
+    """
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def counted_entries(count: int) -> str:
+    """Return a count of entries: `1 entry`, `2,000 entries`."""
+    return counted(count, "entry", "entries")
+
+
+def contents(records: int, streams: int, entries: int, pending: int) -> str:
+    """Return the size of a journal, and of the keyspace that it leads to."""
+    sizes = counted(streams, "stream"), counted_entries(entries), f"{pending:,} pending"
+    return f"{counted(records, 'record')}: {', '.join(sizes)}"
+
+
+NARROW = 64
+"""On a screen with fewer columns what matters less is left out."""
+
+
+class _Column(TypedDict):
+    overflow: OverflowMethod
+    no_wrap: bool
+    min_width: int
+
+
+NAME: _Column = {"overflow": "ellipsis", "no_wrap": True, "min_width": 8}
+"""A column of names: cut where there is no room."""
+
+
+def screen() -> Console | None:
+    """Return standard output as a screen; None where it is a pipe, a file or a dumb terminal."""
+    if not sys.stdout.isatty():
+        return None
+    console = Console(highlight=False, soft_wrap=False)
+    return None if console.is_dumb_terminal else console
+
+
+@contextmanager
+def progress_bar(total: int | None, what: str = "rows") -> Iterator[Callable[[int], None]]:
+    """Show the progress of work, if standard error is a terminal.
+
+    Args:
+        total: how much there is; None: nobody knows.
+        what: is counted.
+    """
+    console = Console(stderr=True)
+    is_shown = console.is_terminal and not console.is_dumb_terminal
+    columns = BarColumn(), MofNCompleteColumn(), TextColumn(what), TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True, disable=not is_shown) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda count: progress.advance(task, count)
+
 
 _NONE = "-"
 _SHORT = 20

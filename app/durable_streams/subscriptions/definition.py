@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from headgate.app.durable_streams.paths import name_of
+from headgate.app.durable_streams.protocol import name_of
 from headgate.app.wire.problems import GatewayError
 
 LEASE_MS = 30_000

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from headgate.app.durable_streams.configuration import ATTEMPTS_MAX
-from headgate.app.durable_streams.offsets import parse_offset
+from headgate.app.durable_streams.protocol import parse_offset
 from headgate.app.durable_streams.subscriptions.definition import SubscriptionFault, names_of
 from headgate.app.durable_streams.subscriptions.signing import SigningKey, TokenClaim
 from headgate.app.durable_streams.subscriptions.store import (

@@ -28,8 +28,7 @@ from msgspec.structs import replace
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from headgate.app.durable_streams.content import JSON_FIELD
-from headgate.app.durable_streams.offsets import offset_of
-from headgate.app.durable_streams.paths import CONTROL, path_of
+from headgate.app.durable_streams.protocol import CONTROL, offset_of, path_of
 from headgate.app.durable_streams.subscriptions.definition import SubscriptionFault
 from headgate.app.durable_streams.subscriptions.leases import new_wake_id
 from headgate.app.durable_streams.subscriptions.signing import TokenClaim, signing_key
@@ -53,8 +52,7 @@ from headgate.app.webhooks.targets import NameUnknown, TargetRefused
 from headgate.engine.clock import Clock
 from headgate.engine.entry import Draft
 from headgate.engine.errors import StreamError, StreamNotFound, StreamsChanged, Unavailable
-from headgate.engine.requests.entries import Add, Read, StreamCursor
-from headgate.engine.requests.patterns import ReadPattern
+from headgate.engine.requests.entries import Add, Read, ReadPattern, StreamCursor
 from headgate.engine.requests.streams import DescribeStream, ListStreams
 
 WAIT_MS = 30_000

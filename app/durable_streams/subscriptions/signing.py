@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 import jwt
 from jwt.types import Options
 
-from headgate.app.durable_streams.paths import CONTROL
+from headgate.app.durable_streams.protocol import CONTROL
 from headgate.app.durable_streams.subscriptions.definition import SubscriptionFault
 from headgate.app.scheduling.runner import Perform
-from headgate.app.webhooks.signing import SEED_BYTES, WebhookKey, text_of_bytes
+from headgate.app.webhooks.sending import SEED_BYTES, WebhookKey, text_of_bytes
 from headgate.engine.errors import StreamExists, StreamNotFound
-from headgate.engine.requests.attributes import AttributeChange, GetAttributes
-from headgate.engine.requests.streams import CreateStream
+from headgate.engine.requests.streams import AttributeChange, CreateStream, GetAttributes
 
 KEYS = CONTROL.encode()
 _ATTRIBUTE = b"signing-key"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from headgate.app.auth.access import Access
-from headgate.app.durable_streams.paths import CONTROL, path_of
+from headgate.app.durable_streams.protocol import CONTROL, path_of
 from headgate.app.durable_streams.subscriptions.definition import (
     SubscriptionDefinition,
     SubscriptionFault,
@@ -19,16 +19,19 @@ from headgate.app.durable_streams.subscriptions.definition import (
     matches,
     names_of,
 )
-from headgate.app.scheduling.newest import append_newest
-from headgate.app.scheduling.runner import Perform
-from headgate.app.scheduling.shares import check_share
+from headgate.app.scheduling.runner import Perform, append_newest, check_share
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import LimitReached, StreamError, StreamExists, StreamNotFound
-from headgate.engine.requests.attributes import AttributeChange, GetAttributes
 from headgate.engine.requests.entries import Add, TrimTo
-from headgate.engine.requests.names import NameFilter, is_shown
-from headgate.engine.requests.streams import CreateStream, DescribeStream, ListStreams
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.requests.keyspace import NameFilter, is_shown
+from headgate.engine.requests.streams import (
+    AttributeChange,
+    CreateStream,
+    DescribeStream,
+    GetAttributes,
+    ListStreams,
+)
+from headgate.engine.threads import this_turn
 
 PREFIX = f"{CONTROL}:".encode()
 

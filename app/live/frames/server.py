@@ -9,11 +9,9 @@ from headgate.app.live.followed import StateName
 from headgate.app.live.frames.client import FRAME_IDS_MAX
 from headgate.app.wire.problems import Problem
 from headgate.app.wire.schemas.deliveries import Delivery, Settled
-from headgate.app.wire.schemas.entries import Entry, StreamEntry
+from headgate.app.wire.schemas.entries import CursorText, Entry, Gap, IdText, StreamEntry, StreamGap
 from headgate.app.wire.schemas.limits import IN_FORCE, SocketLimits
 from headgate.app.wire.schemas.limits import ConnectionLimits as LimitsInForce
-from headgate.app.wire.schemas.reads import Gap, StreamGap
-from headgate.app.wire.schemas.values import CursorText, IdText
 
 
 class ConnectionLimits(SocketLimits):

@@ -6,15 +6,21 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
-from headgate.app.redis_syntax.catalog.described import Described, DescribedCommand
-from headgate.app.redis_syntax.catalog.description import Catalog, Description, help_of
-from headgate.app.redis_syntax.catalog.key_places import keys_among
-from headgate.app.redis_syntax.catalog.shapes import docs_of_all, info_of, statuses
-from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallReply
-from headgate.app.redis_syntax.help import help_on
+from headgate.app.redis_syntax.catalog import (
+    Catalog,
+    Described,
+    DescribedCommand,
+    Description,
+    docs_of_all,
+    help_of,
+    info_of,
+    keys_among,
+    statuses,
+)
+from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallReply, help_on
 from headgate.app.redis_syntax.replies import NULL_ARRAY
 from headgate.app.redis_syntax.words import SYNTAX, AnyPlan, CommandError, has_arity, saying
-from headgate.engine.patterns.glob import matcher
+from headgate.engine.patterns import matcher
 
 _USAGES = {
     "(no subcommand)": "Describe all commands, as INFO does.",

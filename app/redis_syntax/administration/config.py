@@ -6,17 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.administration.counters import Counters
-from headgate.app.redis_syntax.administration.information import Information
-from headgate.app.redis_syntax.administration.slow_log import LENGTH_MAX
-from headgate.app.redis_syntax.catalog.description import (
-    Catalog,
-    container,
-    help_of,
-    server_operation,
-)
-from headgate.app.redis_syntax.command import CommandTable, SmallReply
-from headgate.app.redis_syntax.help import help_on
+from headgate.app.redis_syntax.administration.diagnosis import LENGTH_MAX
+from headgate.app.redis_syntax.administration.information import Counters, Information
+from headgate.app.redis_syntax.catalog import Catalog, container, help_of, server_operation
+from headgate.app.redis_syntax.command import CommandTable, SmallReply, help_on
 from headgate.app.redis_syntax.replies import Pairs, Reply
 from headgate.app.redis_syntax.words import OK, SYNTAX, AnyPlan, CommandError, Plan, integer
 from headgate.app.runtime.server_facts import ServerSettings
@@ -26,7 +19,7 @@ from headgate.engine.limits import (
     IDEMPOTENCY_WINDOW_MS_MAX,
     IDEMPOTENCY_WINDOW_MS_MIN,
 )
-from headgate.engine.patterns.glob import PATTERN_BYTES_MAX, matcher
+from headgate.engine.patterns import PATTERN_BYTES_MAX, matcher
 from headgate.engine.replies import StreamDefaults
 from headgate.engine.requests.keyspace import ChangeDefaults, GetDefaults
 

@@ -7,9 +7,8 @@ from functools import partial
 from typing import Final
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog.description import Catalog, Description, container, help_of
-from headgate.app.redis_syntax.command import ANY_RIGHT, SmallReply, SubcommandTable
-from headgate.app.redis_syntax.help import help_on
+from headgate.app.redis_syntax.catalog import Catalog, Description, container, help_of
+from headgate.app.redis_syntax.command import ANY_RIGHT, SmallReply, SubcommandTable, help_on
 from headgate.app.redis_syntax.words import OK, AnyPlan, CommandError, saying
 
 _MODES: Final = frozenset({b"ASYNC", b"SYNC"})

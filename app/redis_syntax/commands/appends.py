@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import Final
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog.description import (
+from headgate.app.redis_syntax.catalog import (
     CHANGING,
     ONE_UPDATED,
     Catalog,

@@ -8,12 +8,7 @@ from functools import partial
 from typing import Final
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog.description import (
-    ONE_UPDATED,
-    Catalog,
-    KeyPlaces,
-    stream_command,
-)
+from headgate.app.redis_syntax.catalog import ONE_UPDATED, Catalog, KeyPlaces, stream_command
 from headgate.app.redis_syntax.command import CommandTable, LargeReply, SmallReply
 from headgate.app.redis_syntax.commands.deletions import IDS_USAGE, deletions_reply, ids_block
 from headgate.app.redis_syntax.commands.reads import (

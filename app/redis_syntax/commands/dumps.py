@@ -7,10 +7,9 @@ from typing import Final, NamedTuple, cast
 
 from headgate.app.auth.grants import Verb
 from headgate.app.backends.payloads import PAYLOADS, PayloadsBusy, PayloadTooLarge
-from headgate.app.rdb.errors import RdbError
 from headgate.app.rdb.payload import NoStream, WrongFooter
-from headgate.app.rdb.room import Share
-from headgate.app.redis_syntax.catalog.description import (
+from headgate.app.rdb.source import RdbError, Share
+from headgate.app.redis_syntax.catalog import (
     CHANGING,
     ONE_READ,
     Catalog,
@@ -26,8 +25,8 @@ from headgate.app.redis_syntax.command import (
     LargeReply,
     SmallReply,
     SubcommandTable,
+    help_on,
 )
-from headgate.app.redis_syntax.help import help_on
 from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.words import (
     SYNTAX,
@@ -44,8 +43,13 @@ from headgate.app.redis_syntax.words import (
 from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import StreamError, StreamExists, StreamTooLarge
 from headgate.engine.images import CountersImage, StreamImage
-from headgate.engine.requests.dumps import CopyStream, DumpStream, MeasureStream, RestoreStream
-from headgate.engine.requests.keyspace import CountStreams
+from headgate.engine.requests.keyspace import (
+    CopyStream,
+    CountStreams,
+    DumpStream,
+    MeasureStream,
+    RestoreStream,
+)
 
 _EMPTY = StreamImage([], CountersImage(MIN_ID, MIN_ID, 0))
 

@@ -6,13 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog.description import (
-    CHANGING,
-    ONE_READ,
-    ONE_UPDATED,
-    Catalog,
-    key_command,
-)
+from headgate.app.redis_syntax.catalog import CHANGING, ONE_READ, ONE_UPDATED, Catalog, key_command
 from headgate.app.redis_syntax.command import CommandTable, SmallReply
 from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.words import AnyPlan, CommandError, Plan, integer, where_missing

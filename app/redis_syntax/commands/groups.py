@@ -8,15 +8,8 @@ from typing import Final
 from msgspec import UNSET
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog.description import (
-    Catalog,
-    KeyPlaces,
-    container,
-    help_of,
-    stream_command,
-)
-from headgate.app.redis_syntax.command import SmallReply, SubcommandTable
-from headgate.app.redis_syntax.help import help_on
+from headgate.app.redis_syntax.catalog import Catalog, KeyPlaces, container, help_of, stream_command
+from headgate.app.redis_syntax.command import SmallReply, SubcommandTable, help_on
 from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.words import (
     AnyPlan,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog.description import (
+from headgate.app.redis_syntax.catalog import (
     CHANGING,
     ONE_OF_TWO_WORDS,
     Catalog,
@@ -13,10 +13,9 @@ from headgate.app.redis_syntax.catalog.description import (
     help_of,
     stream_command,
 )
-from headgate.app.redis_syntax.command import LargeReply, SubcommandTable
+from headgate.app.redis_syntax.command import LargeReply, SubcommandTable, help_on
 from headgate.app.redis_syntax.commands.groups import no_such_group
 from headgate.app.redis_syntax.commands.reads import entry_reply
-from headgate.app.redis_syntax.help import help_on
 from headgate.app.redis_syntax.replies import Pairs, Reply
 from headgate.app.redis_syntax.words import (
     AnyPlan,

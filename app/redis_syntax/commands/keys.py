@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog.description import (
+from headgate.app.redis_syntax.catalog import (
     CHANGING,
     Catalog,
     Description,
@@ -31,7 +31,7 @@ from headgate.app.redis_syntax.words import (
     wrong_arity,
 )
 from headgate.engine.limits import U64_MAX
-from headgate.engine.patterns.glob import matcher
+from headgate.engine.patterns import matcher
 from headgate.engine.replies import NamePage
 from headgate.engine.requests.keyspace import (
     CountStreams,
@@ -43,7 +43,7 @@ from headgate.engine.requests.keyspace import (
     ScanNames,
     TellTime,
 )
-from headgate.engine.threads.turn import this_turn
+from headgate.engine.threads import this_turn
 
 _SCAN_COUNT = 10
 _CURSOR = re.compile(rb"[0-9]{1,20}")

@@ -8,7 +8,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog.description import (
+from headgate.app.redis_syntax.catalog import (
     CHANGING,
     ONE_READ,
     ONE_UPDATED,

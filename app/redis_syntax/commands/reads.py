@@ -8,15 +8,9 @@ from functools import partial
 from typing import Final
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog.description import (
-    ONE_READ,
-    Catalog,
-    KeyPlaces,
-    stream_command,
-)
+from headgate.app.redis_syntax.catalog import ONE_READ, Catalog, KeyPlaces, stream_command
 from headgate.app.redis_syntax.command import CommandTable, LargeReply
-from headgate.app.redis_syntax.long_array import long_range
-from headgate.app.redis_syntax.replies import NULL_ARRAY, KeyedArrays, Reply
+from headgate.app.redis_syntax.replies import NULL_ARRAY, KeyedArrays, Reply, long_range
 from headgate.app.redis_syntax.words import (
     SYNTAX,
     AnyPlan,
@@ -34,8 +28,15 @@ from headgate.engine.entry import MAX_ID, Entry, EntryId
 from headgate.engine.errors import ReplyTooLarge, StreamError
 from headgate.engine.limits import READ_PARTS_MAX, XREAD_MAX
 from headgate.engine.replies import OpenedRange, StreamRead
-from headgate.engine.requests.entries import Budget, From, Range, Read, StreamCursor
-from headgate.engine.requests.ranges import OpenRanges, Span
+from headgate.engine.requests.entries import (
+    Budget,
+    From,
+    OpenRanges,
+    Range,
+    Read,
+    Span,
+    StreamCursor,
+)
 
 READ_BOUNDS_USAGE: Final = "[MAXCOUNT/maxcount:integer@8.10.0] [MAXSIZE/maxsize:integer@8.10.0]"
 STREAMS_USAGE: Final = "STREAMS/streams(key... id...)"

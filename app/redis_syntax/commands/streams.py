@@ -6,12 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog.description import (
-    ONE_UPDATED,
-    Catalog,
-    KeyPlaces,
-    stream_command,
-)
+from headgate.app.redis_syntax.catalog import ONE_UPDATED, Catalog, KeyPlaces, stream_command
 from headgate.app.redis_syntax.command import CommandTable, SmallReply
 from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.words import (

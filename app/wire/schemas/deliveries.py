@@ -2,14 +2,13 @@
 
 from typing import Annotated, Literal, NotRequired
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from headgate.app.wire.filters import NoFilter
-from headgate.app.wire.schemas.entries import Entry
-from headgate.app.wire.schemas.values import Count, Flag, Ids, IdText, Milliseconds, Request
+from headgate.app.wire.schemas.entries import Count, Entry, Flag, Ids, IdText, Milliseconds, Request
 from headgate.engine.limits import NACK_ERROR_LENGTH_MAX
-from headgate.engine.replies import GroupState, Outcome
+from headgate.engine.replies import GroupState, Outcome, RedriveOutcome
 
 LastError = Annotated[str, Field(description="The error of its last nack that had one.")]
 
@@ -134,3 +133,75 @@ class Autoclaimed(Claimed):
     next: Annotated[
         IdText, Field(description="`start` of the next page; `0-0` when the scan is complete.")
     ]
+
+
+class PendingEntry(TypedDict):
+    """An entry that was delivered and not acknowledged."""
+
+    id: IdText
+    consumer: Annotated[str | None, Field(description="Owner; null: none, it was released.")]
+    idle_ms: Annotated[
+        int | None, Field(description="Since its last delivery; null: nobody holds it.")
+    ]
+    deliveries: int
+    delay_ms: NotRequired[Annotated[int, Field(description="Nobody gets it for so long.")]]
+    last_error: NotRequired[LastError]
+    waits_for: NotRequired[
+        Annotated[
+            IdText,
+            Field(description="The entry with the same key that is to be settled before it."),
+        ]
+    ]
+
+
+class PendingEntries(TypedDict):
+    """Pending entries, by id."""
+
+    pending: list[PendingEntry]
+
+
+class ConsumerPending(TypedDict):
+    """The number of a consumer's pending entries."""
+
+    name: str
+    pending: int
+
+
+class PendingSummary(TypedDict):
+    """The pending entries of a group, summed up with their consumers."""
+
+    count: int
+    min_id: IdText | None
+    max_id: IdText | None
+    consumers: Annotated[
+        list[ConsumerPending], Field(description="Consumers that hold entries, by name.")
+    ]
+    consumers_left_out: Annotated[
+        int, Field(description="Number of other consumers that hold entries.")
+    ]
+
+
+class Redrive(Request):
+    """Dead letters to send back; all parts may be left out."""
+
+    ids: Annotated[list[IdText], Field(fail_fast=True)] | None = Field(
+        None, min_length=1, description="By their ids in the dead letter stream; else the oldest."
+    )
+    limit: Annotated[int, Field(ge=1, strict=True)] = Field(100, description="So many at most.")
+
+
+class Redriven(BaseModel):
+    """A dead letter that was sent back."""
+
+    id: IdText = Field(description="Its id in the dead letter stream, where it is no more.")
+    outcome: RedriveOutcome = Field(
+        description="`released`: the group's next reader gets the entry. `appended`: it was gone "
+        "from its stream and is a new entry there, for every group."
+    )
+    entry_id: IdText = Field(description="Its id in the stream it came from.")
+
+
+class RedrivenLetters(BaseModel):
+    """The outcome of each dead letter."""
+
+    results: list[Redriven]

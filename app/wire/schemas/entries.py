@@ -1,18 +1,118 @@
-"""Entries: as they are appended, as they are read, and as events of CloudEvents."""
+"""Entries: as they are appended, read and removed, with their values."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Annotated, Any, Literal, NotRequired, Self
 
-from pydantic import BaseModel, Field, model_validator
-from typing_extensions import TypedDict
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from typing_extensions import TypeAliasType, TypedDict
 
 from headgate.app.wire.fields import FieldMap, FieldsRead, Pair, bytes_of
-from headgate.app.wire.ids import parse_new_id
+from headgate.app.wire.filters import FilterForm
+from headgate.app.wire.ids import parse_id, parse_new_id
 from headgate.app.wire.problems import pointer_to
-from headgate.app.wire.schemas.removals import Trim
-from headgate.app.wire.schemas.values import Flag, IdText, Milliseconds, Request
+from headgate.engine import config
 from headgate.engine.entry import Draft, Fields, Timing
+from headgate.engine.limits import COUNT_MAX
+from headgate.engine.replies import Deletion
+from headgate.engine.requests.entries import References, TrimTo
+
+# The pattern is told, not checked here: a malformed id has a problem of its own, `invalid_id`.
+IdText = Annotated[
+    str,
+    Field(
+        description="Entry id.",
+        examples=["1718000000000-0"],
+        json_schema_extra={"pattern": r"^[0-9]{1,20}(-[0-9]{1,20})?$"},
+    ),
+]
+
+CursorText = Annotated[
+    str,
+    Field(description="Cursor of all streams that match a pattern. Its text has no meaning."),
+]
+
+OnDisconnect = TypeAliasType("OnDisconnect", config.OnDisconnect)
+OnExpiry = TypeAliasType("OnExpiry", config.OnExpiry)
+Count = Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)]
+Positive = Annotated[int, Field(ge=1, le=COUNT_MAX, strict=True)]
+Milliseconds = Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)]
+Flag = Annotated[bool, Field(strict=True)]
+EpochText = Annotated[str, Field(description="Identity of this life of the stream's name.")]
+
+REFERENCES = (
+    "Where an entry is pending in a group: `keep` removes it and it stays pending there, `delete` "
+    "makes it pending no more, `acked` spares what a group has not read or not acknowledged."
+)
+
+NextCursor = Annotated[
+    str | None,
+    Field(description="Pass it as `cursor` for the next page; null: this was the last."),
+]
+
+
+class Request(BaseModel):
+    """A request body: unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Ids(Request):
+    """A list of entry ids."""
+
+    ids: Annotated[list[IdText], Field(fail_fast=True)] = Field(min_length=1)
+
+
+class Trim(Request):
+    """The entries that a trim keeps: give `max_length` or `min_id`."""
+
+    max_length: Count | None = Field(None, description="Keep the newest so many.")
+    min_id: IdText | None = Field(None, description="Keep this id and all above.")
+    approximate: Flag = Field(
+        False, description="Remove only what goes cheaply, and so keep a little more."
+    )
+    limit: Count | None = Field(
+        None, description="With `approximate`: remove so many at most; 0 is no limit."
+    )
+    references: References = Field(References.KEEP, description=REFERENCES)
+
+    def to_request(self, field: str) -> TrimTo:
+        """Return the engine's form."""
+        min_id = None if self.min_id is None else parse_id(self.min_id, field=f"{field}/min_id")
+        return TrimTo(self.max_length, min_id, self.approximate, self.limit, self.references)
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        if (self.max_length is None) == (self.min_id is None):
+            raise ValueError("give either max_length or min_id")
+        if self.limit is not None and not self.approximate:
+            raise ValueError("limit is for approximate trims only")
+        return self
+
+
+class Deletions(Ids):
+    """The entries to delete, and the treatment of pending ones."""
+
+    references: References = Field(References.KEEP, description=REFERENCES)
+
+
+class Deleted(TypedDict):
+    """The outcome of one id."""
+
+    id: IdText
+    outcome: Deletion
+
+
+class DeletedEntries(TypedDict):
+    """The outcome of each id, in order."""
+
+    results: list[Deleted]
+
+
+class Trimmed(BaseModel):
+    """The result of a trim."""
+
+    removed: int
 
 
 class FieldsInput(Request):
@@ -172,3 +272,90 @@ class CloudEvent(BaseModel):
 
 
 CLOUD_EVENT = "#/components/schemas/CloudEvent"
+
+
+Gap = TypedDict("Gap", {"from": IdText, "to": IdText})
+Gap.__doc__ = (
+    "Entries a reader missed because trimming took them: above `from`, up to `to`. If `from` is "
+    "the greater one, the stream was made anew or restored and ends at `to`: reading goes on there."
+)
+
+StreamGap = TypedDict("StreamGap", {"stream": str, "from": IdText, "to": IdText})
+StreamGap.__doc__ = "The same, of one of several streams."
+
+MissedOfCursor = Annotated[
+    Gap | None, Field(description="Trimmed entries between the cursor and the oldest.")
+]
+
+
+class Entries(TypedDict):
+    """Entries of one stream."""
+
+    entries: list[Entry]
+    next_after: Annotated[
+        IdText | None,
+        Field(
+            description="Cursor for the next read, ascending. With a filter it is behind what was "
+            "looked at; null: that was all of the range."
+        ),
+    ]
+    next_before: NotRequired[
+        Annotated[
+            IdText | None,
+            Field(description="The same for a range that is read downwards: `end=(` and this id."),
+        ]
+    ]
+    last_id: Annotated[IdText, Field(description="The stream's last id.")]
+    gap: MissedOfCursor
+    archived: NotRequired[
+        Annotated[
+            bool,
+            Field(
+                description="True if the entries begin below those of the stream: they were "
+                "trimmed, and its archive has them."
+            ),
+        ]
+    ]
+    closed_at_ms: NotRequired[
+        Annotated[
+            int | None,
+            Field(
+                description="After a cursor: when the stream was closed, if nothing comes behind "
+                "`next_after` any more."
+            ),
+        ]
+    ]
+
+
+class StreamEntries(Entries):
+    """Entries of one of several streams."""
+
+    stream: str
+
+
+class ReadCursor(Request):
+    """The cursor of a read in one stream."""
+
+    stream: str
+    after: str = Field("0", description="An id, `$` for from now on, or `+` for the last entry.")
+
+
+class Read(Request):
+    """A read of several streams."""
+
+    streams: Annotated[list[ReadCursor], Field(fail_fast=True)] = Field(
+        min_length=1, max_length=100
+    )
+    limit: Annotated[int, Field(ge=1, strict=True)] = Field(100, description="Entries per stream.")
+    wait_ms: Milliseconds = Field(0, description="Time to wait if there is nothing.")
+    filter: FilterForm | None = Field(
+        None, description="Only entries come for which it holds, of all streams."
+    )
+
+
+class StreamsRead(TypedDict):
+    """The entries of several streams."""
+
+    streams: Annotated[
+        list[StreamEntries], Field(description="One per cursor, in order, empty or not.")
+    ]

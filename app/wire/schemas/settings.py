@@ -13,7 +13,7 @@ from pydantic_core import from_json
 
 from headgate.app.wire.filters import filter_text
 from headgate.app.wire.names import check_name, text_of
-from headgate.app.wire.schemas.values import OnDisconnect, OnExpiry, Request
+from headgate.app.wire.schemas.entries import OnDisconnect, OnExpiry, Request
 from headgate.engine import config
 from headgate.engine.config import Form, Patch, Setting, settings_of
 

@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Self
 import httpx
 
 from headgate.client import tables
-from headgate.client.automation.push import Push
-from headgate.client.automation.schedule import Schedule
+from headgate.client.automation import Push, Schedule
 from headgate.client.blocking.portal import Portal
 from headgate.client.blocking.working import Working
-from headgate.client.bulk.batches import Batches, Compression, Filter
-from headgate.client.bulk.plans import Cursor, Plan, Split
-from headgate.client.bulk.writer import Attempt, Writer
+from headgate.client.bulk import Attempt, Batches, Compression, Cursor, Filter, Plan, Split, Writer
 from headgate.client.client import AsyncClient
 from headgate.client.credential import TokenSource
 from headgate.client.entries import Claimed, Delivery, Draft, Entry, Fields, Gap, Pairs, Value

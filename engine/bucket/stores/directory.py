@@ -7,12 +7,42 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
-from headgate.engine.bucket.bucket import BucketError, StoredObject
-from headgate.engine.bucket.stores.threaded import ThreadedBucket
+from headgate.engine.bucket.bucket import BucketError, RequestCounts, StoredObject
+from headgate.engine.threads import Threads
+
+T = TypeVar("T")
+
+_THREADS = 4
+_READERS = 4
+
+
+class ThreadedBucket:
+    """A bucket's threads, and its counts."""
+
+    def __init__(self) -> None:
+        """Get ready; the threads start with the first call."""
+        self.counts = RequestCounts()
+        self._threads = Threads(_THREADS, "bucket")
+        self._readers = Threads(_READERS, "bucket reads")
+
+    async def in_thread(self, act: Callable[[], T]) -> T:
+        """Call a function in a thread."""
+        return await self._threads.call(act)
+
+    async def read_in_thread(self, act: Callable[[], T]) -> T:
+        """Call a function in a thread of those that read."""
+        return await self._readers.call(act)
+
+    def close(self) -> None:
+        """End the threads, after what they do."""
+        self._threads.shutdown()
+        self._readers.shutdown()
+
 
 _UNFINISHED = ".part-"
 _PIECE_BYTES = 2**20

@@ -12,8 +12,7 @@ from headgate.engine.limits import CLAIM_SCAN_MAX, HELD_AT_ONCE_MAX, KEY_AHEAD_D
 from headgate.engine.replies import Delivery
 from headgate.engine.requests.deliveries import ReadGroup
 from headgate.engine.room import ReadRoom
-from headgate.engine.state.group import Group
-from headgate.engine.state.pace import Pace
+from headgate.engine.state.group import Group, Pace
 from headgate.engine.state.pending import Pel, PendingEntry
 from headgate.engine.state.stream import Stream
 

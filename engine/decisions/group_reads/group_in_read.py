@@ -11,8 +11,7 @@ from headgate.engine.config import NO_POLICY
 from headgate.engine.entry import MAX_ID, EntryId, EntryTimes
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.requests.deliveries import ReadGroup
-from headgate.engine.state.group import Group
-from headgate.engine.state.pace import Pace
+from headgate.engine.state.group import Group, Pace
 from headgate.engine.state.pending import Consumer
 from headgate.engine.state.stream import Stream
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from headgate.engine.decisions.group_reads.group_in_read import GroupInRead
 from headgate.engine.entry import MAX_ID, Entry, EntryId, EntryTimes, Fields
-from headgate.engine.filters.matching import matcher_of
+from headgate.engine.filters import matcher_of
 from headgate.engine.limits import (
     CONDITIONS_PER_PASS,
     HELD_AT_ONCE_MAX,
@@ -18,7 +18,7 @@ from headgate.engine.limits import (
     PASSED_BYTES_MAX,
 )
 from headgate.engine.room import ReadRoom
-from headgate.engine.state.extents.missing import Missing
+from headgate.engine.state.extents.extent import Missing
 from headgate.engine.state.stream import Stream
 
 _PAGE_ENTRIES = 256

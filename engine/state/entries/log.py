@@ -39,11 +39,10 @@ from headgate.engine.room import ReadRoom
 from headgate.engine.state.dismantling import Pieces
 from headgate.engine.state.entries.batch import Batch, Wanted
 from headgate.engine.state.entries.chunk import Chunk, ChunkState
-from headgate.engine.state.entries.node_limits import NodeLimits
+from headgate.engine.state.entries.packed import NodeLimits
 from headgate.engine.state.entries.view import LogView
+from headgate.engine.state.extents.extent import Covered, Line, Missing
 from headgate.engine.state.extents.index import Extents
-from headgate.engine.state.extents.line import Covered, Line
-from headgate.engine.state.extents.missing import Missing
 from headgate.engine.state.memory import Memory
 
 _first_id_of = attrgetter("first_id")

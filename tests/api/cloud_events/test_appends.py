@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headgate.app.cloud_events.json_format import EVENT_BYTES_MAX
+from headgate.app.cloud_events.formats import EVENT_BYTES_MAX
 from tests.api.cloud_events.sent import (
     AS_BATCH,
     AS_EVENT,

@@ -29,7 +29,6 @@ from headgate.app.gateway.credentials import open_credentials
 from headgate.app.http.operation import ARROW
 from headgate.app.main import create_app
 from headgate.app.measuring.recorder import Recorder as HistoryRecorder
-from headgate.app.measuring.sample import ObservedStreams, Sample
 from headgate.app.measuring.series import (
     COLD_HITS,
     COLD_READ,
@@ -40,6 +39,8 @@ from headgate.app.measuring.series import (
     RATES,
     REQUEST,
     SYNC,
+    ObservedStreams,
+    Sample,
 )
 from headgate.app.server import Server
 from headgate.app.settings import MEMORY, Settings

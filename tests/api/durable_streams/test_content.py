@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from headgate.app.durable_streams.content import JSON_BYTES_MAX
 from headgate.app.durable_streams.producers import PRODUCER, ProducerState
 from headgate.engine.limits import ATTRIBUTES_BYTES_MAX
-from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes, GetAttributes
+from headgate.engine.requests.streams import AttributeChange, ChangeAttributes, GetAttributes
 from tests.api.conftest import Live
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

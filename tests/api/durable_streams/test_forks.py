@@ -8,11 +8,11 @@ import httpx
 import pytest
 
 from headgate.app.auth.access import Access
-from headgate.app.durable_streams import forking
-from headgate.app.durable_streams.forking import FORK as FORK_ATTRIBUTE
+from headgate.app.durable_streams import creating as forking
+from headgate.app.durable_streams.creating import FORK as FORK_ATTRIBUTE
 from headgate.engine.entry import Entry
 from headgate.engine.errors import StreamNotFound
-from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes, GetAttributes
+from headgate.engine.requests.streams import AttributeChange, ChangeAttributes, GetAttributes
 from tests.api.conftest import Live
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -8,7 +8,7 @@ import pytest
 
 from headgate.app.auth.grants import Grant, Verb
 from headgate.engine.limits import ATTRIBUTE_BYTES, ATTRIBUTES_BYTES_MAX
-from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes, GetAttributes
+from headgate.engine.requests.streams import AttributeChange, ChangeAttributes, GetAttributes
 from tests.api.auth.secured import Secured, secured
 
 TEXT = {"Content-Type": "text/plain"}

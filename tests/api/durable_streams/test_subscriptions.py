@@ -16,8 +16,14 @@ from headgate.app.durable_streams.subscriptions.runner import SubscriptionRunner
 from headgate.app.settings import Settings
 from headgate.app.webhooks.sending import Sender
 from headgate.engine.clock import SystemClock
-from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes
-from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream, ListStreams
+from headgate.engine.requests.streams import (
+    AttributeChange,
+    ChangeAttributes,
+    CreateStream,
+    DeleteStream,
+    DescribeStream,
+    ListStreams,
+)
 from tests.api.conftest import Live
 from tests.conditions import eventually, moment
 from tests.receiver import Notice, Receiver

@@ -5,11 +5,10 @@ import asyncio
 from msgspec.structs import replace
 
 from headgate.app.push import store
-from headgate.app.push.definition import PushDefinition, PushRecord
 from headgate.app.push.log import PushLog, PushTally
 from headgate.app.push.pusher import Parts, Pusher
 from headgate.app.push.signing import PushSecrets, Signer, new_secret
-from headgate.app.push.store import PushAnswer
+from headgate.app.push.store import PushAnswer, PushDefinition, PushRecord
 from headgate.app.webhooks.sending import SENDS_MAX, Sender
 from headgate.app.wire.pushes import PushPhase, SignatureKind
 from headgate.engine.clock import SystemClock

@@ -6,7 +6,7 @@ import pytest
 
 from headgate.app.settings import Settings
 from headgate.engine.requests.schedules import SetSchedule
-from headgate.engine.schedules.definition import Definition
+from headgate.engine.schedules import Definition
 from tests.api.conftest import Live, problem_in, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

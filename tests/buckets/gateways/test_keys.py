@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from headgate.engine.bucket.names import KEYS
+from headgate.engine.bucket.manifest import KEYS
 from tests.buckets.gateways.shared_bucket import SharedBucket
 from tests.conditions import until
 from tests.key_files import EVERYTHING, Keys

@@ -13,8 +13,8 @@ from headgate.app.wire.descriptions import consumer_wire, group_wire, pending_wi
 from headgate.app.wire.encoding import delivery_wire, entries_wire, entry_wire, gap_wire
 from headgate.app.wire.problems import code_of
 from headgate.app.wire.schemas.entries import EntryInput
-from headgate.app.wire.schemas.groups import GroupInput, GroupPatch
 from headgate.app.wire.schemas.settings import StreamConfig
+from headgate.app.wire.schemas.streams import GroupInput, GroupPatch
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.errors import GroupNotFound, StreamError, StreamNotFound
 from headgate.engine.replies import Claimed, GroupRead

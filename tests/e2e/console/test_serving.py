@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from headgate.app.main import create_app
-from headgate.app.routes import console
+from headgate.app.routes import pages as console
 from headgate.app.settings import MEMORY, Settings
 from tests.processes.gateway import Gateway
 

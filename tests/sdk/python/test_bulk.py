@@ -9,7 +9,7 @@ import pytest
 
 import headgate
 from headgate.client import AnswerLost, Attempt, Cursor, problems
-from headgate.client.bulk.batches import Batches, Compression
+from headgate.client.bulk import Batches, Compression
 from tests.api.conftest import Live
 from tests.sdk.cut_way import Proxy
 

@@ -12,21 +12,21 @@ from headgate.engine.journal import recovery
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.replies import Gap
 from headgate.engine.requests.deliveries import Ack, GroupCursor, ReadGroup
-from headgate.engine.requests.dumps import CopyStream
 from headgate.engine.requests.entries import (
     Add,
     Delete,
+    OpenRanges,
     Range,
     Read,
     References,
+    Span,
     StreamCursor,
     Trim,
     TrimArchive,
     TrimTo,
 )
 from headgate.engine.requests.groups import CreateGroup, GroupStart
-from headgate.engine.requests.keyspace import RenameStream, SetCounters
-from headgate.engine.requests.ranges import OpenRanges, Span
+from headgate.engine.requests.keyspace import CopyStream, RenameStream, SetCounters
 from headgate.engine.requests.streams import (
     CreateStream,
     DeleteStream,

@@ -14,8 +14,7 @@ from headgate.engine.eager import EagerCall
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
 from headgate.engine.errors import MemoryFull, Unavailable
 from headgate.engine.journal import recovery
-from headgate.engine.journal.extents.files import ExtentReader
-from headgate.engine.journal.extents.freezing import Freezing
+from headgate.engine.journal.extents import ExtentReader, Freezing
 from headgate.engine.journal.names import extents_name
 from headgate.engine.journal.rewrites import Growth
 from headgate.engine.limits import COLD_READS_MAX
@@ -29,28 +28,29 @@ from headgate.engine.requests.deliveries import (
     GroupCursor,
     ReadGroup,
 )
-from headgate.engine.requests.dumps import DumpStream
 from headgate.engine.requests.entries import (
     Add,
     Delete,
+    OpenRanges,
     Range,
     RangeMatching,
     Read,
+    ReadOn,
+    Span,
     StreamCursor,
     Trim,
     TrimTo,
 )
 from headgate.engine.requests.groups import CreateGroup, GroupStart
-from headgate.engine.requests.keyspace import ChangeDefaults, RenameStream
-from headgate.engine.requests.ranges import OpenRanges, ReadOn, Span
+from headgate.engine.requests.keyspace import ChangeDefaults, DumpStream, RenameStream
 from headgate.engine.requests.streams import (
     CreateStream,
     DeleteStream,
     DescribeStream,
     UpdateStream,
 )
-from headgate.engine.state.entries.node_limits import NodeLimits
-from headgate.engine.state.extents.opened import OpenedExtent
+from headgate.engine.state.entries.packed import NodeLimits
+from headgate.engine.state.extents.extent import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import MemoryBounds, WhenFull
 from headgate.engine.state.stream import Stream

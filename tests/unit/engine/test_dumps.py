@@ -31,10 +31,17 @@ from headgate.engine.images import (
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import COPIED_MAX, RESTORED_AT_ONCE_MAX
 from headgate.engine.requests.deliveries import Ack, Nack, NackMode
-from headgate.engine.requests.dumps import CopyStream, DumpStream, MeasureStream, RestoreStream
 from headgate.engine.requests.entries import Delete, Read, StreamCursor, Trim, TrimTo
 from headgate.engine.requests.groups import CreateConsumer, CreateGroup, GroupStart
-from headgate.engine.requests.keyspace import ExpireStream, RememberKey, RenameStream
+from headgate.engine.requests.keyspace import (
+    CopyStream,
+    DumpStream,
+    ExpireStream,
+    MeasureStream,
+    RememberKey,
+    RenameStream,
+    RestoreStream,
+)
 from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream
 from headgate.engine.state import restoring
 from headgate.engine.state.bounds import KeyspaceBounds

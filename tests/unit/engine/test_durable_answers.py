@@ -22,8 +22,16 @@ from headgate.engine.errors import (
 from headgate.engine.requests import Request, groups, streams
 from headgate.engine.requests.bulk import CommitBatch, SplitRange
 from headgate.engine.requests.deliveries import Ack, Autoclaim, GroupCursor, ReadGroup, SumPending
-from headgate.engine.requests.entries import Add, Delete, Range, Read, StreamCursor, Trim, TrimTo
-from headgate.engine.requests.histogram import CountByTime
+from headgate.engine.requests.entries import (
+    Add,
+    CountByTime,
+    Delete,
+    Range,
+    Read,
+    StreamCursor,
+    Trim,
+    TrimTo,
+)
 from headgate.engine.requests.keyspace import RequireGroups
 from tests.journals.slow_storage import SlowStorage
 from tests.unit.driver import G, S

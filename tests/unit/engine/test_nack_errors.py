@@ -8,10 +8,10 @@ import pytest
 
 from headgate.engine.commands import EntriesReleased, ErrorNoted, decode
 from headgate.engine.journal import snapshot
-from headgate.engine.journal.blocks import Kind, read_blocks, read_header
+from headgate.engine.journal.records import Kind, read_blocks, read_header
 from headgate.engine.limits import ERRORS_MAX
 from headgate.engine.requests.deliveries import Nack, NackMode
-from headgate.engine.requests.dumps import CopyStream
+from headgate.engine.requests.keyspace import CopyStream
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory
 from headgate.engine.state.pending import Pel

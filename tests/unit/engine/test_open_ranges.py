@@ -11,9 +11,18 @@ from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
 from headgate.engine.errors import LimitExceeded, RangeClosed, StreamNotFound
 from headgate.engine.loop import executor, ranges
 from headgate.engine.replies import OpenedRange
-from headgate.engine.requests.entries import Add, Delete, Range, Trim, TrimTo
+from headgate.engine.requests.entries import (
+    Add,
+    CloseRange,
+    Delete,
+    OpenRanges,
+    Range,
+    ReadOn,
+    Span,
+    Trim,
+    TrimTo,
+)
 from headgate.engine.requests.keyspace import DeleteAll, SetCounters
-from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn, Span
 from headgate.engine.requests.streams import DeleteStream, DescribeStream
 from tests.unit.driver import Driver, S, entry_id
 

@@ -15,8 +15,7 @@ from headgate.engine.errors import Invalid
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import BulkCursor, PlanRead, SplitRange
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
-from headgate.engine.requests.entries import From, Trim, TrimTo
-from headgate.engine.requests.histogram import CountByTime
+from headgate.engine.requests.entries import CountByTime, From, Trim, TrimTo
 from headgate.engine.requests.streams import DetailStream
 from tests.unit.driver import Driver, G, S, entry_id
 

@@ -14,7 +14,6 @@ from headgate.engine.errors import IdsExhausted, TransactionTooLong
 from headgate.engine.images import CountersImage, GroupImage, StreamImage
 from headgate.engine.replies import Added
 from headgate.engine.requests import Request, deliveries
-from headgate.engine.requests.dumps import CopyStream, DumpStream, MeasureStream, RestoreStream
 from headgate.engine.requests.entries import (
     Add,
     Delete,
@@ -32,7 +31,15 @@ from headgate.engine.requests.groups import (
     ListConsumers,
     ListGroups,
 )
-from headgate.engine.requests.keyspace import InspectStream, RenameStream, SetCounters
+from headgate.engine.requests.keyspace import (
+    CopyStream,
+    DumpStream,
+    InspectStream,
+    MeasureStream,
+    RenameStream,
+    RestoreStream,
+    SetCounters,
+)
 from headgate.engine.requests.streams import DescribeStream, UpdateStream
 from headgate.engine.transactions.cost import COSTS
 from tests.unit.driver import Driver, G, S, entry_id

@@ -26,8 +26,7 @@ from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import Invalid
 from headgate.engine.replies import Histogram, Portion, Split, StreamInfo, gap_after
 from headgate.engine.requests.bulk import BulkCursor, PlanRead, SplitRange
-from headgate.engine.requests.entries import From, Range
-from headgate.engine.requests.histogram import CountByTime, TimeBuckets
+from headgate.engine.requests.entries import CountByTime, From, Range, TimeBuckets
 from headgate.engine.room import shares
 
 _PLACES_MAX = 10_000

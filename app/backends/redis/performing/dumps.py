@@ -13,10 +13,10 @@ from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function, by_operation
 from headgate.app.backends.redis.performing.streams import govern
-from headgate.app.rdb.errors import RdbError
+from headgate.app.rdb.source import RdbError
 from headgate.engine.errors import Invalid, SeveralSlots
 from headgate.engine.images import ConsumerImage, GroupImage, StreamImage
-from headgate.engine.requests.dumps import CopyStream, DumpStream, MeasureStream, RestoreStream
+from headgate.engine.requests.keyspace import CopyStream, DumpStream, MeasureStream, RestoreStream
 
 _RELEASED = b"\0released"  # in a server, it owns what nobody owns: functions/pending.lua
 

@@ -10,14 +10,12 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from headgate.app.backends.redis.arguments import change_argument
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, read_id
-from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.library import Effect, change_argument
 from headgate.app.backends.redis.node import Word
 from headgate.app.backends.redis.performing import Performers, by_function, not_supported
-from headgate.app.backends.redis.performing.streams import describe, govern
-from headgate.app.backends.redis.performing.trims import bounded
+from headgate.app.backends.redis.performing.streams import bounded, describe, govern
 from headgate.engine.clock import SystemClock
 from headgate.engine.entry import (
     MIN_ID,
@@ -30,7 +28,7 @@ from headgate.engine.entry import (
     check_fields,
 )
 from headgate.engine.errors import Invalid, ReplyTooLarge, StreamNotFound
-from headgate.engine.filters.matching import Matcher, matcher_of
+from headgate.engine.filters import Matcher, matcher_of
 from headgate.engine.limits import CHUNK_ENTRIES_MAX, LOOKED_BYTES_MAX, TIMED_AT_ONCE_MAX
 from headgate.engine.packing import EncodedDrafts, encode_entries
 from headgate.engine.replies import (
@@ -46,17 +44,19 @@ from headgate.engine.replies import (
 from headgate.engine.requests.entries import (
     Add,
     Budget,
+    CloseRange,
     Delete,
     FindTimes,
     From,
+    OpenRanges,
     Range,
     RangeMatching,
     RangePacked,
     Read,
+    ReadOn,
     StreamCursor,
     check_trim,
 )
-from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn
 from headgate.engine.requests.streams import CloseStream
 from headgate.engine.room import ReadRoom, ReplyRoom
 

@@ -9,11 +9,10 @@ from msgspec import UNSET, UnsetType
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import read_id
-from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.library import Effect, read_settings
 from headgate.app.backends.redis.performing import Performers, by_function, by_operation
 from headgate.app.backends.redis.performing.name_ranges import exists
 from headgate.app.backends.redis.performing.streams import govern
-from headgate.app.backends.redis.settings import read_settings
 from headgate.engine.config import GroupPolicy
 from headgate.engine.errors import StreamNotFound
 from headgate.engine.limits import LISTED_AT_ONCE_MAX

@@ -9,7 +9,7 @@ from redis.exceptions import ResponseError
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors
-from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.library import KEY_DEFAULTS, Effect
 from headgate.app.backends.redis.performing import (
     Performers,
     by_function,
@@ -25,7 +25,6 @@ from headgate.app.backends.redis.performing.name_ranges import (
     pages,
     search,
 )
-from headgate.app.backends.redis.settings import KEY_DEFAULTS
 from headgate.engine.errors import (
     Invalid,
     SeveralSlots,
@@ -35,6 +34,7 @@ from headgate.engine.errors import (
 from headgate.engine.limits import CHUNK_BYTES_MAX, CHUNK_ENTRIES_MAX, COUNT_MAX
 from headgate.engine.replies import KeyspaceInfo, NamePage, StreamDefaults
 from headgate.engine.requests.keyspace import (
+    UNRESERVED,
     ChangeDefaults,
     CountStreams,
     DeleteAll,
@@ -54,7 +54,6 @@ from headgate.engine.requests.keyspace import (
     TellTime,
     TimeToLive,
 )
-from headgate.engine.requests.names import UNRESERVED
 from headgate.engine.requests.streams import DeleteStream
 
 

@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from headgate.app.backends.redis.address import Address
 from headgate.app.backends.redis.client import Client
-from headgate.engine.requests.names import NameFilter, is_shown
+from headgate.engine.requests.keyspace import NameFilter, is_shown
 
 _KEYS_AT_ONCE = 1_000
 """Keys that a server looks at before other commands run (SCAN COUNT)."""

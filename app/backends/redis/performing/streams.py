@@ -13,26 +13,69 @@ from typing import Any
 
 from redis.crc import key_slot
 
-from headgate.app.backends.redis.arguments import change_argument
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, read_id
-from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers, by_function, by_operation
+from headgate.app.backends.redis.library import Effect, change_argument, read_settings
+from headgate.app.backends.redis.performing import (
+    Performers,
+    by_function,
+    by_operation,
+    not_supported,
+)
 from headgate.app.backends.redis.performing.name_ranges import first_names
-from headgate.app.backends.redis.performing.trims import retain
-from headgate.app.backends.redis.settings import read_settings
 from headgate.engine.config import StreamConfig
+from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import NoArchive, StreamsChanged, WrongType
+from headgate.engine.limits import CHUNK_ENTRIES_MAX, TRIM_CHUNKS_DEFAULT, TRIM_ENTRIES_MAX
 from headgate.engine.replies import Created, StreamInfo
-from headgate.engine.requests.attributes import ChangeAttributes, GetAttributes
+from headgate.engine.requests.entries import Trim, TrimArchive, TrimTo, check_trim
 from headgate.engine.requests.keyspace import GetRevisions, IfUnchanged
 from headgate.engine.requests.streams import (
+    ChangeAttributes,
     CreateStream,
     DeleteStream,
     DescribeStream,
+    GetAttributes,
     ListStreams,
     UpdateStream,
 )
+
+
+def bounded(to: TrimTo) -> TrimTo:
+    """Return a trim with the number of entries that it may remove; None is without limit."""
+    if not to.approximate:
+        return to._replace(limit=None)
+    limit = TRIM_CHUNKS_DEFAULT * CHUNK_ENTRIES_MAX if to.limit is None else to.limit
+    return to._replace(limit=min(limit, TRIM_ENTRIES_MAX) or None)
+
+
+async def trim(client: Client, request: Trim) -> int:
+    """Remove the oldest entries (XTRIM). A long trim is done in parts."""
+    check_trim(request.to)
+    to = bounded(request.to)
+    removed, after = 0, b"%d-%d" % MIN_ID
+    while after:
+        try:
+            count, after = await client.perform(
+                Effect.FREE, request, to=to, removed=removed, after=after
+            )
+        except Fault as fault:
+            if removed and fault.name == "StreamNotFound":  # it was deleted meanwhile
+                break
+            raise
+        removed += count
+    return removed
+
+
+async def retain(client: Client, stream: bytes) -> None:
+    """Trim a stream by its retention.
+
+    Raises:
+        Fault: the stream does not exist.
+    """
+    while await client.call(Effect.FREE, "retain", stream):
+        pass
+
 
 _DESCRIBED_AT_ONCE = 100
 
@@ -174,6 +217,8 @@ async def execute_at_index(client: Client, command: bytes, *words: bytes | int) 
 
 
 PERFORMERS: Performers = {
+    Trim: by_function(trim),
+    TrimArchive: not_supported("archives"),
     ListStreams: by_function(list_streams),
     DescribeStream: by_function(describe_stream),
     CreateStream: by_function(create_stream),

@@ -12,19 +12,17 @@ from headgate.app.backends.redis.performing import (
     group_reads,
     groups,
     keyspace,
-    pending,
     policies,
+    schedules,
     streams,
-    trims,
     writes,
 )
-from headgate.app.backends.redis.performing.schedules import definitions, runs
 
 PERFORMERS: Performers = {
     request: performer
     for module in (
         *(bulk, deliveries, details, dumps, entries, group_reads, groups, keyspace),
-        *(pending, policies, streams, trims, writes, definitions, runs),
+        *(policies, schedules, streams, writes),
     )
     for request, performer in module.PERFORMERS.items()
 }

@@ -16,7 +16,7 @@ from headgate.app.backends.redis.faults import as_stream_errors, read_id
 from headgate.app.runtime import periodic
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import Unavailable
-from headgate.engine.loop.takeover_feed import Feeds, TakeoverFeed
+from headgate.engine.loop.takeovers import Feeds, TakeoverFeed
 from headgate.engine.replies import Takeover
 
 _AT_ONCE = 500

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.performing import bulk, entries
 from headgate.app.backends.redis.waiting.wait_queues import QueuedRead, WaitQueues
-from headgate.engine.filters.reads import are_at_end, behind, has_news, read_matching
+from headgate.engine.filtered_reads import are_at_end, behind, has_news, read_matching
 from headgate.engine.loop.wait_queue import QueueKey
 from headgate.engine.recent import Recent
 from headgate.engine.replies import Portion, StreamRead

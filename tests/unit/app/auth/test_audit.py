@@ -14,7 +14,7 @@ import pytest
 from headgate.app.auth.audit import BURST_MAX, LINES_PER_S_MAX, Audit, shown
 from headgate.app.auth.exposure import Exposed, check_exposure, is_loopback, keys_flags
 from headgate.app.auth.principal import Forbidden, Principal
-from headgate.app.runtime.logs.lines import JsonLines
+from headgate.app.runtime.logs import JsonLines
 from headgate.engine.errors import GroupNotFound, StreamNotFound
 from headgate.engine.requests.groups import DestroyGroup
 from headgate.engine.requests.keyspace import DeleteStreams, RenameStream

@@ -10,11 +10,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from headgate.app.auth.keys.watch import KeyWatch
+from headgate.app.auth.keys.ring import KeyWatch
+from headgate.app.auth.private_file import WatchedFile
 from headgate.app.auth.tokens.issuer import IssuerChoices, open_issuer
 from headgate.app.auth.tokens.jwks import JwksFile
 from headgate.app.auth.tokens.verifying_key import KeyFault, key_of_file
-from headgate.app.auth.watched_file import WatchedFile
 from tests.failures import each_failure
 from tests.spoiled_files import make_folder, make_loop, make_pipe, remove, write_gigabyte
 

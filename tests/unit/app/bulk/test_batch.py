@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from headgate.app.bulk import pieces
+from headgate.app.bulk import batch as pieces
 from headgate.app.bulk.batch import drafts_of
 from headgate.app.bulk.event_body import EventBody, event_body
 from headgate.app.cloud_events.event import BATCH
-from headgate.app.cloud_events.json_format import parse_event
-from headgate.app.runtime import turns
+from headgate.app.cloud_events.formats import parse_event
+from headgate.app.runtime import loop_delay as turns
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.entries import EntryInput
 from headgate.engine.entry import Draft

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from deploy.local_cluster.keeper import Keeper
 from deploy.local_cluster.server import Server
-from headgate.app.backends.redis.diagnosis.rights import SAMPLES
+from headgate.app.backends.redis.diagnosis import SAMPLES
 from headgate.app.cli import main
 from tests.servers.failures import FailingCluster
 from tests.servers.programs import redis_server
@@ -98,7 +98,7 @@ def test_every_command_of_our_functions_is_asked_for() -> None:
         for path in FUNCTIONS.glob("*.lua")
         for command in re.findall(r"redis\.p?call\(\s*'(\w+)'", path.read_text("utf-8"))
     }
-    assert used <= sampled, "add samples to diagnosis/rights.py"
+    assert used <= sampled, "add samples to redis/diagnosis.py"
 
 
 def test_a_cluster_is_described_as_a_whole(valkey_cluster: FailingCluster) -> None:

@@ -8,11 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.app.cloud_events.attributes import REQUIRED, fault_in
-from headgate.app.cloud_events.data import PLAIN_BYTES_MAX
-from headgate.app.cloud_events.event import Event, event_of
-from headgate.app.cloud_events.json_format import parse_event
-from headgate.app.cloud_events.texts import text_in_turns
+from headgate.app.cloud_events.event import PLAIN_BYTES_MAX, REQUIRED, Event, event_of, fault_in
+from headgate.app.cloud_events.formats import parse_event, text_in_turns
 from headgate.app.wire.fields import wire_fields
 from headgate.engine.entry import Entry, EntryId, Fields
 

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.app.cloud_events.attributes import ATTRIBUTES_MAX, VALUE_LENGTH_MAX, fault_in
-from headgate.app.cloud_events.binary_mode import parse_message
-from headgate.app.cloud_events.event import Event
-from headgate.app.cloud_events.json_format import EVENT_BYTES_MAX, parse_event
+from headgate.app.cloud_events.event import ATTRIBUTES_MAX, VALUE_LENGTH_MAX, Event, fault_in
+from headgate.app.cloud_events.formats import EVENT_BYTES_MAX, parse_event, parse_message
 from headgate.app.wire.problems import GatewayError, pointer_to, problem_of
 
 REQUIRED = {"specversion": "1.0", "id": "1", "source": "/shop", "type": "sold"}

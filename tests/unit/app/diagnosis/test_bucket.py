@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from headgate.app.diagnosis.bucket import examine_bucket
-from headgate.app.diagnosis.findings import Severity
+from headgate.app.diagnosis import Severity, examine_bucket
 from headgate.engine.bucket.bucket import BucketError, StoredObject
 from headgate.engine.bucket.stores.directory import DirectoryBucket
 

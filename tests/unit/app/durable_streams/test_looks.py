@@ -18,9 +18,8 @@ from headgate.engine.engine import Engine
 from headgate.engine.entry import Draft
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.requests import Request
-from headgate.engine.requests.attributes import AttributeChange
 from headgate.engine.requests.entries import Add
-from headgate.engine.requests.streams import CreateStream, ListStreams
+from headgate.engine.requests.streams import AttributeChange, CreateStream, ListStreams
 from tests.virtual_time import VirtualClock, in_virtual_time, now_ms
 
 T = TypeVar("T")

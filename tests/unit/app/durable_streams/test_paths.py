@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.app.durable_streams import events
-from headgate.app.durable_streams.offsets import offset_of, parse_offset
-from headgate.app.durable_streams.paths import name_of, path_of
+from headgate.app.durable_streams.protocol import name_of, offset_of, parse_offset, path_of
 from headgate.app.durable_streams.subscriptions.definition import matches
 from headgate.app.wire.name_rule import NAME_BYTES_MAX
 from headgate.app.wire.problems import GatewayError

@@ -14,7 +14,7 @@ from headgate.app.measuring.recorder import HistoryPart, HistoryQuestion
 from headgate.app.runtime.telemetry import Metrics
 from headgate.app.settings import Settings
 from headgate.engine.bucket.bucket import BucketError
-from headgate.engine.bucket.names import KEYS
+from headgate.engine.bucket.manifest import KEYS
 from headgate.engine.engine import Engine
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal.storage import MemoryStorage

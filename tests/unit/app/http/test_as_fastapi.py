@@ -26,7 +26,7 @@ from pydantic import BaseModel
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.app.auth.needs import OPEN
-from headgate.app.http.layers import put_together
+from headgate.app.http.dispatch import put_together
 from headgate.app.http.operation import Operation
 from headgate.app.http.parameters import Unsupported
 from headgate.app.main import create_app

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from headgate.app.live.held import Held
-from headgate.app.live.merging import merged
+from headgate.app.live.followed import Held
 from headgate.app.live.outbox import Outbox
+from headgate.app.live.subscription import merged
 from headgate.engine.entry import EntryId
 from headgate.engine.replies import Delivery, Outcome
 from tests.virtual_time import in_virtual_time, now_ms

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from headgate.app.live import followed
-from headgate.app.live.answers import Text
-from headgate.app.live.choices import SubscriptionChoices
-from headgate.app.live.frames.reading import BadFramesError
-from headgate.app.live.held import Held
+from headgate.app.live.followed import Held
+from headgate.app.live.frames.client import BadFramesError
 from headgate.app.live.intents import (
     AckIntent,
     AppendIntent,
@@ -19,9 +17,10 @@ from headgate.app.live.intents import (
     Intent,
     NackIntent,
     SubscribeIntent,
+    SubscriptionChoices,
     UnsubscribeIntent,
 )
-from headgate.app.live.session import Session
+from headgate.app.live.session import Session, Text
 from headgate.app.wire.schemas.entries import EntryInput
 from headgate.app.wire.schemas.limits import ConnectionLimits
 from headgate.engine.entry import Entry, EntryId

@@ -13,8 +13,8 @@ from headgate.app.auth.audit import Audit
 from headgate.app.auth.principal import home
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.live import followed
-from headgate.app.live.choices import SubscriptionChoices
 from headgate.app.live.group_subscription import GroupSubscription
+from headgate.app.live.intents import SubscriptionChoices
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import Credit, StreamSubscription, Subscription
 from headgate.engine.entry import MIN_ID, EntryId

@@ -9,11 +9,9 @@ import pytest
 
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.measuring.history import SECONDS_KEPT, History, Step
-from headgate.app.measuring.observer import Observer, ObserverOptions
-from headgate.app.measuring.quantiles import quantile
 from headgate.app.measuring.recorder import HistoryQuestion, Recorder
-from headgate.app.measuring.sample import ObservedStreams, Sample
-from headgate.app.measuring.series import LOOP_DELAY, REQUEST
+from headgate.app.measuring.sampler import Observer, ObserverOptions
+from headgate.app.measuring.series import LOOP_DELAY, REQUEST, ObservedStreams, Sample, quantile
 from headgate.engine.buckets import SECONDS
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from headgate.app.rdb.nodes import portions
+from headgate.app.rdb.listpack import portions
 from headgate.engine import images
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
 

@@ -8,9 +8,8 @@ from random import Random
 import pytest
 
 from headgate.app.backends.copying.filling import unmark
-from headgate.app.backends.plain.command_file import CommandFile
+from headgate.app.backends.plain.commands import CommandFile
 from headgate.app.backends.plain.rdb_file import RdbFile
-from headgate.app.rdb.errors import RdbError
 from headgate.app.rdb.events import (
     AuxField,
     Event,
@@ -23,10 +22,9 @@ from headgate.app.rdb.events import (
     StreamEntries,
 )
 from headgate.app.rdb.file import read_file
-from headgate.app.rdb.source import checksum_of
+from headgate.app.rdb.payload import write_stream
+from headgate.app.rdb.source import RdbError, checksum_of, stream_type
 from headgate.app.rdb.strings import length, string
-from headgate.app.rdb.types import stream_type
-from headgate.app.rdb.writer import write_stream
 from headgate.engine.images import GroupImage, KeysImage
 from tests.unit.app.rdb.images import entries_of, image, with_keys
 from tests.virtual_time import ManualClock

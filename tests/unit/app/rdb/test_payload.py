@@ -6,13 +6,17 @@ from random import Random
 import pytest
 
 from headgate.app.rdb import listpack
-from headgate.app.rdb.errors import RdbError
-from headgate.app.rdb.listpack import BadListpack, Listpack, as_bytes
-from headgate.app.rdb.lzf import decompress
-from headgate.app.rdb.nodes import portions
+from headgate.app.rdb.listpack import BadListpack, Listpack, as_bytes, portions
 from headgate.app.rdb.payload import WrongFooter, read_payload, write_payload
-from headgate.app.rdb.room import GivenUp, RoomTaken, TooMuch, UnpackingRoom
-from headgate.app.rdb.source import checksum_of
+from headgate.app.rdb.source import (
+    GivenUp,
+    RdbError,
+    RoomTaken,
+    TooMuch,
+    UnpackingRoom,
+    checksum_of,
+)
+from headgate.app.rdb.strings import decompress
 from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.images import CountersImage, GroupImage, StreamImage
 from tests.unit.app.rdb.bombs import BOMBS, Bomb

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from headgate.app.backends.embedded import EmbeddedBackend
-from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.command import error_text
 from headgate.app.redis_syntax.replies import NULL_ARRAY, Reply
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.clock import Clock
@@ -19,7 +19,7 @@ from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamError
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.state.defaults import Defaults
-from headgate.engine.state.entries.node_limits import NodeLimits
+from headgate.engine.state.entries.packed import NodeLimits
 from tests.virtual_time import ManualClock
 
 INVALID_ID = "ERR Invalid stream ID specified as stream command argument"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from headgate.app.redis_syntax.answers import Answers
 from headgate.app.redis_syntax.replies import Reply, Status
 from headgate.app.redis_syntax.words import CommandError
+from headgate.engine import threads as turn
 from headgate.engine.errors import Draining, Unavailable
-from headgate.engine.threads import turn
 
 leaves: st.SearchStrategy[Any] = st.one_of(
     st.none(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headgate.app.backends.embedded import EmbeddedBackend
-from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.command import error_text
 from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import Bounds

@@ -8,8 +8,8 @@ import pytest
 
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.remote import messages
-from headgate.app.redis_syntax.catalog.described import described_commands
-from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.catalog import described_commands
+from headgate.app.redis_syntax.command import error_text
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.server import CATALOG, ServerCommands
 from headgate.app.resp.commands import DESCRIBED

@@ -8,9 +8,8 @@ import pytest
 
 from headgate.app.redis_syntax.replies import Status
 from headgate.app.redis_syntax.words import CommandError
-from headgate.app.resp.client_filter import ClientFacts, ClientFilter
-from headgate.app.resp.clients import Clients
-from headgate.app.resp.replies import Replies
+from headgate.app.resp.clients import ClientFacts, ClientFilter, Clients
+from headgate.app.resp.encoder import Replies
 
 
 class Client:

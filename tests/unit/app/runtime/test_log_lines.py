@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from headgate.app.runtime.logs.lines import JsonLines, Lines, RequestFacts
+from headgate.app.runtime.logs import JsonLines, Lines, RequestFacts
 from headgate.app.runtime.metric_sums import Families, Sums, decode, encode, families_of, text_of
 from tests.conditions import until
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from headgate.app.auth.keys.watch import KeyWatch
-from headgate.app.backends.redis.durability import Durability
+from headgate.app.auth.keys.ring import KeyWatch
 from headgate.app.backends.redis.faults import Lost
+from headgate.app.backends.redis.features import Durability
 from headgate.app.backends.redis.keys import KeyNames
 from headgate.app.backends.redis.node import Node
 from headgate.app.backends.redis.waiting.wait_queues import QueuedRead, WaitQueues
 from headgate.app.runtime import periodic
-from headgate.app.runtime.families import Collected
+from headgate.app.runtime.telemetry import Collected
 from headgate.engine.loop.wait_queue import QueueKey
 from tests.failures import FAILURES, each_failure
 from tests.virtual_time import in_virtual_time, settle

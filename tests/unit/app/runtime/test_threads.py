@@ -13,7 +13,7 @@ import pytest
 
 from headgate.app.backends.payloads import PAYLOADS
 from headgate.app.bulk.arrow import THREADS_MAX, ArrowThreads
-from headgate.app.runtime.departures import LEAVERS_AT_ONCE_MAX, Departures
+from headgate.app.runtime.connections import LEAVERS_AT_ONCE_MAX, Departures
 from headgate.app.runtime.machine import core_count, memory_bytes
 from headgate.app.runtime.small_file import stamp_of
 from headgate.app.runtime.telemetry import Metrics

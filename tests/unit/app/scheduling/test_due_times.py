@@ -9,10 +9,9 @@ from itertools import islice
 import pytest
 
 from headgate.app.scheduling.due_times import COUNTED_MAX, MISSED_MS, DuePlan, DueTimes, plan
-from headgate.app.scheduling.shares import check_share
+from headgate.app.scheduling.runner import check_share
 from headgate.engine.errors import Invalid, LimitReached
-from headgate.engine.schedules.definition import Definition, Missed
-from headgate.engine.schedules.progress import Progress, ScheduleInfo
+from headgate.engine.schedules import Definition, Missed, Progress, ScheduleInfo
 
 BERLIN = "Europe/Berlin"
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000

@@ -16,8 +16,7 @@ from headgate.engine.requests import Request
 from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.keyspace import SetCounters
 from headgate.engine.requests.schedules import GetSchedule, RunSchedule, SetSchedule
-from headgate.engine.schedules.definition import Definition, Missed
-from headgate.engine.schedules.progress import Progress
+from headgate.engine.schedules import Definition, Missed, Progress
 from tests.virtual_time import VirtualClock, in_virtual_time
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ import pytest
 
 from headgate.app.transport import listening
 from headgate.app.transport.proxies import Proxies, base_url, client_address
-from headgate.app.transport.request_ids import id_of, new_id, sane_or_new
+from headgate.app.transport.scopes import id_of, new_id, sane_or_new
 from headgate.app.transport.sockets import Peer, Sockets
 from headgate.app.wire.problems import GatewayError
 

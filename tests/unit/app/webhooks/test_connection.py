@@ -11,8 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.app.webhooks import connections as module
-from headgate.app.webhooks.connection import ANSWER_BYTES_MAX, RECEIVED_BYTES_MAX, TargetAnswer
-from headgate.app.webhooks.connections import TargetConnections
+from headgate.app.webhooks.connections import (
+    ANSWER_BYTES_MAX,
+    RECEIVED_BYTES_MAX,
+    TargetAnswer,
+    TargetConnections,
+)
 from tests.unit.app.webhooks.host import LOCAL, OK, Host
 
 EMPTY = b"HTTP/1.1 204 Done\r\n\r\n"

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from headgate.app.webhooks.places import Places
 from headgate.app.webhooks.sending import SENDS_MAX, Sender
-from headgate.app.webhooks.targets import NameUnknown, TargetRefused, Targets
+from headgate.app.webhooks.targets import NameUnknown, Places, TargetRefused, Targets
 from tests.api.transport.certificates import Authority
 from tests.conditions import until
 from tests.unit.app.webhooks.host import LOCAL, OK, Host

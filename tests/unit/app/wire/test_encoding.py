@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from headgate.app.http import json_arrays
+from headgate.app.http import answers as json_arrays
 from headgate.app.wire import encoding
 from headgate.app.wire.events import delivery_events, entry_events
 from headgate.app.wire.fields import FieldsRead, wire_fields
 from headgate.app.wire.schemas.deliveries import Delivery as WireDelivery
 from headgate.app.wire.schemas.entries import Entry as WireEntry
 from headgate.app.wire.schemas.entries import EntryInput
+from headgate.engine import threads as turn
 from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.limits import COUNT_MAX, U64_MAX
 from headgate.engine.replies import Delivery, StreamRead
-from headgate.engine.threads import turn
 
 numbers = st.integers(0, U64_MAX)
 ids = st.builds(EntryId, numbers, numbers)

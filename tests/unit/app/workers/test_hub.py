@@ -15,13 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from headgate.app.workers.channel import Channel
+from headgate.app.workers.channel import Beat, Channel, Orders
 from headgate.app.workers.child import Child
 from headgate.app.workers.engine_socket import EngineSocket, InUse
-from headgate.app.workers.frames import Beat, Orders
 from headgate.app.workers.heartbeat import SILENT_LOOKS_MAX, Heartbeats
-from headgate.app.workers.hub import Hub
-from headgate.app.workers.member import Member
+from headgate.app.workers.hub import Hub, Member
 from tests.conditions import until
 from tests.virtual_time import in_virtual_time
 
@@ -127,7 +125,7 @@ async def test_a_member_is_asked_to_end_when_its_supervisor_has_ended() -> None:
 async def test_nobody_waits_for_a_supervisor_that_is_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("headgate.app.workers.member._ROUND_S", 0.01)
+    monkeypatch.setattr("headgate.app.workers.hub._ROUND_S", 0.01)
     monkeypatch.setattr("headgate.app.workers.channel.TURN_S_MAX", 0.01)
     here, there = socket.socketpair()  # nobody reads what comes here
     member = member_at(there)

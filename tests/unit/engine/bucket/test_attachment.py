@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from headgate.engine.bucket import manifest as manifests
-from headgate.engine.bucket import restoring, verification
+from headgate.engine.bucket import restoring
+from headgate.engine.bucket import restoring as verification
 from headgate.engine.bucket.attachment import attach
-from headgate.engine.bucket.names import FILES, PARTS
+from headgate.engine.bucket.manifest import FILES, PARTS
 from headgate.engine.bucket.parts import numbers_from, part_name
 from headgate.engine.errors import Corrupt, Unavailable
 from headgate.engine.journal import recovery

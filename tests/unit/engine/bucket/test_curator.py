@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 
 from headgate.engine.bucket import manifest as manifests
-from headgate.engine.bucket import parts, verification
+from headgate.engine.bucket import parts
+from headgate.engine.bucket import restoring as verification
 from headgate.engine.bucket.attachment import attach
 from headgate.engine.bucket.bucket import BucketError
-from headgate.engine.bucket.names import FILES
+from headgate.engine.bucket.manifest import FILES
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft
 from headgate.engine.errors import Unavailable
-from headgate.engine.journal.extents import freezing
+from headgate.engine.journal import extents as freezing
 from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.room import DiskBounds
 from headgate.engine.journal.storage import StreamIndex

@@ -19,7 +19,7 @@ from headgate.engine.bucket.follower import BucketFollower
 from headgate.engine.bucket.parts import Part
 from headgate.engine.bucket.stores.directory import DirectoryBucket
 from headgate.engine.errors import Corrupt
-from headgate.engine.journal import blocks
+from headgate.engine.journal import records as blocks
 from headgate.engine.journal.names import in_use, journal_name
 from headgate.engine.journal.records import Records
 from headgate.engine.journal.storage import Nobody

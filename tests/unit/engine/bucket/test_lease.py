@@ -9,7 +9,7 @@ import pytest
 
 from headgate.engine.bucket.bucket import BucketError
 from headgate.engine.bucket.lease import LeaseKeeper, newest_lease
-from headgate.engine.bucket.names import LEASES
+from headgate.engine.bucket.manifest import LEASES
 from headgate.engine.errors import Unavailable
 from tests.buckets.directory import LocalBucket
 from tests.virtual_time import VirtualClock, now_ms

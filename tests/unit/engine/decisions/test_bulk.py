@@ -15,7 +15,7 @@ from headgate.engine.requests.bulk import BulkCursor, CommitBatch, LastCommit, P
 from headgate.engine.requests.entries import Add, From
 from headgate.engine.requests.streams import DeleteStream
 from headgate.engine.room import shares
-from headgate.engine.state.writers import Writers
+from headgate.engine.state.idempotency import Writers
 from tests.virtual_time import ManualClock
 
 ROW = Draft(None, (b"k", b"v"))

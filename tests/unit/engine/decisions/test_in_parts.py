@@ -43,8 +43,13 @@ from headgate.engine.requests.groups import (
     ListConsumers,
     ListGroups,
 )
-from headgate.engine.requests.keyspace import CountStreams, DeleteStreams, ListNames, ScanNames
-from headgate.engine.requests.names import NameFilter
+from headgate.engine.requests.keyspace import (
+    CountStreams,
+    DeleteStreams,
+    ListNames,
+    NameFilter,
+    ScanNames,
+)
 from headgate.engine.requests.streams import DeleteStream, DescribeStream, ListStreams
 from headgate.engine.state.keyspace import Keyspace
 from tests.unit.driver import Driver, G, S, entry_id

@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 
 from headgate.engine.commands import StreamCreated, StreamDeleted
 from headgate.engine.config import StreamConfig
-from headgate.engine.decisions.names.name_ranges import parts_of, shown_by, shows
+from headgate.engine.decisions.name_ranges import parts_of, shown_by, shows
 from headgate.engine.decisions.table import decide
 from headgate.engine.errors import Invalid
 from headgate.engine.limits import NAME_RANGES_AT_ONCE_MAX
-from headgate.engine.requests.keyspace import CountStreams, ListNames, ScanNames
-from headgate.engine.requests.names import NameFilter
+from headgate.engine.requests.keyspace import CountStreams, ListNames, NameFilter, ScanNames
 from headgate.engine.requests.streams import CreateStream, ListStreams
 from headgate.engine.state.keyspace import Keyspace
 from tests.unit.driver import Driver

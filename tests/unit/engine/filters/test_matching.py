@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.engine.filters.matching import Matcher, Matchers, matcher_of
-from headgate.engine.filters.needed import needed_bytes
-from headgate.engine.filters.reading import read_filter
+from headgate.engine.filters import Matcher, Matchers, matcher_of, needed_bytes, read_filter
 from headgate.engine.limits import CONDITIONS_KEPT_MAX
 from headgate.engine.packing import encode_entries
 from tests.filter_cases import fields, filters, holds

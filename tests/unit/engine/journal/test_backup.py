@@ -11,15 +11,15 @@ from typing import BinaryIO, Literal
 
 import pytest
 
-from headgate.app.cli.backup_tar import TarBackup, write_tar
+from headgate.app.cli.commands.backup import TarBackup, write_tar
 from headgate.engine.errors import Corrupt, Unavailable
+from headgate.engine.journal import extents as freezing
 from headgate.engine.journal import names, recovery
 from headgate.engine.journal.backup import MANIFEST, Directory, TakenBackup, restore, take, verify
-from headgate.engine.journal.blocks import HEADER_BYTES
-from headgate.engine.journal.damage.examination import examine
+from headgate.engine.journal.damage import examine
 from headgate.engine.journal.disk import Disk, SystemDisk
-from headgate.engine.journal.extents import freezing
 from headgate.engine.journal.names import extents_name, journal_name, snapshot_name
+from headgate.engine.journal.records import HEADER_BYTES
 from headgate.engine.journal.recovery import no_progress
 from tests.journals.frozen import COLD, HOT, POSITION, contents, frozen
 from tests.journals.memory_disk import Death, Killed, MemoryDisk

@@ -9,7 +9,7 @@ import google_crc32c
 import pytest
 
 from headgate.engine.errors import Broken, Corrupt, NewerFormat
-from headgate.engine.journal.blocks import (
+from headgate.engine.journal.records import (
     HEADER_BYTES,
     VERSION,
     Block,

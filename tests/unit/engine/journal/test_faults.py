@@ -17,9 +17,9 @@ from headgate.engine.commands import (
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal import names, recovery
-from headgate.engine.journal.blocks import Header, Kind, pack_header
 from headgate.engine.journal.faults import PATIENCE_S, PAUSE_S_MAX
 from headgate.engine.journal.journal import LOOK_INTERVAL_S
+from headgate.engine.journal.records import Header, Kind, pack_header
 from headgate.engine.journal.rewrites import Growth
 from headgate.engine.journal.room import DiskBounds
 from headgate.engine.journal.writer import SYNC_INTERVAL_S, FsyncPolicy

@@ -21,7 +21,7 @@ from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.journal import recovery, snapshot
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.journal import Journal
-from headgate.engine.journal.rewrite import in_process_of_its_own
+from headgate.engine.journal.rewrites import in_process_of_its_own
 from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.limits import PACKED_COUNT_MIN
 from headgate.engine.requests import Request

@@ -18,7 +18,9 @@ from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId
 from headgate.engine.errors import Broken, Corrupt, NewerFormat
 from headgate.engine.journal import recovery
-from headgate.engine.journal.blocks import (
+from headgate.engine.journal.damage import repair
+from headgate.engine.journal.names import journal_name, snapshot_name
+from headgate.engine.journal.records import (
     HEADER_BYTES,
     VERSION,
     Header,
@@ -28,8 +30,6 @@ from headgate.engine.journal.blocks import (
     read_blocks,
     read_header,
 )
-from headgate.engine.journal.damage.repair import repair
-from headgate.engine.journal.names import journal_name, snapshot_name
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.requests.entries import Add, Delete
 from headgate.engine.requests.streams import CreateStream, DescribeStream

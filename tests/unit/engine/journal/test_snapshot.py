@@ -11,7 +11,7 @@ from headgate.engine.engine import Engine
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.errors import Corrupt
 from headgate.engine.journal import snapshot
-from headgate.engine.journal.blocks import (
+from headgate.engine.journal.records import (
     Header,
     Kind,
     pack_block,

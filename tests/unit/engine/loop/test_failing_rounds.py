@@ -13,7 +13,8 @@ from headgate.engine.decisions import trims
 from headgate.engine.decisions.group_reads import settling
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
-from headgate.engine.journal import blocks, room
+from headgate.engine.journal import records as blocks
+from headgate.engine.journal import room
 from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.room import DiskBounds
 from headgate.engine.journal.storage import MemoryStorage, Storage

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from headgate.engine import threads as turn
 from headgate.engine.decisions import entries
 from headgate.engine.requests.entries import Read, StreamCursor
-from headgate.engine.threads import turn
 from tests.unit.driver import Driver, S, entry_id
 from tests.virtual_time import VirtualClock
 

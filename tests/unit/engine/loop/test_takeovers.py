@@ -2,8 +2,7 @@
 
 from headgate.engine.entry import EntryId
 from headgate.engine.limits import TAKEOVER_IDS_MAX
-from headgate.engine.loop.takeover_feed import TakeoverFeed
-from headgate.engine.loop.takeovers import Takeovers
+from headgate.engine.loop.takeovers import TakeoverFeed, Takeovers
 from headgate.engine.replies import Takeover
 
 HOLDER = b"orders", b"billing", b"ana"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.engine.errors import Invalid
-from headgate.engine.patterns.glob import PATTERN_BYTES_MAX, literal_prefix, matcher
+from headgate.engine.patterns import PATTERN_BYTES_MAX, literal_prefix, matcher
 
 ALPHABET = b"ab*?[]^-\\"
 

@@ -8,12 +8,12 @@ import pytest
 
 from headgate.app.routes.appends import WriterKey
 from headgate.app.wire.problems import GatewayError
+from headgate.engine import threads as turn
 from headgate.engine.config import StreamConfig
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.idempotency import Digest, Idempotent
 from headgate.engine.state.dismantling import Pieces
-from headgate.engine.threads import turn
 from tests.changes import configured
 from tests.unit.driver import Driver, S
 

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from headgate.engine.threads import turn
-from headgate.engine.threads.turn import this_turn
+from headgate.engine import threads as turn
+from headgate.engine.threads import this_turn
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,15 @@ from pathlib import Path
 import pytest
 
 from headgate.app.auth.grants import Verb
-from headgate.app.auth.keys.first import FIRST_KEY, first_key
-from headgate.app.auth.keys.key import ApiKey
-from headgate.app.auth.keys.key_file import SIZE_BYTES_MAX, KeyFileFault, change_keys, read_keys
+from headgate.app.auth.keys.key_file import (
+    FIRST_KEY,
+    SIZE_BYTES_MAX,
+    ApiKey,
+    KeyFileFault,
+    change_keys,
+    first_key,
+    read_keys,
+)
 from headgate.app.auth.keys.ring import KeyRing
 from headgate.app.auth.principal import Need
 

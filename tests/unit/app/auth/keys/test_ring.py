@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headgate.app.auth.grants import Grant, UsageLimits, Verb
-from headgate.app.auth.keys.key import ApiKey, KeyText, PreviousSecret, make_key
+from headgate.app.auth.keys.key_file import ApiKey, KeyText, PreviousSecret, make_key
 from headgate.app.auth.keys.ring import KeyRing
 from headgate.app.auth.principal import Need, Principal, Unauthenticated
 

@@ -19,19 +19,16 @@ import pytest
 import trustme
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from headgate.app.auth.faults import CredentialFault
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
+from headgate.app.auth.private_file import CredentialFault
 from headgate.app.auth.tokens import fetching
-from headgate.app.auth.tokens.algorithms import Algorithm
-from headgate.app.auth.tokens.claims import ClaimRules
+from headgate.app.auth.tokens.compact import Algorithm, ClaimRules
 from headgate.app.auth.tokens.fetching import Fetcher
-from headgate.app.auth.tokens.issuer import Issuer, IssuerChoices, open_issuer
+from headgate.app.auth.tokens.issuer import Issuer, IssuerChoices, TokenVerifier, open_issuer
 from headgate.app.auth.tokens.jwks import JwksUrl
-from headgate.app.auth.tokens.key_set import SIZE_BYTES_MAX, KeySetFault
-from headgate.app.auth.tokens.verifier import TokenVerifier
-from headgate.app.auth.tokens.verifying_key import key_of_file
-from headgate.app.runtime.logs.lines import set_up_logging
+from headgate.app.auth.tokens.verifying_key import SIZE_BYTES_MAX, KeySetFault, key_of_file
+from headgate.app.runtime.logs import set_up_logging
 from tests.unit.app.auth.tokens.issuing import (
     NOW_MS,
     SECRET,

@@ -11,14 +11,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headgate.app.auth.grants import Grant, Verb
-from headgate.app.auth.keys.key import make_key
+from headgate.app.auth.keys.key_file import make_key
 from headgate.app.auth.keys.ring import KeyRing
 from headgate.app.auth.principal import Need, Principal, Unauthenticated
-from headgate.app.auth.tokens.algorithms import Algorithm
-from headgate.app.auth.tokens.claims import ClaimRules
-from headgate.app.auth.tokens.key_set import KeySet, parse_key_set
-from headgate.app.auth.tokens.verifier import TokenVerifier
-from headgate.app.auth.tokens.verifying_key import VerifyingKey, key_of_jwk, key_of_secret
+from headgate.app.auth.tokens.compact import Algorithm, ClaimRules
+from headgate.app.auth.tokens.issuer import TokenVerifier
+from headgate.app.auth.tokens.verifying_key import (
+    KeySet,
+    VerifyingKey,
+    key_of_jwk,
+    key_of_secret,
+    parse_key_set,
+)
 from headgate.app.wire.problems import GatewayError
 from tests.unit.app.auth.tokens.issuing import (
     ASYMMETRIC,

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from headgate.app.auth.tokens import verifying_key
-from headgate.app.auth.tokens.algorithms import Algorithm
-from headgate.app.auth.tokens.key_set import SIZE_BYTES_MAX, KeySetFault, parse_key_set
+from headgate.app.auth.tokens.compact import Algorithm
+from headgate.app.auth.tokens.verifying_key import SIZE_BYTES_MAX, KeySetFault, parse_key_set
 from tests.unit.app.auth.tokens.issuing import (
     ASYMMETRIC,
     SECRET,

@@ -22,12 +22,12 @@ from headgate.engine.requests.keyspace import (
     DeleteStreams,
     ExpireStream,
     ListNames,
+    NameFilter,
     PersistStream,
     RenameStream,
     ScanNames,
     TimeToLive,
 )
-from headgate.engine.requests.names import NameFilter
 from headgate.engine.requests.streams import (
     CreateStream,
     DeleteStream,

@@ -24,7 +24,7 @@ from headgate.app.wire.encoding import delivery_wire, entry_wire
 from headgate.app.wire.problems import FrameTooLarge
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
 from headgate.engine.limits import U64_MAX
-from headgate.engine.patterns.cursor import PatternCursor
+from headgate.engine.patterns import PatternCursor
 from headgate.engine.replies import Delivery, Gap, Outcome, PatternRead, StreamRead
 
 Frames = Callable[[FrameOf], Iterable[str]]

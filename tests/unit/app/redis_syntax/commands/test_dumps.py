@@ -12,8 +12,8 @@ import pytest
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.payloads import PAYLOADS, Payloads, PayloadsBusy, PayloadTooLarge
 from headgate.app.rdb.payload import write_payload
-from headgate.app.rdb.types import KEYS_VERSION, WIDEST_VERSION, StreamType
-from headgate.app.redis_syntax.errors import error_text
+from headgate.app.rdb.source import KEYS_VERSION, WIDEST_VERSION, StreamType
+from headgate.app.redis_syntax.command import error_text
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import Bounds
 from headgate.engine.engine import Engine

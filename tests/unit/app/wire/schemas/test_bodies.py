@@ -7,8 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from headgate.app.wire.problems import GatewayError
-from headgate.app.wire.schemas.entries import EntryInput
-from headgate.app.wire.schemas.removals import Trim
+from headgate.app.wire.schemas.entries import EntryInput, Trim
 from headgate.app.wire.schemas.settings import Policy
 from headgate.engine.config import NO_POLICY
 from headgate.engine.entry import Draft, EntryId, PartialId

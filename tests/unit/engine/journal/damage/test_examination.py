@@ -7,9 +7,9 @@ import pytest
 
 from headgate.engine.commands import StreamCopied
 from headgate.engine.journal import recovery
-from headgate.engine.journal.blocks import HEADER_BYTES
-from headgate.engine.journal.damage.examination import cold_files, examine
+from headgate.engine.journal.damage import cold_files, examine
 from headgate.engine.journal.names import extents_name
+from headgate.engine.journal.records import HEADER_BYTES
 from headgate.engine.state.keyspace import Keyspace
 from tests.journals.frozen import CHUNK, COLD, POSITION, damage_of, frozen
 from tests.journals.memory_disk import MemoryDisk

@@ -8,7 +8,9 @@ from headgate.engine.commands import Command, EntriesAdded, EntriesDeleted, enco
 from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.errors import Corrupt
 from headgate.engine.journal import recovery, snapshot
-from headgate.engine.journal.blocks import (
+from headgate.engine.journal.damage import repair
+from headgate.engine.journal.names import extents_name, journal_name, snapshot_name
+from headgate.engine.journal.records import (
     HEADER_BYTES,
     Header,
     Kind,
@@ -17,8 +19,6 @@ from headgate.engine.journal.blocks import (
     read_blocks,
     read_header,
 )
-from headgate.engine.journal.damage.repair import repair
-from headgate.engine.journal.names import extents_name, journal_name, snapshot_name
 from tests.journals.frozen import COLD, HOT, POSITION, contents, damage_of, frozen
 from tests.journals.memory_disk import Death, Killed, MemoryDisk
 

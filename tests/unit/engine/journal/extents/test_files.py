@@ -4,9 +4,9 @@ import errno
 import os
 
 from headgate.engine.entry import Entry, EntryId
-from headgate.engine.journal.extents.files import ExtentFile, read_span
+from headgate.engine.journal.extents import ExtentFile, read_span
 from headgate.engine.state.entries.chunk import Chunk
-from headgate.engine.state.extents.opened import OpenedExtent
+from headgate.engine.state.extents.extent import OpenedExtent
 from headgate.engine.state.memory import ExtentPlace
 from tests.journals.memory_disk import MemoryDisk
 

@@ -14,10 +14,8 @@ from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
 from headgate.engine.state.entries import log as log_module
 from headgate.engine.state.entries.chunk import Chunk
 from headgate.engine.state.entries.log import Cut, Log
-from headgate.engine.state.entries.node_limits import NodeLimits
-from headgate.engine.state.extents.line import Line, line_of
-from headgate.engine.state.extents.missing import Missing
-from headgate.engine.state.extents.opened import OpenedExtent
+from headgate.engine.state.entries.packed import NodeLimits
+from headgate.engine.state.extents.extent import Line, Missing, OpenedExtent, line_of
 from headgate.engine.state.memory import LINE_BYTES, ExtentPlace, Memory
 from tests.packed_runs import entries_in
 

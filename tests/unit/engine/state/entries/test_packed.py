@@ -22,7 +22,7 @@ from headgate.engine.entry import (
     size_in_chunk,
 )
 from headgate.engine.errors import EntryTooLarge, IdNotGreater, Invalid
-from headgate.engine.journal.blocks import Block
+from headgate.engine.journal.records import Block
 from headgate.engine.journal.snapshot import load, pieces
 from headgate.engine.limits import COMMIT_STREAMS_MAX, COMPRESSED_BYTES_MAX, U64_MAX
 from headgate.engine.packing import EncodedDrafts, encode_entries, pack_fields
@@ -31,8 +31,13 @@ from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.streams import ListStreams
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.entries import packed as packing
-from headgate.engine.state.entries.node_limits import NodeLimits
-from headgate.engine.state.entries.packed import Packed, PackedDrafts, is_worth_packing, pack
+from headgate.engine.state.entries.packed import (
+    NodeLimits,
+    Packed,
+    PackedDrafts,
+    is_worth_packing,
+    pack,
+)
 from headgate.engine.state.keyspace import Keyspace
 from tests.model.snapshot import snapshot
 from tests.unit.driver import Driver, S, entry_id

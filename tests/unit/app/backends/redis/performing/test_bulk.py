@@ -11,8 +11,7 @@ from headgate.app.backends.redis.performing import bulk
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import Invalid
 from headgate.engine.requests.bulk import BulkCursor, PlanRead
-from headgate.engine.requests.entries import Add, Delete, Range
-from headgate.engine.requests.histogram import CountByTime
+from headgate.engine.requests.entries import Add, CountByTime, Delete, Range
 from headgate.engine.requests.streams import DeleteStream
 
 S = b"orders"

@@ -16,9 +16,9 @@ from headgate.engine.config import GroupPolicy, Patch, StreamConfig
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft
 from headgate.engine.errors import WrongSideKey
 from headgate.engine.requests import Request, bulk, deliveries, entries, groups, keyspace, streams
-from headgate.engine.requests.dumps import CopyStream, DumpStream, MeasureStream
-from headgate.engine.requests.histogram import CountByTime
+from headgate.engine.requests.entries import CountByTime
 from headgate.engine.requests.idempotency import Idempotent
+from headgate.engine.requests.keyspace import CopyStream, DumpStream, MeasureStream
 from tests.contract.calls import ANA, BEN, G, S, entry_id, filled, ids, take
 
 DEAD = b"dead"

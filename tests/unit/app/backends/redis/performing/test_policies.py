@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from headgate.app.backends.redis.backend import RedisBackend
+from headgate.app.backends.redis.backend import RedisBackend, perform_together
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing.deliveries import PERFORMERS
 from headgate.app.backends.redis.performing.policies import relay
-from headgate.app.backends.redis.transaction import perform_together
 from headgate.engine.config import GroupPolicy
 from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import WrongType

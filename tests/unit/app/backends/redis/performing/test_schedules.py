@@ -9,7 +9,7 @@ from headgate.engine.errors import WrongSideKey
 from headgate.engine.requests import schedules
 from headgate.engine.requests.entries import Range
 from headgate.engine.requests.streams import DeleteStream
-from headgate.engine.schedules.definition import Definition
+from headgate.engine.schedules import Definition
 from tests.unit.app.backends.redis.conftest import running
 
 S, NAME = b"jobs", b"nightly"

@@ -1,1 +1,0 @@
-"""Diagnosis: features and faults of servers, and the effects on a gateway."""

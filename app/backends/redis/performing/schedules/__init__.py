@@ -1,1 +1,0 @@
-"""Schedules at the servers."""

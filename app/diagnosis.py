@@ -1,0 +1,204 @@
+"""Diagnosis: findings, a line for each, and those of a bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
+from functools import partial
+from statistics import median
+from typing import NamedTuple
+
+from headgate.engine.bucket.bucket import Bucket
+
+
+class Severity(StrEnum):
+    """Whether a gateway can work with what was found."""
+
+    OK = "ok"
+    WARNING = "warning"  # it works, and something may go wrong
+    FAULT = "fault"  # it does not work
+    UNKNOWN = "unknown"  # the user may not ask
+
+
+class Finding(NamedTuple):
+    """A finding about one matter."""
+
+    about: str
+    severity: Severity
+    text: str
+    follows: str = ""
+    servers: tuple[str, ...] = ()  # where it is so; none: everywhere
+
+
+def merged(findings: Iterable[Finding], servers: Iterable[str]) -> Iterator[Finding]:
+    """Yield findings of all servers as one, and the others with their servers.
+
+    Args:
+        findings: each of one server.
+        servers: all of them.
+    """
+    everywhere = set(servers)
+    places: dict[Finding, list[str]] = {}
+    for finding in findings:
+        places.setdefault(finding._replace(servers=()), []).extend(finding.servers)
+    order = list(dict.fromkeys(finding.about for finding in places))
+    for finding, where in sorted(places.items(), key=lambda item: order.index(item[0].about)):
+        is_everywhere = everywhere <= set(where)
+        yield finding if is_everywhere else finding._replace(servers=tuple(where))
+
+
+_TIMES = 10
+_ROUNDS = 5
+_WRITERS = 4
+_FOLDER = "doctor/"
+_DIGITS = b"0123456789"
+
+
+class _Trial(NamedTuple):
+    """A promise, with the severity and the effects of its absence."""
+
+    about: str
+    severity: Severity
+    act: Callable[[], str]  # a fault, or nothing
+    follows: str
+
+
+def examine_bucket(bucket: Bucket, token: str, seconds: Callable[[], float]) -> list[Finding]:
+    """Try the promises of a bucket with objects below `doctor/`, and remove them.
+
+    Args:
+        bucket: it may have other objects, which stay.
+        token: for names that nobody else has.
+        seconds: a clock for the times of requests.
+    """
+    return _Examination(bucket, f"{_FOLDER}{token}-").findings(seconds)
+
+
+class _Examination:
+    """The objects of an examination."""
+
+    def __init__(self, bucket: Bucket, start: str) -> None:
+        self._bucket = bucket
+        self._start = start  # of their names
+        self._names: list[str] = []
+
+    def findings(self, seconds: Callable[[], float]) -> list[Finding]:
+        """Return the findings; without writes there is nothing to try."""
+        fault = Severity.FAULT
+        write = _Trial("write", fault, self._write, "nothing can be kept there")
+        trials = (
+            _Trial(
+                "create-only put",
+                fault,
+                self._put_once,
+                "two gateways could both write: do not use this store",
+            ),
+            _Trial("read", fault, self._read, "no gateway can start from there"),
+            _Trial("ranged read", fault, self._read_part, "cold entries cannot be read there"),
+            _Trial(
+                "list after a write",
+                fault,
+                self._list_at_once,
+                "a gateway that starts could miss the last writes: do not use this store",
+            ),
+            _Trial(
+                "list after a name", fault, self._list_behind, "no gateway can follow another one"
+            ),
+        )
+        removal = _Trial("removal", Severity.WARNING, self._remove, "old objects stay, and cost")
+        begun = [Finding("bucket", Severity.OK, self._bucket.url), _outcome(write)]
+        if begun[-1].severity is fault:
+            return begun
+        tried = [_outcome(trial) for trial in trials]
+        return [*begun, *tried, *self._times(seconds), _outcome(removal)]
+
+    def _put(self, name: str, content: bytes) -> bool:
+        name = self._start + name
+        self._names.append(name)
+        return self._bucket.put_new(name, content)
+
+    def _write(self) -> str:
+        for name in ("1", "2", "3"):
+            self._put(name, _DIGITS)
+        return ""
+
+    def _put_once(self) -> str:
+        is_new = self._put("1", b"another")
+        if is_new or self._bucket.read(f"{self._start}1") != _DIGITS:
+            return "missing"
+        writers = [b"%d" % number for number in range(_WRITERS)]
+        with ThreadPoolExecutor(_WRITERS) as threads:
+            for number in range(_ROUNDS):
+                name = f"race-{number}"
+                wins = list(threads.map(partial(self._put, name), writers))
+                kept = self._bucket.read(self._start + name)
+                if any(won and writers[who] != kept for who, won in enumerate(wins)):
+                    return "missing when several put at once"
+        return ""
+
+    def _read(self) -> str:
+        if self._bucket.read(f"{self._start}1") != _DIGITS:
+            return "not what was written"
+        try:
+            self._bucket.read(f"{self._start}none")
+        except FileNotFoundError:
+            return ""
+        return "an object that is not there has a content"
+
+    def _read_part(self) -> str:
+        part = self._bucket.read_range(f"{self._start}1", 4, 3)
+        end = self._bucket.read_range(f"{self._start}1", 8, 10)
+        return "" if (part, end) == (b"456", b"89") else "not what was asked for"
+
+    def _list_at_once(self) -> str:
+        for number in range(_ROUNDS):
+            self._put(f"list-{number}", b"")
+            if len(self._listed("list-")) != number + 1:
+                return "an object is missing that was just written"
+        return ""
+
+    def _list_behind(self) -> str:
+        behind = self._listed("list-", f"{self._start}list-1")
+        wanted = [f"{self._start}list-{number}" for number in range(2, _ROUNDS)]
+        return "" if behind == wanted else "not what was asked for"
+
+    def _remove(self) -> str:
+        self._bucket.remove(self._names)
+        return f"{len(left)} objects are still listed" if (left := self._listed("")) else ""
+
+    def _listed(self, start: str, after: str = "") -> list[str]:
+        names = [each.name for each in self._bucket.objects(_FOLDER, after)]
+        return [name for name in names if name.startswith(self._start + start)]
+
+    def _times(self, seconds: Callable[[], float]) -> list[Finding]:
+        """Return the usual times of a put and of a get."""
+        findings = []
+        for about, act in (("put", self._put_time), ("get", self._get_time)):
+            taken_ms = []
+            try:
+                for number in range(_TIMES):
+                    began = seconds()
+                    act(f"times-{number}")
+                    taken_ms.append((seconds() - began) * 1_000)
+                text, severity = f"{median(taken_ms):.1f} ms", Severity.OK
+            except OSError as error:
+                text, severity = str(error), Severity.FAULT
+            findings.append(Finding(f"time of a {about}", severity, text))
+        return findings
+
+    def _put_time(self, name: str) -> None:
+        self._put(name, bytes(1_024))
+
+    def _get_time(self, name: str) -> None:
+        self._bucket.read(self._start + name)
+
+
+def _outcome(trial: _Trial) -> Finding:
+    try:
+        text = trial.act()
+    except OSError as error:
+        text = str(error)
+    if text:
+        return Finding(trial.about, trial.severity, text, trial.follows)
+    return Finding(trial.about, Severity.OK, "there")

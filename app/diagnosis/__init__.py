@@ -1,1 +1,0 @@
-"""Diagnosis: findings about what a gateway relies on."""

@@ -1,0 +1,385 @@
+"""Catalog: descriptions of commands, and what COMMAND makes of them.
+
+A description stands beside the function that reads the words of its command.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from operator import itemgetter
+from typing import Final, Protocol
+
+from headgate.app.redis_syntax.replies import Members, Pairs, Reply, Status
+
+# key [NOMKSTREAM@6.2.0] [trim(strategy(MAXLEN | MINID@6.2.0) threshold)] [LIMIT/count:integer]
+#
+# - `NAME` is a word that stands as it is. It is called `name`; `called=NAME` gives it another
+#   name.
+# - `name` is a value, a text; `name:type` has another type. A `key` is a key, and so is
+#   `name:key`.
+# - `WORD/name` is a value behind a word.
+# - `name(a b)` are arguments that belong together, `name(a | b)` is one of several.
+# - `[…]` may be left out, `…...` may come several times, `…....` with its word each time.
+# - `@6.2.0` is since when it is there.
+
+_PARTS = re.compile(r"\.{3,4}|[\[\]()|]|(?:(?!\.{3})[^\s\[\]()|])+")
+_ATOM = re.compile(
+    r"(?:(?P<token>[A-Z0-9-]+)/)?(?P<name>[^@=]+?)"
+    r"(?::(?P<kind>string|integer|key|pattern|unix-time))?(?:=(?P<value>[^@]+))?"
+    r"(?:@(?P<since>[0-9.]+))?"
+)
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument, or several that belong together."""
+
+    name: str
+    kind: str  # string, integer, key, pattern, unix-time, pure-token, block, oneof
+    token: str | None = None  # the word that stands before it, or that it is
+    since: str | None = None
+    key_spec: int | None = None  # of the command, for a key
+    is_optional: bool = False
+    is_multiple: bool = False
+    repeats_token: bool = False
+    parts: tuple[Argument, ...] = ()
+
+
+def arguments_of(usage: str) -> tuple[Argument, ...]:
+    """Return the arguments that a text describes."""
+    parser = _Parser(usage)
+    arguments, _ = parser.sequence()
+    return arguments
+
+
+class _Parser:
+    def __init__(self, usage: str) -> None:
+        self._parts: Iterator[str] = iter([*_PARTS.findall(usage), ""])
+        self._part = next(self._parts)
+        self._key_count = 0
+
+    def _take(self) -> str:
+        part, self._part = self._part, next(self._parts, "")
+        return part
+
+    def sequence(self) -> tuple[tuple[Argument, ...], bool]:
+        """Read arguments up to a closing bracket or the end; tell whether they are alternatives."""
+        arguments, is_oneof = [], False
+        while self._part not in ("", ")", "]"):
+            if self._part == "|":
+                self._take()
+                is_oneof = True
+            else:
+                arguments.append(self._argument())
+        return tuple(arguments), is_oneof
+
+    def _argument(self) -> Argument:
+        if self._part == "[":
+            self._take()
+            [argument], _ = self.sequence()
+            assert self._take() == "]"
+            argument = replace(argument, is_optional=True)
+        else:
+            argument = self._atom(self._take())
+        if self._part.startswith("..."):
+            repeats_token = self._take() == "...."
+            argument = replace(argument, is_multiple=True, repeats_token=repeats_token)
+        return argument
+
+    def _atom(self, text: str) -> Argument:
+        matched = _ATOM.fullmatch(text)
+        assert matched is not None, text
+        token, name, kind, value, since = matched.group("token", "name", "kind", "value", "since")
+        if self._part == "(":
+            self._take()
+            parts, is_oneof = self.sequence()
+            assert self._take() == ")"
+            return Argument(name, "oneof" if is_oneof else "block", token, since, parts=parts)
+        if value is not None or (token is None and kind is None and name.isupper()):
+            return Argument(name.lower(), "pure-token", value or name, since)
+        kind = kind or ("key" if name == "key" else "string")
+        key_spec = None
+        if kind == "key":
+            key_spec = self._key_count
+            self._key_count += 1
+        return Argument(name, kind, token, since, key_spec)
+
+
+@dataclass(frozen=True)
+class KeyPlaces:
+    """The places of a command's keys, and its use of them.
+
+    The keys begin at a word, or behind a keyword that is searched from a place on. From there they
+    go on to the last one, in steps.
+    """
+
+    flags: str  # RO, RW, OW or RM, and access, update, insert or delete
+    begin: int = 1  # the place of the first one; with `keyword` where the search begins
+    keyword: str | None = None
+    last: int = 0  # counted from the first one; negative: from the end
+    step: int = 1
+    limit: int = 0  # with `last` -1: the keys end where 1/limit of the words is over
+
+
+CATEGORIES = (
+    *("keyspace", "read", "write", "stream", "admin", "fast", "slow", "blocking", "dangerous"),
+    *("connection", "transaction", "scripting"),
+)
+"""All categories of commands that there are here, in the order of Redis."""
+
+ONE_READ = (KeyPlaces("RO access"),)
+ONE_UPDATED = (KeyPlaces("RW update"),)
+ONE_OF_TWO_WORDS = (KeyPlaces("RO access", 2),)
+
+CHANGING: Final = "nondeterministic_output"
+"""A tip."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """The description of a command."""
+
+    summary: str
+    since: str  # the version of Redis that has it first
+    group: str
+    usage: str = ""  # see `usage`
+    flags: str = ""
+    keys: tuple[KeyPlaces, ...] = ()
+    categories: str = ""  # besides those that follow from the flags
+    tips: str = ""
+    complexity: str = "O(1)"
+
+    @cached_property
+    def arguments(self) -> tuple[Argument, ...]:
+        """Return the arguments."""
+        return arguments_of(self.usage)
+
+    @cached_property
+    def all_flags(self) -> list[str]:
+        """Return the flags, also the one that follows from where the keys are."""
+        are_movable = any(keys.keyword is not None for keys in self.keys)
+        return [*self.flags.split(), *(["movablekeys"] if are_movable else [])]
+
+    @cached_property
+    def all_categories(self) -> list[str]:
+        """Return the categories of access lists."""
+        flags = self.flags.split()
+        of_flags = {
+            "write": "write" in flags,
+            "read": "readonly" in flags,
+            "admin": "admin" in flags,
+            "dangerous": "admin" in flags,
+            "fast": "fast" in flags,
+            "slow": "fast" not in flags,
+            "blocking": "blocking" in flags,
+        }
+        names = {*self.categories.split(), *(name for name, has in of_flags.items() if has)}
+        return [f"@{name}" for name in CATEGORIES if name in names]
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Return the first key, the last key and the step, as clients of old want them."""
+        placed = [keys for keys in self.keys if keys.keyword is None]
+        if not placed:
+            return 0, 0, 0
+        first = min(keys.begin for keys in placed)
+        last = max(keys.last if keys.last < 0 else keys.begin + keys.last for keys in placed)
+        if any(keys.last < 0 for keys in placed):
+            last = min(keys.last for keys in placed)
+        return first, last, placed[0].step
+
+
+Catalog = dict[str, Description]
+"""Descriptions by name: in lower case, a subcommand as `container|subcommand`."""
+
+stream_command = partial(Description, group="stream", categories="stream")
+key_command = partial(Description, group="generic", categories="keyspace")
+server_command = partial(Description, group="server")
+server_operation = partial(Description, group="server", flags="admin noscript loading stale")
+
+
+def container(of: str, since: str, group: str) -> Description:
+    """Return the description of a command that has subcommands only."""
+    return Description(
+        f"Holds the commands {of}.", since, group, complexity="That of the subcommand."
+    )
+
+
+def help_of(of: str, since: str, group: str, categories: str = "") -> Description:
+    """Return the description of a subcommand that lists the others."""
+    return Description(
+        f"List the subcommands of {of}.", since, group, "", "loading stale", categories=categories
+    )
+
+
+_CONTAINER_ARITY = -2
+
+
+class HasArity(Protocol):
+    """An entry of a table of commands."""
+
+    @property
+    def arity(self) -> int:
+        """Return the number of words, the name included; negative: at least so many."""
+
+
+@dataclass(frozen=True)
+class DescribedCommand:
+    """A command that exists, with its description, its number of words and its subcommands."""
+
+    name: str  # in lower case, a subcommand as `container|subcommand`
+    description: Description
+    arity: int
+    subcommands: Sequence[DescribedCommand] = ()
+
+    def find(self, name: str) -> DescribedCommand | None:
+        """Return it, or its subcommand, that has a name."""
+        return next((each for each in self.walk() if each.name == name), None)
+
+    def walk(self) -> Iterator[DescribedCommand]:
+        """Yield it and its subcommands."""
+        yield self
+        yield from self.subcommands
+
+
+Described = Mapping[str, DescribedCommand]
+"""Commands by name, without their subcommands."""
+
+
+def described_commands(
+    commands: Mapping[bytes, HasArity],
+    subcommands: Mapping[bytes, Mapping[bytes, HasArity]],
+    catalog: Catalog,
+) -> Described:
+    """Return the commands of some tables with their descriptions, in the order of their names.
+
+    Raises:
+        KeyError: a command is not described.
+    """
+    described: dict[str, DescribedCommand] = {}
+    for word in sorted(commands.keys() | subcommands.keys()):
+        name = word.decode().lower()
+        arity = commands[word].arity if word in commands else _CONTAINER_ARITY
+        below = [
+            DescribedCommand(full_name, catalog[full_name], entry.arity)
+            for sub, entry in sorted(subcommands.get(word, {}).items(), key=itemgetter(0))
+            for full_name in [f"{name}|{sub.decode().lower()}"]
+        ]
+        described[name] = DescribedCommand(name, catalog[name], arity, below)
+    return described
+
+
+def info_of(command: DescribedCommand) -> Reply:
+    """Return the facts of a command for clients."""
+    description = command.description
+    subcommands = [info_of(each) for each in command.subcommands]
+    return [
+        command.name.encode(),
+        command.arity,
+        statuses(description.all_flags),
+        *description.place,
+        statuses(description.all_categories),
+        Members(tip.encode() for tip in description.tips.split()),
+        Members(_key_spec(keys) for keys in description.keys),
+        subcommands or Members(),
+    ]
+
+
+def docs_of(command: DescribedCommand) -> Reply:
+    """Return the facts of a command for people."""
+    description = command.description
+    facts: dict[bytes, Reply] = {
+        b"summary": description.summary.encode(),
+        b"since": description.since.encode(),
+        b"group": description.group.encode(),
+        b"complexity": description.complexity.encode(),
+    }
+    if description.usage:
+        facts[b"arguments"] = [_argument(each) for each in description.arguments]
+    if command.subcommands:
+        facts[b"subcommands"] = docs_of_all(command.subcommands)
+    return Pairs.of(facts)
+
+
+def docs_of_all(commands: Iterable[DescribedCommand]) -> Reply:
+    """Return the facts of commands for people, by name."""
+    return Pairs.of({each.name.encode(): docs_of(each) for each in commands})
+
+
+def statuses(names: Iterable[str]) -> Reply:
+    """Return a set of words."""
+    return Members(Status(name) for name in names)
+
+
+def _key_spec(keys: KeyPlaces) -> Reply:
+    if keys.keyword is None:
+        begin = Pairs([b"type", b"index", b"spec", Pairs([b"index", keys.begin])])
+    else:
+        where = Pairs([b"keyword", keys.keyword.encode(), b"startfrom", keys.begin])
+        begin = Pairs([b"type", b"keyword", b"spec", where])
+    span = Pairs([b"lastkey", keys.last, b"keystep", keys.step, b"limit", keys.limit])
+    return Pairs(
+        [
+            *(b"flags", statuses(keys.flags.split())),
+            *(b"begin_search", begin),
+            *(b"find_keys", Pairs([b"type", b"range", b"spec", span])),
+        ]
+    )
+
+
+def _argument(argument: Argument) -> Reply:
+    facts: Pairs = Pairs([b"name", argument.name.encode(), b"type", argument.kind.encode()])
+    if argument.key_spec is not None:
+        facts += (b"key_spec_index", argument.key_spec)
+    if argument.token is not None:
+        facts += (b"token", argument.token.encode())
+    if argument.since is not None:
+        facts += (b"since", argument.since.encode())
+    flags = [
+        name
+        for name, is_set in (
+            ("optional", argument.is_optional),
+            ("multiple", argument.is_multiple),
+            ("multiple_token", argument.repeats_token),
+        )
+        if is_set
+    ]
+    if flags:
+        facts += (b"flags", statuses(flags))
+    if argument.parts:
+        facts += (b"arguments", [_argument(each) for each in argument.parts])
+    return facts
+
+
+def keys_among(words: Sequence[bytes], description: Description) -> list[tuple[bytes, KeyPlaces]]:
+    """Return the keys among the words of a command, each with what is done with it.
+
+    No key is returned if the words do not fit the command.
+    """
+    result: list[tuple[bytes, KeyPlaces]] = []
+    for keys in description.keys:
+        places = _places(words, keys)
+        if places is None:
+            return []
+        result += [(words[place], keys) for place in places]
+    return result
+
+
+def _places(words: Sequence[bytes], keys: KeyPlaces) -> range | None:
+    """Return the places of keys; None if a keyword or a key is missing."""
+    first = keys.begin
+    if keys.keyword is not None:
+        keyword = keys.keyword.encode()
+        places = range(keys.begin, len(words) - 1)  # a word at the end has no key behind it
+        first = next((place + 1 for place in places if words[place].upper() == keyword), 0)
+        if not first:
+            return None
+    last = first + keys.last
+    if keys.last < 0:
+        last = len(words) + keys.last
+        if keys.limit:
+            last = first + (len(words) - first) // keys.limit + keys.last
+    return range(first, last + 1, keys.step) if last < len(words) else None

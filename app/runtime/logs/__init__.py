@@ -1,1 +1,0 @@
-"""Logs: what a process of the gateway says to its operator, on standard error."""

@@ -1,1 +1,0 @@
-"""Reading and writing in bulk: by ranges, as Arrow batches, and exactly once."""

@@ -1,1 +1,0 @@
-"""Names: decisions about many streams, chosen by their names."""

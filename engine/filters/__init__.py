@@ -1,1 +1,0 @@
-"""Filters: conditions on the fields of entries. Groups, followers and bulk reads go by them."""

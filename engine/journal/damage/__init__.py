@@ -1,1 +1,0 @@
-"""Damage: a search for it, and a repair that an operator asks for."""

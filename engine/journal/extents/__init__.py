@@ -1,1 +1,0 @@
-"""Extents in files: their format, and the way of sealed chunks into them."""

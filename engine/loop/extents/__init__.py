@@ -1,1 +1,0 @@
-"""Extents for the event loop: they are read beside it, and taken over from a rewrite."""

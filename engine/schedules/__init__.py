@@ -1,1 +1,0 @@
-"""Schedules as values: their definition, and their progress."""
