@@ -95,7 +95,7 @@ async def client_of_new_key(secured: Secured) -> AsyncIterator[tuple[str, Any]]:
     client = redis.asyncio.Redis.from_url(
         url, ssl_ca_certs=str(secured.authority), max_connections=1
     )
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not await is_welcome(client):
             await moment()
     yield key, client
@@ -119,7 +119,7 @@ async def test_a_revoked_key_ends_its_connections(
             assert not await client.xread({"open.none": "$"}, block=0)
 
     await asyncio.to_thread(secured.keys.revoke, key)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         with pytest.raises(redis.ConnectionError):
             await read()
         with pytest.raises(AuthenticationError):  # as it connects anew

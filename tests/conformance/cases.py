@@ -163,7 +163,7 @@ class Run:
         """Repeat a step until it comes out as expected."""
         wrong = await self._step(*step)
         with suppress(TimeoutError):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while wrong:
                     await moment()
                     wrong = await self._step(*step)
@@ -171,7 +171,7 @@ class Run:
 
     async def _check(self, work: Any, expected: Any) -> list[str]:
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 got = self._book.shown(await work)
         except Refused as refused:
             code = (expected or {}).get("problem")

@@ -104,7 +104,7 @@ async def blocked(backend: Backend, *reads: Coroutine[Any, Any, T]) -> Sequence[
     for read in reads:
         before = backend.waiter_count
         tasks.append(asyncio.create_task(read))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while backend.waiter_count == before:
                 await asyncio.sleep(0)
     return tasks

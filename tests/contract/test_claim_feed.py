@@ -29,14 +29,14 @@ async def claim(backend: Backend, consumer: bytes, *numbers: int) -> None:
 
 async def next_takeover(takeovers: AsyncIterator[Takeover]) -> tuple[dict[int, int], bytes]:
     """Return the next takeover: numbers with their delivery counts, and the new owner."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         takeover = await anext(takeovers)
     return {entry_id.ms: count for entry_id, count in takeover.counts.items()}, takeover.by
 
 
 async def idle(backend: Backend) -> None:
     """Return once all pending entries have been idle for a while."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while any(not item.idle_ms for item in await backend.perform(deliveries.ListPending(S, G))):
             await asyncio.sleep(0)
 

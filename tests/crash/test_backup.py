@@ -44,7 +44,7 @@ class Load:
 
     async def until_more(self, entry_count: int) -> None:
         aim = self.acknowledged_count + entry_count
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while self.acknowledged_count < aim:
                 await asyncio.sleep(0.001)
 

@@ -89,7 +89,7 @@ class Watched:
 
     async def until_alone(self, file_count: int) -> None:
         """Return once nobody is connected but who asks."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while (
                 await self.metric("headgate_connections{.*}")
                 or await self.metric("headgate_waiters")
@@ -121,7 +121,7 @@ class Watched:
 
     async def until_stuck(self) -> None:
         """Return once somebody has not taken what was sent."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not await self.metric("headgate_sockets_unsent_bytes"):
                 await asyncio.sleep(0.001)
 

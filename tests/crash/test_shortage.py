@@ -132,7 +132,7 @@ async def test_the_gateway_serves_or_refuses_and_comes_back(
         assert gateway.process.poll() is None
         end()
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while await gateway.statuses(PAGES) != {200} or await gateway.append() != 201:
                 await asyncio.sleep(0.1)
         described = (await gateway.http.get("/v1/streams/s")).json()

@@ -74,7 +74,7 @@ def appends_in(lines: Sequence[str]) -> list[dict[str, Any]]:
 
 async def until_append_is_written(gateway: Gateway) -> None:
     """Return once the line about an append is there: it is written soon, not at once."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not appends_in(gateway.log_lines):
             await asyncio.sleep(0.01)
 

@@ -116,7 +116,7 @@ async def nginx(folder: Path, ports: list[int]) -> AsyncIterator[str]:
     (folder / "nginx.conf").write_text(text)
     command = [program("nginx"), "-p", str(folder), "-c", "nginx.conf"]
     process = await asyncio.create_subprocess_exec(*command, "-g", "daemon off;")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while is_free(port):
             assert process.returncode is None
             await asyncio.sleep(0.01)
@@ -130,7 +130,7 @@ async def follow_through_nginx(folder: Path, ports: list[int], credential: dict[
     async with (
         nginx(folder, ports) as url,
         httpx.AsyncClient(headers=credential, timeout=10) as http,
-        asyncio.timeout(20),
+        asyncio.timeout(60),
     ):
         address = f"{url}/v1/streams/followed"
         await http.post(f"{address}/entries", json=ENTRY)

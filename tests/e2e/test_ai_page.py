@@ -42,7 +42,7 @@ async def model(url: str, port: int, words_per_s: float, **variables: str) -> As
     )
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             line = await process.stdout.readline()
         yield line.decode().split()[-1]
     finally:
@@ -117,7 +117,7 @@ async def test_with_a_key_the_page_has_a_ticket_and_our_client_reads_the_same(
             env={**os.environ, "HEADGATE_URL": gateway.url, "HEADGATE_TOKEN": key},
             stdout=asyncio.subprocess.PIPE,
         )
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             output, _ = await following.communicate()
         await expect(page.locator("#state")).to_have_text("Done.")
 

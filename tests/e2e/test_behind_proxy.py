@@ -153,7 +153,7 @@ async def requests_and_links_work(proxy: Proxy) -> None:
 
 
 async def events_are_not_held_back(proxy: Proxy) -> None:
-    async with proxy.client() as http, asyncio.timeout(10):
+    async with proxy.client() as http, asyncio.timeout(60):
         await http.post("/v1/streams/orders/entries", json={"fields": {"v": "1"}})
         url = "/v1/streams/orders/events"
         async with httpx_sse.aconnect_sse(http, "GET", url) as source:
@@ -164,7 +164,7 @@ async def events_are_not_held_back(proxy: Proxy) -> None:
 
 
 async def sockets_are_passed_on(proxy: Proxy) -> None:
-    async with proxy.client() as http, asyncio.timeout(10):
+    async with proxy.client() as http, asyncio.timeout(60):
         await http.post("/v1/streams/orders/entries", json={"fields": {"v": "1"}})
         url = "wss://gw.example/streams/v1/streams/orders/ws?after=0"
         async with connect(

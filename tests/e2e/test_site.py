@@ -59,7 +59,7 @@ async def test_it_is_searched_and_names_the_usual_address(browser: Browser, tmp_
 
 async def until_served(page: Page, url: str) -> None:
     """Open a page, once its server answers."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await page.goto(url)

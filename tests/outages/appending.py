@@ -52,7 +52,7 @@ class Appender:
             yield
         finally:
             ends.set()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await task
 
     async def kept(self) -> list[int]:
@@ -64,6 +64,6 @@ class Appender:
 async def until_served(backend: Backend, stream: bytes) -> None:
     """Return once appends to a stream are answered."""
     appender = Appender(backend, stream)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not await appender.append():
             await asyncio.sleep(RETRY_S)

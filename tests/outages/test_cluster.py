@@ -129,7 +129,7 @@ async def test_a_primary_that_does_not_answer_is_left_for_its_replica(
             asyncio.create_task(backend.perform(Add(S, [Draft(None, (b"n", b"%d" % number))])))
             for number in range(3)
         ]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             done, _ = await asyncio.wait(asked)
             await until_served(backend, S)
         primary.resume()
@@ -225,7 +225,7 @@ async def test_a_cluster_that_lacks_slots_is_used_again_when_it_has_them(
         primary.kill()
         appender, other = Appender(backend, S), Appender(backend, elsewhere)
         assert not await appender.append()
-        async with asyncio.timeout(20):  # until the others know, and answer CLUSTERDOWN
+        async with asyncio.timeout(60):  # until the others know, and answer CLUSTERDOWN
             while await other.append():
                 pass
         await asyncio.to_thread(cluster.mend)

@@ -73,7 +73,7 @@ async def test_reads_that_block_go_on_when_the_server_has_loaded_its_data(
         assert server.info("persistence")["loading"]
         with pytest.raises(Unavailable):
             await backend.perform(ListStreams())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await until_served(backend, S)
             assert await asyncio.gather(*map(size, tasks)) == [1, 1]
 

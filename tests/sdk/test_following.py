@@ -70,7 +70,7 @@ async def test_the_event_source_of_the_readme_gets_the_entries(
     )
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             lines = [(await process.stdout.readline()).decode() for _ in ids]
     finally:
         process.kill()

@@ -111,7 +111,7 @@ async def test_the_python_example_sends_the_token_of_the_variable(
     ids = await live.append("talk", "1", "2")
     monkeypatch.setenv("HEADGATE_TOKEN", token())
     seen: list[str] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async for entry in follow.follow(live.url, "talk", by_socket=by_socket):
             seen.append(entry["id"])
             if len(seen) == len(ids):
@@ -132,7 +132,7 @@ async def test_the_python_example_gives_up_where_it_is_refused(
         "that has ended": token(ttl_s=-1),
     }
     monkeypatch.setenv("HEADGATE_TOKEN", tokens[given])
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         with pytest.raises(follow.GaveUp) as caught:
             async for _ in follow.follow(live.url, "talk", by_socket=by_socket):
                 pass

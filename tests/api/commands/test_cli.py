@@ -253,7 +253,7 @@ async def test_a_tail_from_now_on_misses_nothing_while_it_is_cut_off(tmp_path: P
     port = gateway.url.rpartition(":")[2]
     await headgate(gateway.url, "append", "orders", "n=before")
     tail = await start(gateway.url, "tail", "orders", "--json", "--limit", "1")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while 'transport="websocket"} 1.0' not in await _metrics(gateway.url):
             await moment()
 

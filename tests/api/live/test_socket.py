@@ -118,7 +118,7 @@ async def test_an_entry_that_kills_its_workers_becomes_a_dead_letter(shared: Liv
         [entry] = await frames.entries(1)
         assert (entry["fields"]["v"], entry["deliveries"]) == ("deadly", deliveries)
         socket.transport.abort()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             group = await shared.group("orders", "billing")
             while (group["released"], group["pending"]) != (pending, pending):
                 group = await shared.group("orders", "billing")

@@ -79,7 +79,7 @@ async def test_a_push_outlives_the_gateway_and_needs_its_key(tmp_path: Path) -> 
         await live.append("orders", "2")
         (tmp_path / "push.key").write_bytes(key)  # it is looked for again
         await live.http.post(f"{PUSH}/retry")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert (await receiver.next()).json["fields"] == {"v": "2"}
         (tmp_path / "push.key").unlink()
         assert "secret" in await live.ask(f"PUT {PUSH}", {"url": receiver.url})

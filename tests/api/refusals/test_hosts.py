@@ -58,7 +58,7 @@ HEADS = {
 @pytest.mark.parametrize("status", HEADS)
 async def test_a_request_names_one_host(shared: Live, status: int) -> None:
     for head in HEADS[status]:
-        async with connected(shared) as (reader, writer), asyncio.timeout(30):
+        async with connected(shared) as (reader, writer), asyncio.timeout(60):
             writer.write(head.encode("latin-1") + b"\r\n\r\n")
             answer = await reader.readuntil(b"\r\n\r\n")
         assert int(answer.split()[1]) == status, head

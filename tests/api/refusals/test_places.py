@@ -97,7 +97,7 @@ async def test_any_number_in_any_frame_is_taken_or_refused(kind: str, gateway: L
                 with suppress(ConnectionClosedError):
                     await frames.socket.send(text)
                     await frames.send(type="ping", rid="end")
-                    async with asyncio.timeout(30):
+                    async with asyncio.timeout(60):
                         while (await frames.any()).get("rid") != "end":
                             pass
             closed = frames.socket.close_code, frames.socket.close_reason

@@ -24,7 +24,7 @@ async def test_without_pyarrow_only_arrow_is_missing() -> None:
     )
     try:
         assert process.stderr is not None
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             line = ""
             while "Headgate is at " not in line:
                 read = await process.stderr.readline()

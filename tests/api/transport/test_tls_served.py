@@ -167,7 +167,7 @@ async def raw(gateway: Gateway, text: str) -> None:
     writer.write(text.encode("latin-1"))
     with suppress(OSError):
         writer.write_eof()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await reader.read()
     writer.close()
 

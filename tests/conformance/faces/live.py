@@ -202,7 +202,7 @@ class Sockets(Port):
 async def _asked(frames: Frames, kind: str, **parts: Any) -> Answer:
     """Send a frame, and return the one that answers it."""
     await frames.send(type=kind, rid="r", **parts)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (frame := await frames.any()).get("rid") != "r":
             pass
     if frame["type"] == "problem":

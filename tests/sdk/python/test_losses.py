@@ -108,7 +108,7 @@ async def test_what_is_no_gateway_ends_a_follower() -> None:
 
     server = await asyncio.start_server(refuse, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    async with server, headgate.AsyncClient(f"127.0.0.1:{port}") as hg, asyncio.timeout(10):
+    async with server, headgate.AsyncClient(f"127.0.0.1:{port}") as hg, asyncio.timeout(60):
         while bodies:
             with pytest.raises(headgate.HeadgateError):
                 await anext(hg.stream("orders").follow())

@@ -48,7 +48,7 @@ class Reader:
 
     async def next(self) -> Any:
         """Return the next item: of batches the numbers, with the credit left."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             what = await anext(self._coming)
         match what:
             case followed.StreamBatch(read, left):
@@ -146,7 +146,7 @@ async def group(
 async def blocked(engine: Driver, reader: Reader) -> asyncio.Task[Any]:
     """Begin to wait for what comes next, until the read is blocked."""
     coming = asyncio.create_task(reader.next())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while engine.waiter_count == 0:
             await asyncio.sleep(0)
     return coming

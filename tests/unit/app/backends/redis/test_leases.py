@@ -53,7 +53,7 @@ async def test_what_a_dead_gateway_held_is_read_by_who_waits_at_another_one(
     server: Server, prefix: bytes, consumer: bytes
 ) -> None:
     is_temporary = consumer == TEMPORARY
-    async with other(server, prefix) as lives, asyncio.timeout(20):
+    async with other(server, prefix) as lives, asyncio.timeout(60):
         async with dying(server, prefix, Holding(S, G, consumer, is_temporary)) as dies:
             await filled(dies, 1, 2)
             await taken(dies, take(consumer))
@@ -70,7 +70,7 @@ async def test_what_a_dead_gateway_held_is_read_by_who_waits_at_another_one(
 async def test_a_gateway_that_never_renews_leaves_no_consumer(
     server: Server, prefix: bytes
 ) -> None:
-    async with other(server, prefix) as lives, asyncio.timeout(20):
+    async with other(server, prefix) as lives, asyncio.timeout(60):
         await filled(lives, 1)
         never_runs = GatewayLeases(lives.client, lives.perform)
         await never_runs.register(Holding(S, G, TEMPORARY, is_temporary=True))
@@ -114,7 +114,7 @@ async def test_a_gateway_keeps_its_own_while_memory_is_full(server: Server, pref
 
 
 async def test_what_was_not_released_is_released_later(server: Server, prefix: bytes) -> None:
-    async with other(server, prefix) as backend, asyncio.timeout(20):
+    async with other(server, prefix) as backend, asyncio.timeout(60):
         await filled(backend, 1)
         await leases_of(backend).register(HELD)
         [delivery] = await taken(backend, take(ANA))

@@ -97,7 +97,7 @@ async def test_very_many_pending_entries_are_searched_in_parts(redis: RedisBacke
         await redis.perform(take(ANA))
     await redis.perform(Claim(S, G, ANA, [EntryId(count, 0)], 0, idle_ms=2 * HOUR_MS))
     attempts: list[Attempt] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not attempts or not attempts[-1].is_served:
             attempts.append(await attempt(redis.client, take(BEN, claim_idle_ms=HOUR_MS)))
     assert [each.id.ms for each in attempts[-1].reads[0].deliveries] == [count]

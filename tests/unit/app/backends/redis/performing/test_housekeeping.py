@@ -25,7 +25,7 @@ DEAD = b"orders-dead"
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await holds():
             await asyncio.sleep(0)
 
