@@ -18,13 +18,11 @@ SOURCES = Path(__file__).parent / "python"
 TARGET = SOURCES / "blocking" / "classes.py"
 
 CLASSES = {
-    "bulk/batches": {"Batches": "BlockingBatches"},
-    "bulk/writer": {"Writer": "BlockingWriter"},
+    "bulk": {"Batches": "BlockingBatches", "Writer": "BlockingWriter"},
     "job": {"Job": "BlockingJob"},
     "stream": {"Following": "BlockingFollowing", "Stream": "BlockingStream"},
-    "automation/push": {"Push": "BlockingPush"},
+    "automation": {"Push": "BlockingPush", "Schedule": "BlockingSchedule"},
     "group": {"Consuming": "BlockingConsuming", "Group": "BlockingGroup"},
-    "automation/schedule": {"Schedule": "BlockingSchedule"},
     "client": {"AsyncClient": "Client"},
 }
 """Of each module: its classes, with the names of their blocking ones."""
@@ -54,13 +52,10 @@ from typing import TYPE_CHECKING, Self
 import httpx
 
 from headgate.client import tables
-from headgate.client.automation import Push
-from headgate.client.automation import Schedule
+from headgate.client.automation import Push, Schedule
 from headgate.client.blocking.portal import Portal
 from headgate.client.blocking.working import Working
-from headgate.client.bulk import Batches, Compression, Filter
-from headgate.client.bulk import Cursor, Plan, Split
-from headgate.client.bulk import Attempt, Writer
+from headgate.client.bulk import Attempt, Batches, Compression, Cursor, Filter, Plan, Split, Writer
 from headgate.client.client import AsyncClient
 from headgate.client.credential import TokenSource
 from headgate.client.entries import Claimed, Delivery, Draft, Entry, Fields, Gap, Pairs, Value

@@ -15,7 +15,7 @@ from headgate.app.backends.copying.contents import StreamStore
 from headgate.app.backends.embedded import open_snapshot
 from headgate.app.backends.plain.rdb_file import RdbFile
 from headgate.app.backends.plain.server import PlainServer
-from headgate.app.backends.redis.features import DurabilityLevel
+from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.gateway.backends import open_backend, open_engine
 from headgate.app.gateway.servers import client_options
 from headgate.app.runtime.logs import show_progress

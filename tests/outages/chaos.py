@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from headgate.app.backends.redis.features import DurabilityLevel
+from headgate.app.backends.redis.durability import DurabilityLevel
 from tests.processes.chaos import LOOK_S, RETRY_S, SETTINGS, Chaos, ask_place, finish
 from tests.processes.consumers import GROUP, Place
 from tests.processes.gateway import Gateway

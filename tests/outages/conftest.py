@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from headgate.app.backends.port import Backend
-from headgate.app.backends.redis.features import DurabilityLevel
+from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.gateway.backends import open_backend
 from headgate.app.settings import Settings
 from tests.running import running as running_backend

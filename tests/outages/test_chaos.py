@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from deploy.local_cluster.keeper import Keeper
-from headgate.app.backends.redis.features import DurabilityLevel
+from headgate.app.backends.redis.durability import DurabilityLevel
 from tests.outages.chaos import ClusterChaos, KeyClusterChaos
 from tests.processes.chaos import is_chaos, rng_of_test, work_through
 from tests.processes.gateway import no_gateway_left

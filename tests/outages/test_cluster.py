@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from headgate.app.backends.redis.features import DurabilityLevel
+from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.backends.redis.keys import KeyNames
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.errors import AnswerLost, Unavailable

@@ -14,7 +14,7 @@ from deploy.local_cluster.keeper import Keeper
 from deploy.local_cluster.server import DURABLE, Server
 from deploy.local_cluster.waiting import until
 from headgate.app.backends.port import Backend
-from headgate.app.backends.redis.features import DurabilityLevel
+from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.engine.entry import Draft
 from headgate.engine.errors import Unavailable
 from headgate.engine.requests.entries import Add

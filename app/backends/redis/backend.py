@@ -27,8 +27,8 @@ from headgate.app.backends.port import (
     Way,
 )
 from headgate.app.backends.redis.client import Client, ClientOptions
+from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.backends.redis.faults import as_stream_errors
-from headgate.app.backends.redis.features import DurabilityLevel
 from headgate.app.backends.redis.leases import GatewayLeases
 from headgate.app.backends.redis.node import Words
 from headgate.app.backends.redis.performing.housekeeping import Housekeeper

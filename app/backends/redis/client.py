@@ -28,16 +28,9 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from headgate.app.backends.redis.address import Address, Arrangement, Servers
+from headgate.app.backends.redis.durability import Durability, DurabilityLevel, durability
 from headgate.app.backends.redis.faults import Lost, NotSent, fault_of, is_wrong_type
-from headgate.app.backends.redis.features import (
-    Durability,
-    DurabilityLevel,
-    Feature,
-    durability,
-    facts_of,
-    features_of,
-    obstacle_of,
-)
+from headgate.app.backends.redis.features import Feature, facts_of, features_of, obstacle_of
 from headgate.app.backends.redis.keys import KeyNames, StreamKeys
 from headgate.app.backends.redis.library import Effect, Library, arguments
 from headgate.app.backends.redis.node import Node, Word, Words, connection_to

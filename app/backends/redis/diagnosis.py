@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
 from headgate.app.backends.redis.address import Address, Arrangement, Servers
+from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.backends.redis.faults import NotSent
 from headgate.app.backends.redis.features import (
     FEATURES,
     Ask,
-    DurabilityLevel,
     Facts,
     Feature,
     facts_of,

@@ -21,8 +21,8 @@ from redis.driver_info import DriverInfo
 from redis.exceptions import BusyLoadingError, RedisError, ResponseError
 
 from headgate.app.backends.redis.address import Address, Servers
+from headgate.app.backends.redis.durability import Durability
 from headgate.app.backends.redis.faults import Lost, NotSent
-from headgate.app.backends.redis.features import Durability
 from headgate.app.runtime import periodic
 
 _LIBRARY = DriverInfo(name="headgate", lib_version=None)

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headgate.app.backends.redis.diagnosis import examine
-from headgate.app.backends.redis.features import DurabilityLevel
+from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.backends.redis.keys import KeyNames
 from headgate.app.cli.configuration import config_option, setting_option, settings_from
 from headgate.app.cli.flags import json_option

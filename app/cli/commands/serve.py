@@ -21,7 +21,7 @@ import click
 from headgate.app.auth.credentials import Credentials
 from headgate.app.auth.exposure import Exposed
 from headgate.app.auth.keys.key_file import FIRST_KEY, KEYS_FILE, first_key
-from headgate.app.backends.redis.features import DurabilityLevel
+from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.cli.configuration import config_option, setting_option, settings_from
 from headgate.app.cli.data_dir import take_all_descriptors
 from headgate.app.cli.manual import epilog

@@ -790,6 +790,89 @@ class BlockingPush:
         self._portal.call(self._inner.delete())
 
 
+class BlockingSchedule:
+    """A schedule by its name. To make one asks nothing of the gateway.
+
+    Example:
+        nightly = hg.schedule("nightly")
+        nightly.set("jobs", {"kind": "report"}, "0 2 * * *", time_zone="Europe/Berlin")
+    """
+
+    def __init__(self, inner: Schedule, portal: Portal) -> None:
+        """Run the calls of `inner` on the loop of a portal."""
+        self._inner = inner
+        self._portal = portal
+
+    @property
+    def name(self) -> str:
+        """Return the name."""
+        return self._inner.name
+
+    def set(
+        self,
+        stream: str,
+        fields: Fields | Pairs,
+        cron: str,
+        *,
+        time_zone: str = "UTC",
+        missed: Missed = "run_once",
+        paused: bool = False,
+    ) -> ScheduleInfo:
+        """Create the schedule, or replace it.
+
+        Args:
+            stream: which gets the entries.
+            fields: of each entry; `_schedule` and `_due_ms` stand behind them.
+            cron: minute, hour, day of month, month, day of week.
+            time_zone: an IANA name.
+            missed: what becomes of due times that nobody could run: the latest of them is run
+                late, or none is.
+            paused: nothing is due until `resume`.
+
+        Raises:
+            InvalidRequest: the expression or the time zone makes no sense, or the time never comes.
+        """
+        return self._portal.call(
+            self._inner.set(stream, fields, cron, time_zone=time_zone, missed=missed, paused=paused)
+        )
+
+    def update(
+        self,
+        *,
+        stream: str | None = None,
+        fields: Fields | Pairs | None = None,
+        cron: str | None = None,
+        time_zone: str | None = None,
+        missed: Missed | None = None,
+    ) -> ScheduleInfo:
+        """Change parts of the schedule; those that are None stay."""
+        return self._portal.call(
+            self._inner.update(
+                stream=stream, fields=fields, cron=cron, time_zone=time_zone, missed=missed
+            )
+        )
+
+    def pause(self) -> ScheduleInfo:
+        """Let nothing be due until `resume`."""
+        return self._portal.call(self._inner.pause())
+
+    def resume(self) -> ScheduleInfo:
+        """End the pause. Due times of the pause are not made up for."""
+        return self._portal.call(self._inner.resume())
+
+    def info(self) -> ScheduleInfo:
+        """Describe it: its next due time, its last entry, and its last problem."""
+        return self._portal.call(self._inner.info())
+
+    def run(self) -> str:
+        """Append its entry now, and return the id. Its due times stay."""
+        return self._portal.call(self._inner.run())
+
+    def delete(self) -> None:
+        """Delete it. Its stream stays."""
+        self._portal.call(self._inner.delete())
+
+
 class BlockingConsuming:
     """The jobs of one consumer as they come. It is an iterator, and a context that ends it.
 
@@ -1063,89 +1146,6 @@ class BlockingGroup(Working):
             limit: so many at most; None: a hundred.
         """
         return self._portal.call(self._inner.redrive(ids, limit=limit))
-
-
-class BlockingSchedule:
-    """A schedule by its name. To make one asks nothing of the gateway.
-
-    Example:
-        nightly = hg.schedule("nightly")
-        nightly.set("jobs", {"kind": "report"}, "0 2 * * *", time_zone="Europe/Berlin")
-    """
-
-    def __init__(self, inner: Schedule, portal: Portal) -> None:
-        """Run the calls of `inner` on the loop of a portal."""
-        self._inner = inner
-        self._portal = portal
-
-    @property
-    def name(self) -> str:
-        """Return the name."""
-        return self._inner.name
-
-    def set(
-        self,
-        stream: str,
-        fields: Fields | Pairs,
-        cron: str,
-        *,
-        time_zone: str = "UTC",
-        missed: Missed = "run_once",
-        paused: bool = False,
-    ) -> ScheduleInfo:
-        """Create the schedule, or replace it.
-
-        Args:
-            stream: which gets the entries.
-            fields: of each entry; `_schedule` and `_due_ms` stand behind them.
-            cron: minute, hour, day of month, month, day of week.
-            time_zone: an IANA name.
-            missed: what becomes of due times that nobody could run: the latest of them is run
-                late, or none is.
-            paused: nothing is due until `resume`.
-
-        Raises:
-            InvalidRequest: the expression or the time zone makes no sense, or the time never comes.
-        """
-        return self._portal.call(
-            self._inner.set(stream, fields, cron, time_zone=time_zone, missed=missed, paused=paused)
-        )
-
-    def update(
-        self,
-        *,
-        stream: str | None = None,
-        fields: Fields | Pairs | None = None,
-        cron: str | None = None,
-        time_zone: str | None = None,
-        missed: Missed | None = None,
-    ) -> ScheduleInfo:
-        """Change parts of the schedule; those that are None stay."""
-        return self._portal.call(
-            self._inner.update(
-                stream=stream, fields=fields, cron=cron, time_zone=time_zone, missed=missed
-            )
-        )
-
-    def pause(self) -> ScheduleInfo:
-        """Let nothing be due until `resume`."""
-        return self._portal.call(self._inner.pause())
-
-    def resume(self) -> ScheduleInfo:
-        """End the pause. Due times of the pause are not made up for."""
-        return self._portal.call(self._inner.resume())
-
-    def info(self) -> ScheduleInfo:
-        """Describe it: its next due time, its last entry, and its last problem."""
-        return self._portal.call(self._inner.info())
-
-    def run(self) -> str:
-        """Append its entry now, and return the id. Its due times stay."""
-        return self._portal.call(self._inner.run())
-
-    def delete(self) -> None:
-        """Delete it. Its stream stays."""
-        self._portal.call(self._inner.delete())
 
 
 class Client:

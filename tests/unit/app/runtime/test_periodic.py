@@ -12,8 +12,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from headgate.app.auth.keys.ring import KeyWatch
+from headgate.app.backends.redis.durability import Durability
 from headgate.app.backends.redis.faults import Lost
-from headgate.app.backends.redis.features import Durability
 from headgate.app.backends.redis.keys import KeyNames
 from headgate.app.backends.redis.node import Node
 from headgate.app.backends.redis.waiting.wait_queues import QueuedRead, WaitQueues

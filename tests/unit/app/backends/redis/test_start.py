@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from deploy.local_cluster.server import Server
 from headgate.app.backends.port import Backend
 from headgate.app.backends.redis.backend import RedisBackend
-from headgate.app.backends.redis.features import DurabilityLevel
+from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.gateway.servers import client_options
 from headgate.app.settings import Settings
 from headgate.engine.entry import Draft
