@@ -16,8 +16,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import ErrorDetails
 
 from headgate.app.auth.grants import Grant, Grants, Right, UnboundClaim, UsageLimits, Verb
-from headgate.app.auth.keys.json_places import JsonFault, outline_of
 from headgate.app.auth.private_file import CredentialFault, lock_of, write_private
+from headgate.app.auth.strict_json import object_of
 from headgate.app.runtime.small_file import read_small
 
 # The key itself is the text `hg_<id>_<secret>`. The id is no secret. The secret has 256 random
@@ -159,7 +159,7 @@ Keys = Mapping[str, ApiKey]
 
 
 class KeyFileFault(CredentialFault):
-    """The file cannot be read, or is not what it should be. The text names the file and line."""
+    """The file cannot be read, or is not what it should be. The text names the file and place."""
 
 
 def read_keys(path: Path) -> Keys:
@@ -169,11 +169,13 @@ def read_keys(path: Path) -> Keys:
         KeyFileFault: the file is missing, cannot be read, or has a fault.
     """
     try:
-        return _keys_of(_text_of(path))
+        return _keys_of(read_small(path, SIZE_BYTES_MAX))
     except OSError as error:
         raise KeyFileFault(f"{path}: {error.strerror}") from None
-    except JsonFault as error:
-        raise KeyFileFault(f"{path}, line {error.line}: {error}") from None
+    except ValidationError as error:
+        raise KeyFileFault(f"{path}: {_fault(error.errors()[0])}") from None
+    except ValueError as error:
+        raise KeyFileFault(f"{path}: {error}") from None
 
 
 def change_keys(path: Path, change: Callable[[dict[str, ApiKey]], None]) -> None:
@@ -218,44 +220,27 @@ def _write(path: Path, keys: Keys) -> None:
     write_private(path, text)
 
 
-def _text_of(path: Path) -> str:
-    data = read_small(path, SIZE_BYTES_MAX)
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise JsonFault("the text is not UTF-8", line) from None
+class _KeysFile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    version: int = Field(ge=VERSION, le=VERSION)
+    keys: list[ApiKey]
 
 
-def _keys_of(text: str) -> Keys:
-    outline = outline_of(text, "keys")
-    members = {member.name: member for member in outline.members}
-    for name, member in members.items():
-        if name not in ("version", "keys"):
-            raise JsonFault(f"{name!r} is no member of a keys file", member.line)
-    version = members.get("version")
-    if version is None or "keys" not in members:
-        raise JsonFault("the file should have the members 'version' and 'keys'", 1)
-    if version.text != str(VERSION):
-        raise JsonFault(f"'version' should be {VERSION}", version.line)
+def _keys_of(data: bytes) -> Keys:
+    object_of(data)
     keys: dict[str, ApiKey] = {}
-    lines: dict[str, int] = {}
-    for item in outline.items:
-        try:
-            key = ApiKey.model_validate_json(item.text, strict=True)
-        except ValidationError as error:
-            raise JsonFault(_fault(item.name, error.errors()[0]), item.line) from None
-        if key.id in keys:
-            raise JsonFault(f"the key {key.id!r} is also in line {lines[key.id]}", item.line)
-        keys[key.id], lines[key.id] = key, item.line
+    for place, key in enumerate(_KeysFile.model_validate_json(data, strict=True).keys):
+        if keys.setdefault(key.id, key) is not key:
+            raise ValueError(f"keys[{place}]: the key {key.id!r} is there twice")
     return keys
 
 
-def _fault(place: str, error: ErrorDetails) -> str:
-    """Return the fault of a key, without the faulty value: it may be a secret."""
+def _fault(error: ErrorDetails) -> str:
+    """Return the fault of a file, without the faulty value: it may be a secret."""
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"])
     text = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    return f"{place}{path}: {text}"
+    return f"{path.removeprefix('.')}: {text}"
 
 
 def _text_with(keys: Keys) -> bytes:

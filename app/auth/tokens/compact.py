@@ -1,6 +1,5 @@
 """Tokens as they are sent (RFC 7515, 7.1): their parts and claims, not verified yet."""
 
-import json
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
@@ -8,10 +7,11 @@ from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from headgate.app.auth.grants import Grant, Grants, Right, UnboundClaim, UsageLimits
 from headgate.app.auth.principal import Principal, Unauthenticated
+from headgate.app.auth.strict_json import object_of
 
 
 class Algorithm(StrEnum):
@@ -47,26 +47,6 @@ SECRET_BYTES_MIN = {Algorithm.HS256: 32, Algorithm.HS384: 48, Algorithm.HS512: 6
 RSA_BITS_MIN = 2048
 RSA_BITS_MAX = 8192
 """A larger key would make each forged token expensive."""
-
-
-def object_of(data: bytes) -> dict[str, Any]:
-    """Return the JSON object that this is.
-
-    Raises:
-        ValueError: it is none, has a member twice, or is nested too deep.
-    """
-    from_json(data, allow_inf_nan=False)  # refuses what is too deep, is not UTF-8 or is no JSON
-    value = json.loads(data, object_pairs_hook=_unique)
-    if not isinstance(value, dict):
-        raise ValueError("this is no JSON object")  # noqa: TRY004 the type is one of the text
-    return value
-
-
-def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a member is there twice")
-    return members
 
 
 SIZE_BYTES_MAX = 8192

@@ -20,6 +20,7 @@ from cryptography.x509 import load_pem_x509_certificate
 from jwt.algorithms import HMACAlgorithm
 
 from headgate.app.auth.private_file import CredentialFault
+from headgate.app.auth.strict_json import object_of
 from headgate.app.auth.tokens.compact import (
     BY_CURVE,
     ED25519,
@@ -30,7 +31,6 @@ from headgate.app.auth.tokens.compact import (
     RSA_BITS_MIN,
     SECRET_BYTES_MIN,
     Algorithm,
-    object_of,
 )
 from headgate.app.runtime.small_file import read_small
 
