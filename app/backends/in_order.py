@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from itertools import takewhile
 from typing import Any
 
+from headgate.app.backends.port import Perform
 from headgate.engine.errors import StreamError
 from headgate.engine.limits import APPENDED_AT_ONCE_MAX
 from headgate.engine.requests import Request
-
-Perform = Callable[[Any], Coroutine[Any, Any, Any]]
 
 
 async def perform_in_order(

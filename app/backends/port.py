@@ -29,7 +29,7 @@ by looking at the value.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -221,6 +221,14 @@ class Backend(Protocol):
 
     async def close(self) -> None:
         """Make all changes durable, and end `run`."""
+        ...
+
+
+class Perform(Protocol):
+    """Carries out a request, as `Backend.perform` does."""
+
+    def __call__(self, request: Request[T], /) -> Awaitable[T]:
+        """Carry out a request, and return its reply."""
         ...
 
 

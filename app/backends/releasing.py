@@ -9,14 +9,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
 
-from headgate.app.backends.port import Backend, Holding
+from headgate.app.backends.port import Backend, Holding, Perform
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.errors import StreamError, Unavailable
-from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import GiveBack, ListPending
 from headgate.engine.requests.groups import DeleteConsumer, ListConsumers, ListGroups
 from headgate.engine.requests.streams import ListStreams
@@ -30,9 +28,6 @@ _LEFT_MAX = 100_000
 _PAUSE_S = 0.5
 
 _TEMPORARY = re.compile(rb"temporary-[0-9a-f]{16}")
-
-Perform = Callable[[Request[Any]], Awaitable[Any]]
-"""Carries out requests."""
 
 
 def temporary_name(number: int) -> bytes:

@@ -14,10 +14,10 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
+from headgate.app.backends.port import Perform
 from headgate.app.push import store
 from headgate.app.push.store import ANSWERS_KEPT, PushAnswer, PushRecord
 from headgate.app.push.window import FAILURES_MAX
-from headgate.app.scheduling.runner import Perform
 from headgate.app.wire.pushes import PushPhase
 from headgate.engine.errors import StreamsChanged, Unavailable
 

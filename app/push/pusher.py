@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from headgate.app.backends.port import Holding, Leases
+from headgate.app.backends.port import Holding, Leases, Perform
 from headgate.app.backends.releasing import give_back, temporary_name
 from headgate.app.push.bodies import BODY_BYTES_MAX, Bodies, Content, PushRequest, requests_of
 from headgate.app.push.log import PushLog
@@ -26,7 +26,6 @@ from headgate.app.push.signing import PushSecrets, Signer
 from headgate.app.push.store import PushAnswer, PushRecord, digest_of
 from headgate.app.push.window import Window, backoff_ms
 from headgate.app.runtime.threads import WEBHOOKS
-from headgate.app.scheduling.runner import Perform
 from headgate.app.webhooks.connections import TargetAnswer
 from headgate.app.webhooks.sending import Sender
 from headgate.app.webhooks.targets import NameUnknown, TargetRefused

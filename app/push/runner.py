@@ -23,13 +23,13 @@ from typing import Any
 import msgspec
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from headgate.app.backends.port import Perform
 from headgate.app.push import store
 from headgate.app.push.log import PushLog, PushTally
 from headgate.app.push.pusher import Gone, Parts, Pusher
 from headgate.app.push.signing import PushSecrets, Sealing, Signer, known_key
 from headgate.app.push.store import CHANGES, PushRecord, StoredPush
 from headgate.app.runtime import periodic
-from headgate.app.scheduling.runner import Perform
 from headgate.app.wire.names import text_of
 from headgate.app.wire.pushes import PushPhase, SignatureKind
 from headgate.engine.entry import MIN_ID, EntryId

@@ -15,9 +15,9 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from msgspec.structs import replace
 
 from headgate.app.auth.private_file import lock_of, write_private
+from headgate.app.backends.port import Perform
 from headgate.app.push.store import CHANGES
 from headgate.app.runtime.threads import WEBHOOKS
-from headgate.app.scheduling.runner import Perform
 from headgate.app.webhooks.sending import SEED_BYTES, WebhookKey
 from headgate.app.wire.pushes import SignatureKind
 from headgate.engine.errors import StreamExists, StreamNotFound, StreamsChanged

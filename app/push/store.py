@@ -12,7 +12,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from headgate.app.scheduling.runner import Perform, append_newest, check_share
+from headgate.app.backends.port import Perform
+from headgate.app.scheduling.runner import append_newest, check_share
 from headgate.app.wire.pushes import (
     BATCH_MAX,
     CONCURRENCY,

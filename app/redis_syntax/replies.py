@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Self, cast
+from typing import Self, cast
 
+from headgate.app.backends.port import Perform
 from headgate.engine.entry import Entry
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import OpenedRange
-from headgate.engine.requests import Request
 from headgate.engine.requests.entries import CloseRange, ReadOn
 
 
@@ -60,9 +60,6 @@ NULL_ARRAY = NullArray()
 Reply = None | int | bytes | Status | NullArray | Sequence["Reply"]
 """RESP2: null, integer, bulk string, simple string, null array, array. Some know what they are in
 RESP3."""
-
-
-Perform = Callable[[Request[Any]], Awaitable[Any]]
 
 
 class LongRange:

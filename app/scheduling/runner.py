@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 from msgspec.structs import replace
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from headgate.app.backends.port import Perform
 from headgate.app.runtime import periodic
 from headgate.app.runtime.threads import SCHEDULES
 from headgate.app.scheduling.due_times import DuePlan, plan
@@ -29,7 +30,6 @@ from headgate.engine.errors import (
     StreamError,
     Unavailable,
 )
-from headgate.engine.requests import Request
 from headgate.engine.requests.entries import Add, Trim, TrimTo
 from headgate.engine.requests.keyspace import SetCounters
 from headgate.engine.requests.schedules import AwaitSchedules, PassSchedule, RunSchedule
@@ -51,14 +51,6 @@ UNPLANNED_MS = 3_600_000
 
 _PAUSE_S = 1.0
 """Pause while nothing can be noted."""
-
-
-class Perform(Protocol):
-    """Carries out a request, as `Backend.perform` does."""
-
-    def __call__(self, request: Request[T], /) -> Awaitable[T]:
-        """Carry out a request, and return its reply."""
-        ...
 
 
 class Elsewhere(Protocol):

@@ -6,7 +6,7 @@ passes unless something is still owed, and the next one waits until its entries 
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Iterable
 from contextlib import nullcontext
 from typing import Any, TypeVar, cast
 
@@ -14,14 +14,13 @@ from msgspec.structs import replace
 
 from headgate.app.auth.aspects import aspects_of
 from headgate.app.auth.limits.usage import Usage
+from headgate.app.backends.port import Perform
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import PlanRead
 from headgate.engine.requests.deliveries import ReadGroup
 from headgate.engine.requests.entries import Range, RangeMatching, RangePacked, Read
 
 T = TypeVar("T")
-
-Perform = Callable[[Request[T]], Coroutine[Any, Any, T]]
 
 _WAITING = (Read, ReadGroup, PlanRead)
 
@@ -59,7 +58,7 @@ def delivered_in(request: Request[Any], reply: Any) -> int:
     return 0 if count is None or isinstance(reply, Exception) else count(reply)
 
 
-async def performed(request: Request[T], perform: Perform[T], usage: Usage) -> T:
+async def performed(request: Request[T], perform: Perform, usage: Usage) -> T:
     """Perform a request, unless it is too much.
 
     Raises:
@@ -74,7 +73,7 @@ async def performed(request: Request[T], perform: Perform[T], usage: Usage) -> T
     return reply
 
 
-async def slowly_performed(request: Request[T], perform: Perform[T], usage: Usage) -> T:
+async def slowly_performed(request: Request[T], perform: Perform, usage: Usage) -> T:
     """Perform a request of a connection that stays open; a read waits until all is paid.
 
     A batch has the entries of one second at most, so that none waits for long. Who reads the frames

@@ -24,12 +24,11 @@ from typing import Any
 import msgspec
 from redis.crc import key_slot
 
-from headgate.app.backends.port import Holding
+from headgate.app.backends.port import Holding, Perform
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors
 from headgate.app.backends.redis.node import Words
 from headgate.app.backends.releasing import (
-    Perform,
     delete_consumer,
     give_back,
     ignoring_what_is_gone,

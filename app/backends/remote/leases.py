@@ -13,8 +13,8 @@ from contextlib import suppress
 
 import msgspec
 
-from headgate.app.backends.port import Holding
-from headgate.app.backends.releasing import Perform, delete_consumer, give_back, release_pending
+from headgate.app.backends.port import Holding, Perform
+from headgate.app.backends.releasing import delete_consumer, give_back, release_pending
 from headgate.app.backends.remote.calls import Calls
 from headgate.app.backends.remote.connection import ConnectionLost, Link
 from headgate.app.backends.remote.messages import Hold, Unhold

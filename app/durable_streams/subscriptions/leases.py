@@ -6,6 +6,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from headgate.app.backends.port import Perform
 from headgate.app.durable_streams.configuration import ATTEMPTS_MAX
 from headgate.app.durable_streams.protocol import parse_offset
 from headgate.app.durable_streams.subscriptions.definition import SubscriptionFault, names_of
@@ -25,7 +26,6 @@ from headgate.app.durable_streams.subscriptions.store import (
     status_of,
     tail_of,
 )
-from headgate.app.scheduling.runner import Perform
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamsChanged

@@ -27,6 +27,7 @@ import msgspec
 from msgspec.structs import replace
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from headgate.app.backends.port import Perform
 from headgate.app.durable_streams.content import JSON_FIELD
 from headgate.app.durable_streams.protocol import CONTROL, offset_of, path_of
 from headgate.app.durable_streams.subscriptions.definition import SubscriptionFault
@@ -46,7 +47,6 @@ from headgate.app.durable_streams.subscriptions.store import (
     status_of,
 )
 from headgate.app.runtime import periodic
-from headgate.app.scheduling.runner import Perform
 from headgate.app.webhooks.sending import Sender
 from headgate.app.webhooks.targets import NameUnknown, TargetRefused
 from headgate.engine.clock import Clock

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import jwt
 from jwt.types import Options
 
+from headgate.app.backends.port import Perform
 from headgate.app.durable_streams.protocol import CONTROL
 from headgate.app.durable_streams.subscriptions.definition import SubscriptionFault
-from headgate.app.scheduling.runner import Perform
 from headgate.app.webhooks.sending import SEED_BYTES, WebhookKey, text_of_bytes
 from headgate.engine.errors import StreamExists, StreamNotFound
 from headgate.engine.requests.streams import AttributeChange, CreateStream, GetAttributes

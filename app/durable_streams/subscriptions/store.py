@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from headgate.app.auth.access import Access
+from headgate.app.backends.port import Perform
 from headgate.app.durable_streams.protocol import CONTROL, path_of
 from headgate.app.durable_streams.subscriptions.definition import (
     SubscriptionDefinition,
@@ -19,7 +20,7 @@ from headgate.app.durable_streams.subscriptions.definition import (
     matches,
     names_of,
 )
-from headgate.app.scheduling.runner import Perform, append_newest, check_share
+from headgate.app.scheduling.runner import append_newest, check_share
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import LimitReached, StreamError, StreamExists, StreamNotFound
 from headgate.engine.requests.entries import Add, TrimTo

@@ -32,7 +32,7 @@ async def test_releases_are_tried_until_changes_are_accepted() -> None:
     asked: list[tuple[type[Request[Any]], bytes]] = []
     refusal: list[Exception] = [Unavailable("the lease is over")]
 
-    async def perform(request: Any) -> None:
+    async def perform(request: Any) -> Any:
         if refusal:
             raise refusal[0]
         asked.append((type(request), request.consumer))
