@@ -17,11 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _BUILT = Path(__file__).with_name("clients")
-_MEDIA_TYPES = {
-    ".js": "text/javascript",
-    ".tgz": "application/gzip",
-    ".whl": "application/zip",
-}
+_MEDIA_TYPES = {".js": "text/javascript", ".tgz": "application/gzip", ".whl": "application/zip"}
 _LEFT_OUT = frozenset(["__pycache__", ".made-of", "clients"])
 _WHEEL = "Wheel-Version: 1.0\nGenerator: headgate\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # so that the same files make the same wheel

@@ -40,10 +40,7 @@ def runners_of(
     clock = SystemClock()
     schedules = ScheduleRunner(backend.perform)
     subscriptions = SubscriptionRunner(
-        backend.perform,
-        sender,
-        clock,
-        has_patterns=Ability.PATTERNS in backend.abilities,
+        backend.perform, sender, clock, has_patterns=Ability.PATTERNS in backend.abilities
     )
     pushes = PushRunner(
         Parts(backend.perform, backend.leases, sender, clock),

@@ -255,9 +255,7 @@ class Tracing:
             url: of the collector, such as `http://localhost:4318`.
             field: see the constructor.
         """
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
-            OTLPSpanExporter,
-        )
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
 
         # A collector that is away is a line now and then, and not one for each attempt.
         logging.getLogger("opentelemetry").setLevel(logging.ERROR)

@@ -123,8 +123,7 @@ class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
     ] = None
 
     archive: Annotated[
-        bool,
-        About("What its retention and trims remove stays readable over REST, as its archive."),
+        bool, About("What its retention and trims remove stays readable over REST, as its archive.")
     ] = False
     local_bytes: Annotated[
         int | None,

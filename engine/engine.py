@@ -59,12 +59,7 @@ from headgate.engine.requests.entries import (
     Trim,
     TrimArchive,
 )
-from headgate.engine.requests.groups import (
-    CreateGroup,
-    DeleteConsumer,
-    ListConsumers,
-    ListGroups,
-)
+from headgate.engine.requests.groups import CreateGroup, DeleteConsumer, ListConsumers, ListGroups
 from headgate.engine.requests.keyspace import DumpStream, ListNames, RestoreStream, ScanNames
 from headgate.engine.requests.schedules import (
     AwaitSchedules,

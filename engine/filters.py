@@ -268,14 +268,7 @@ _Test = Callable[[_Values], bool]
 class Matcher:
     """A filter that is ready to be asked about entries."""
 
-    __slots__ = (
-        "_names",
-        "_test",
-        "condition_count",
-        "filter",
-        "needed",
-        "portion",
-    )
+    __slots__ = ("_names", "_test", "condition_count", "filter", "needed", "portion")
 
     def __init__(self, condition: Filter) -> None:
         """Prepare a filter."""

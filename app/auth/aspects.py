@@ -236,9 +236,7 @@ ASPECTS: Table = {
     deliveries.SumPending: Aspects(needs=on_group(Verb.CONSUME)),
     deliveries.Redrive: Aspects(needs=on_group(Verb.MANAGE), is_act=True),
     entries.Add: Aspects(
-        needs=_add,
-        appended=lambda add: len(add.drafts),
-        span=MessagingOperation("append", "send"),
+        needs=_add, appended=lambda add: len(add.drafts), span=MessagingOperation("append", "send")
     ),
     entries.Range: Aspects(needs=on_stream(Verb.READ), delivered=len, span=_READING),
     entries.RangeMatching: Aspects(
@@ -326,9 +324,7 @@ ASPECTS: Table = {
     attributes.ChangeAttributes: Aspects(needs=on_stream(Verb.MANAGE)),
     dumps.DumpStream: Aspects(needs=on_stream(Verb.READ), delivered=lambda image: image.length),
     dumps.RestoreStream: Aspects(
-        needs=on_stream(Verb.MANAGE),
-        is_act=True,
-        appended=lambda restore: restore.image.length,
+        needs=on_stream(Verb.MANAGE), is_act=True, appended=lambda restore: restore.image.length
     ),
     dumps.CopyStream: Aspects(needs=on_both, is_act=True),
     dumps.MeasureStream: Aspects(needs=on_stream(Verb.READ)),

@@ -88,10 +88,7 @@ def _lengths(pa: Any, column: Any) -> Any:
         return pa.compute.binary_length(column)
     # A view is four numbers of 32 bits, the length first.
     numbers = pa.Array.from_buffers(
-        pa.int32(),
-        4 * len(column),
-        [None, column.buffers()[1]],
-        offset=4 * column.offset,
+        pa.int32(), 4 * len(column), [None, column.buffers()[1]], offset=4 * column.offset
     )
     views = pa.FixedSizeListArray.from_arrays(numbers, 4)
     lengths = pa.compute.list_element(views, 0)

@@ -6,14 +6,7 @@ from datetime import UTC, datetime
 
 import click
 
-_UNITS_MS = {
-    "ms": 1,
-    "s": 1000,
-    "m": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-    "w": 604_800_000,
-}
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _MS_MAX = 36_525 * _UNITS_MS["d"]
 """A century."""
 

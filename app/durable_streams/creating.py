@@ -260,10 +260,7 @@ def _inheriting(wanted: DurableStream, source: DurableStream) -> DurableStream:
 
 def _forking(configuration: DurableStream, point: Point) -> bytes:
     begun = msgspec.structs.replace(
-        configuration,
-        state=Stage.FORKING,
-        source_epoch=point.epoch,
-        through=str(point.through),
+        configuration, state=Stage.FORKING, source_epoch=point.epoch, through=str(point.through)
     )
     return begun.encoded()
 

@@ -58,10 +58,7 @@ def _issuer(settings: Settings) -> IssuerChoices:
         jwks=settings.jwt_jwks,
         algorithms=settings.jwt_algorithms,
         rules=ClaimRules(
-            settings.jwt_audience,
-            settings.jwt_issuer,
-            settings.jwt_leeway_s,
-            settings.jwt_grants,
+            settings.jwt_audience, settings.jwt_issuer, settings.jwt_leeway_s, settings.jwt_grants
         ),
     )
 

@@ -148,8 +148,7 @@ def page_after(cursor: str | None, limit: int) -> Page:
 def _as_many_as_allowed(
     limits: LimitsDep,
     limit: Annotated[
-        int | None,
-        Query(ge=1, description="Items of one page; as many as allowed unless given."),
+        int | None, Query(ge=1, description="Items of one page; as many as allowed unless given.")
     ] = None,
     cursor: Annotated[str | None, CURSOR] = None,
 ) -> Page:

@@ -27,12 +27,7 @@ from headgate.app.cloud_events.formats import check_format, is_event
 from headgate.app.http.answers import AnswerModel, OpenAnswer
 from headgate.app.http.credentials import access_of_request
 from headgate.app.http.dependencies import gateway_of
-from headgate.app.http.parameters import (
-    Errors,
-    Parameters,
-    Unsupported,
-    missing,
-)
+from headgate.app.http.parameters import Errors, Parameters, Unsupported, missing
 from headgate.app.wire.credentials import TICKET
 from headgate.app.wire.problems import NOWHERE, GatewayError, pointer_to
 from headgate.app.wire.structure import DENSE_BYTES_MIN, SIZE_BYTES_MIN, check_dense, check_members

@@ -4,11 +4,7 @@ import base64
 import hashlib
 import re
 
-PAGE_HEADERS = {
-    "Vary": "Accept",
-    "Cache-Control": "no-cache",
-    "X-Content-Type-Options": "nosniff",
-}
+PAGE_HEADERS = {"Vary": "Accept", "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
 """Headers of answers that are text for curl and a page for a browser."""
 
 _SELF = "'self'"

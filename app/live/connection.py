@@ -21,14 +21,7 @@ from headgate.app.auth.limits.usage import Patience, Usage
 from headgate.app.auth.principal import Forbidden, Need, Unauthenticated
 from headgate.app.backends.port import Ability
 from headgate.app.gateway.gateway import Gateway
-from headgate.app.live.followed import (
-    AtEnd,
-    Ended,
-    Followed,
-    GroupBatch,
-    PatternBatch,
-    StreamBatch,
-)
+from headgate.app.live.followed import AtEnd, Ended, Followed, GroupBatch, PatternBatch, StreamBatch
 from headgate.app.live.frames.client import BadFramesError
 from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.intents import (

@@ -74,13 +74,7 @@ class Held:
 
 
 StateName = Literal[
-    "live",
-    "caught_up",
-    "credit_exhausted",
-    "max_pending",
-    "key_blocked",
-    "paused",
-    "rate_limited",
+    "live", "caught_up", "credit_exhausted", "max_pending", "key_blocked", "paused", "rate_limited"
 ]
 
 

@@ -55,11 +55,7 @@ class Measuring:
     """Measures this process. The only process of a gateway keeps the history as well."""
 
     def __init__(
-        self,
-        sampler: Sampler,
-        metrics: Metrics,
-        clock: Clock,
-        siblings: Siblings | None,
+        self, sampler: Sampler, metrics: Metrics, clock: Clock, siblings: Siblings | None
     ) -> None:
         """Get ready.
 

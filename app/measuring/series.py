@@ -136,28 +136,14 @@ _TIMES: Final = {
     "cold_read_ms_p99": (COLD_READ, 0.99),
 }
 
-GATEWAY: Final = (
-    *RATES,
-    *_TIMES,
-    *PRESENT,
-    "cold_hit_percent",
-    "loop_delay_ms",
-    "cpu_percent",
-)
+GATEWAY: Final = (*RATES, *_TIMES, *PRESENT, "cold_hit_percent", "loop_delay_ms", "cpu_percent")
 GATEWAY_LARGEST: Final = frozenset(
     {"request_ms_p99", "fsync_ms_p99", "cold_read_ms_p99", "loop_delay_ms"}
 )
 
 STREAM: Final = ("length", "bytes", "cold_bytes", "appended")
 
-GROUP: Final = (
-    "lag",
-    "pending",
-    "oldest_pending_ms",
-    "delivered",
-    "acknowledged",
-    "redelivered",
-)
+GROUP: Final = ("lag", "pending", "oldest_pending_ms", "delivered", "acknowledged", "redelivered")
 GROUP_LARGEST: Final = frozenset({"oldest_pending_ms"})
 
 

@@ -115,13 +115,7 @@ class Settling:
             await self._perform(Ack(*place, self._consumer))
             return
         await self._perform(
-            Nack(
-                *place,
-                failure.mode,
-                failure.delay_ms,
-                failure.error.encode(),
-                self._consumer,
-            )
+            Nack(*place, failure.mode, failure.delay_ms, failure.error.encode(), self._consumer)
         )
 
 

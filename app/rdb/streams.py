@@ -25,13 +25,7 @@ from headgate.app.rdb.listpack import BadListpack, read_node
 from headgate.app.rdb.source import Source, StreamType
 from headgate.app.rdb.strings import read_length, read_string, skip_string
 from headgate.engine.entry import MIN_ID, EntryId
-from headgate.engine.images import (
-    ConsumerImage,
-    CountersImage,
-    GroupImage,
-    KeysImage,
-    PendingImage,
-)
+from headgate.engine.images import ConsumerImage, CountersImage, GroupImage, KeysImage, PendingImage
 from headgate.engine.limits import COUNT_MAX, U64_MAX
 
 _RAW_ID = struct.Struct(">QQ")

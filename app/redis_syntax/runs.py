@@ -55,10 +55,7 @@ class CommandRunner:
     """
 
     def __init__(
-        self,
-        backend: Backend,
-        bounds: Bounds | None = None,
-        server: ServerCommands | None = None,
+        self, backend: Backend, bounds: Bounds | None = None, server: ServerCommands | None = None
     ) -> None:
         """Run commands on a backend.
 

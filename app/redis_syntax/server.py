@@ -16,17 +16,10 @@ from headgate.app.redis_syntax.administration import (
     durability,
     information,
 )
-from headgate.app.redis_syntax.administration import (
-    durability as saving,
-)
+from headgate.app.redis_syntax.administration import durability as saving
 from headgate.app.redis_syntax.administration.information import SPOKEN_VERSION, Counters
 from headgate.app.redis_syntax.catalog import Catalog, Described, described_commands
-from headgate.app.redis_syntax.command import (
-    ANY_RIGHT,
-    CommandTable,
-    SmallReply,
-    SubcommandTable,
-)
+from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallReply, SubcommandTable
 from headgate.app.redis_syntax.words import AnyPlan
 from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.engine.clock import Clock, SystemClock

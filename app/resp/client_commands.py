@@ -274,9 +274,7 @@ CATALOG: Catalog = {
         usage="on_off_skip(ON | OFF | SKIP)",
     ),
     "client|no-touch": _command(
-        "Has no effect: when keys were last used is not kept.",
-        "7.2.0",
-        usage="enabled(ON | OFF)",
+        "Has no effect: when keys were last used is not kept.", "7.2.0", usage="enabled(ON | OFF)"
     ),
     "client|caching": _command(
         "Refused: clients are not tracked.", "6.0.0", usage="mode(YES | NO)"
@@ -320,8 +318,6 @@ CATALOG: Catalog = {
         complexity="O(log N) for N connections.",
     ),
     "client|no-evict": _operation(
-        "Has no effect: no connection is ended for memory.",
-        "7.0.0",
-        usage="enabled(ON | OFF)",
+        "Has no effect: no connection is ended for memory.", "7.0.0", usage="enabled(ON | OFF)"
     ),
 }

@@ -157,9 +157,7 @@ class Replies:
     """Instead of a reply that the client does not get."""
 
     def __init__(
-        self,
-        write: Callable[[bytes], None],
-        until_taken: Callable[[int], Awaitable[None]],
+        self, write: Callable[[bytes], None], until_taken: Callable[[int], Awaitable[None]]
     ) -> None:
         """Begin with none.
 

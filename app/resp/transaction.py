@@ -123,9 +123,7 @@ CATALOG: Catalog = {
         complexity="That of the commands.",
     ),
     "discard": _command(
-        "Forget the commands of the transaction.",
-        "2.0.0",
-        complexity="O(N) for N commands.",
+        "Forget the commands of the transaction.", "2.0.0", complexity="O(N) for N commands."
     ),
     "watch": _command(
         "Let EXEC do nothing if one of the keys is changed before.",

@@ -43,11 +43,7 @@ async def rewrite_journal(request: Request) -> JournalState:
     return JournalState.of(journal.status)
 
 
-@router.get(
-    "/connections",
-    operation_id="listConnections",
-    responses=responses("invalid_request"),
-)
+@router.get("/connections", operation_id="listConnections", responses=responses("invalid_request"))
 @needs(Verb.ADMIN)
 async def list_connections(
     request: Request,

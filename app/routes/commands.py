@@ -33,8 +33,7 @@ Word = TypeAliasType("Word", str | int | float | bool)
 Command = TypeAliasType(
     "Command",
     Annotated[
-        list[Word],
-        Field(min_length=1, description="A command and its arguments.", fail_fast=True),
+        list[Word], Field(min_length=1, description="A command and its arguments.", fail_fast=True)
     ],
 )
 Encoding = Annotated[

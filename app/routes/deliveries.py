@@ -59,21 +59,11 @@ from headgate.engine.requests.deliveries import (
     NackMode,
     SumPending,
 )
-from headgate.engine.requests.deliveries import (
-    Autoclaim as AutoclaimRequest,
-)
-from headgate.engine.requests.deliveries import (
-    Claim as ClaimRequest,
-)
-from headgate.engine.requests.deliveries import (
-    Nack as NackRequest,
-)
-from headgate.engine.requests.deliveries import (
-    ReadGroup as ReadGroupRequest,
-)
-from headgate.engine.requests.deliveries import (
-    Redrive as RedriveRequest,
-)
+from headgate.engine.requests.deliveries import Autoclaim as AutoclaimRequest
+from headgate.engine.requests.deliveries import Claim as ClaimRequest
+from headgate.engine.requests.deliveries import Nack as NackRequest
+from headgate.engine.requests.deliveries import ReadGroup as ReadGroupRequest
+from headgate.engine.requests.deliveries import Redrive as RedriveRequest
 
 router = APIRouter(
     prefix="/v1/streams/{stream}/groups/{group}", tags=["Delivery"], route_class=Operation

@@ -10,18 +10,8 @@ from headgate.app.auth.needs import needs
 from headgate.app.cloud_events.event import STRUCTURED, event_of
 from headgate.app.cloud_events.formats import text_in_turns
 from headgate.app.http.answers import json_answer, outcomes_array
-from headgate.app.http.dependencies import (
-    AccessDep,
-    LimitsDep,
-    StreamDep,
-    check_at_most,
-)
-from headgate.app.http.operation import (
-    Operation,
-    WholeRequest,
-    accepts,
-    prompt,
-)
+from headgate.app.http.dependencies import AccessDep, LimitsDep, StreamDep, check_at_most
+from headgate.app.http.operation import Operation, WholeRequest, accepts, prompt
 from headgate.app.wire.encoding import add_times, entry_wire
 from headgate.app.wire.ids import parse_id, parse_ids
 from headgate.app.wire.names import text_of

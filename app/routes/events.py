@@ -140,11 +140,7 @@ FilterQuery = Annotated[
     responses=EVENT_STREAM
     | _OVER
     | responses(
-        "invalid_id",
-        "stream_not_found",
-        "invalid_request",
-        "too_many_connections",
-        "cut_off",
+        "invalid_id", "stream_not_found", "invalid_request", "too_many_connections", "cut_off"
     ),
 )
 @needs(Verb.READ, by_url=True)

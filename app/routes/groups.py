@@ -78,9 +78,7 @@ async def create_group(
 
 
 @patches.patch(
-    "/groups/{group}",
-    operation_id="updateGroup",
-    responses=_CHANGE | responses("not_supported"),
+    "/groups/{group}", operation_id="updateGroup", responses=_CHANGE | responses("not_supported")
 )
 @needs(Verb.MANAGE)
 async def update_group(
@@ -103,18 +101,11 @@ async def update_group(
 async def list_groups(access: AccessDep, stream: StreamDep, page: PageDep) -> Response:
     """List the groups of a stream by name (XINFO GROUPS)."""
     infos, next_cursor = page.of(await access.perform(ListGroups(stream, **page.with_one_more)))
-    groups: Groups = {
-        "groups": await array_in_turns(infos, group_wire),
-        "next_cursor": next_cursor,
-    }
+    groups: Groups = {"groups": await array_in_turns(infos, group_wire), "next_cursor": next_cursor}
     return json_answer(groups)
 
 
-@router.get(
-    "/groups/{group}",
-    operation_id="describeGroup",
-    responses=_FIND,
-)
+@router.get("/groups/{group}", operation_id="describeGroup", responses=_FIND)
 @needs(Verb.READ, Verb.CONSUME, Verb.MANAGE)
 async def describe_group(access: AccessDep, stream: StreamDep, group: GroupDep) -> Group:
     """Describe a group."""

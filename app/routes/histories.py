@@ -54,10 +54,7 @@ QuestionDep = Annotated[HistoryQuestion, Depends(asked_part)]
 
 
 @admin.get(
-    "/history",
-    operation_id="readGatewayHistory",
-    response_model=GatewayHistory,
-    responses=_ANSWERS,
+    "/history", operation_id="readGatewayHistory", response_model=GatewayHistory, responses=_ANSWERS
 )
 @needs(Verb.ADMIN)
 async def gateway_history(request: Request, question: QuestionDep) -> Response:

@@ -104,12 +104,7 @@ def _welcome_page(root_path: str, is_open: bool) -> _Page:
         for path, what in _PAGES.items()
     )
     page = (files("headgate.app") / "welcome.html").read_text("utf-8")
-    shown = {
-        "root": root_path,
-        "version": version("headgate"),
-        "steps": steps,
-        "pages": pages,
-    }
+    shown = {"root": root_path, "version": version("headgate"), "steps": steps, "pages": pages}
     for name, text in shown.items():
         page = page.replace(f"<!--{name}-->", text)
     return _Page(page, page_headers(page))

@@ -282,10 +282,7 @@ async def rotate_push_secret(
     operation_id="getPushKeys",
     response_class=Response,
     responses={
-        200: {
-            "description": "The keys.",
-            "content": {_JWK_SET: {"schema": _JWKS}},
-        },
+        200: {"description": "The keys.", "content": {_JWK_SET: {"schema": _JWKS}}},
         **responses("invalid_request"),
     },
 )
@@ -357,10 +354,7 @@ async def _changed(
 
 
 async def _change(
-    request: Request,
-    stream: bytes,
-    group: bytes,
-    make: Callable[[PushRecord], PushRecord],
+    request: Request, stream: bytes, group: bytes, make: Callable[[PushRecord], PushRecord]
 ) -> PushRecord:
     perform = gateway_of(request).backend.perform
     try:
@@ -395,10 +389,7 @@ def _resumed(push: PushRecord) -> PushRecord:
 async def _wire(gateway: Gateway, push: PushRecord) -> Push:
     stored = await store.load(gateway.backend.perform, push.stream, push.group)
     answers = await store.answers(gateway.backend.perform, push.name)
-    return {
-        **await _summary(gateway, push, stored),
-        "answers": msgspec.to_builtins(answers),
-    }
+    return {**await _summary(gateway, push, stored), "answers": msgspec.to_builtins(answers)}
 
 
 async def _summary(gateway: Gateway, push: PushRecord, stored: StoredPush | None) -> PushSummary:

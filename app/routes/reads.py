@@ -24,11 +24,7 @@ from headgate.app.http.dependencies import (
     check_at_most,
     gateway_of,
 )
-from headgate.app.http.operation import (
-    ARROW,
-    Operation,
-    prompt,
-)
+from headgate.app.http.operation import ARROW, Operation, prompt
 from headgate.app.http.streaming import PatientResponse, while_present, while_valid
 from headgate.app.transport.scopes import path_of, request_id_of
 from headgate.app.wire.encoding import add_times, entry_wire, gap_wire, unbroken
@@ -85,8 +81,7 @@ def selection_query(
         ),
     ] = None,
     filter: Annotated[  # noqa: A002
-        str | None,
-        Query(description="A filter as JSON. Only entries for which it holds are sent."),
+        str | None, Query(description="A filter as JSON. Only entries for which it holds are sent.")
     ] = None,
     archived: Annotated[
         bool, Query(description="Whether entries of the archive are read, too.")

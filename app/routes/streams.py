@@ -23,12 +23,7 @@ from headgate.app.wire.ids import parse_bound, parse_id
 from headgate.app.wire.problems import responses
 from headgate.app.wire.schemas.entries import Trim, Trimmed
 from headgate.app.wire.schemas.settings import StreamConfig
-from headgate.app.wire.schemas.streams import (
-    Histogram,
-    Stream,
-    StreamDetail,
-    Streams,
-)
+from headgate.app.wire.schemas.streams import Histogram, Stream, StreamDetail, Streams
 from headgate.engine.errors import StreamNotFound
 from headgate.engine.limits import DESCRIBED_MAX
 from headgate.engine.requests.entries import CountByTime, Range, TrimArchive
@@ -47,10 +42,7 @@ patches = APIRouter(prefix="/v1/streams", tags=["Streams"], route_class=PatchOpe
 
 
 @router.get(
-    "",
-    operation_id="listStreams",
-    response_model=Streams,
-    responses=responses("invalid_request"),
+    "", operation_id="listStreams", response_model=Streams, responses=responses("invalid_request")
 )
 @needs()
 async def list_streams(

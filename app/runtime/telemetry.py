@@ -280,10 +280,7 @@ class Metrics:
                 ),
                 "failing": ("1 while the bucket takes nothing.", bucket.error is not None),
                 "bytes": ("Size of what the newest manifest names.", bucket.bucket_bytes),
-                "remote_bytes": (
-                    "Extent files that are in the bucket alone.",
-                    bucket.remote_bytes,
-                ),
+                "remote_bytes": ("Extent files that are in the bucket alone.", bucket.remote_bytes),
             }
             for name, (text, value) in gauges.items():
                 yield GaugeMetricFamily(f"headgate_bucket_{name}", text, float(value))
@@ -334,9 +331,7 @@ class Metrics:
         for kind in memory():
             gauge.labels(kind).set_function(partial(_size_of, memory, kind))
         bound = Gauge(
-            "headgate_memory_bytes_max",
-            "Memory that the streams may take.",
-            registry=self.registry,
+            "headgate_memory_bytes_max", "Memory that the streams may take.", registry=self.registry
         )
         bound.set(size_bytes_max)
 

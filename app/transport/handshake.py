@@ -131,10 +131,7 @@ class _Secured(asyncio.Protocol):
     """A connection at the end of its handshake: the next protocol takes its place at once."""
 
     def __init__(
-        self,
-        connected: socket.socket,
-        leave: Callable[[], None],
-        make: Callable[[], Any],
+        self, connected: socket.socket, leave: Callable[[], None], make: Callable[[], Any]
     ) -> None:
         self._connected = connected
         self._leave = leave

@@ -69,10 +69,7 @@ def run(settings: Settings, orders: Orders, end: socket.socket) -> None:
     )
     sampler.answer_siblings(member)
     runners = runners_of(
-        backend,
-        sender_of(settings),
-        sealing_of(settings, orders.ticket_secret),
-        metrics.registry,
+        backend, sender_of(settings), sealing_of(settings, orders.ticket_secret), metrics.registry
     )
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(

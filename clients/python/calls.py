@@ -170,9 +170,7 @@ class Calls:
             headers=all_headers,
             content=content,
             timeout=httpx.Timeout(
-                self._answer_s + wait_ms / 1000,
-                connect=min(_CONNECT_S, self._answer_s),
-                pool=None,
+                self._answer_s + wait_ms / 1000, connect=min(_CONNECT_S, self._answer_s), pool=None
             ),
         )
         if is_repeatable is None:

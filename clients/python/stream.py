@@ -518,11 +518,7 @@ class Stream:
             yield cast(GroupInfo, group)
 
     async def trim(
-        self,
-        *,
-        max_length: int | None = None,
-        min_id: str | None = None,
-        approximate: bool = False,
+        self, *, max_length: int | None = None, min_id: str | None = None, approximate: bool = False
     ) -> int:
         """Remove the oldest entries, and return how many (XTRIM).
 

@@ -28,12 +28,7 @@ from headgate.engine.bucket.restoring import Mark, emptied, restore
 from headgate.engine.bucket.tiers import TieredDisk
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal.disk import Disk
-from headgate.engine.journal.names import (
-    in_use,
-    is_finished,
-    is_segment,
-    position_of,
-)
+from headgate.engine.journal.names import in_use, is_finished, is_segment, position_of
 from headgate.engine.journal.records import HEADER_BYTES
 from headgate.engine.journal.recovery import Loaded, Progress, load_safely, no_progress
 

@@ -55,7 +55,4 @@ def change_attributes(keyspace: Keyspace, request: ChangeAttributes, now_ms: int
     return Decision(None, attributes_changed(keyspace, stream, request.change))
 
 
-DECISIONS: Decisions = {
-    GetAttributes: get_attributes,
-    ChangeAttributes: change_attributes,
-}
+DECISIONS: Decisions = {GetAttributes: get_attributes, ChangeAttributes: change_attributes}

@@ -178,8 +178,4 @@ def _go_on(
     return Decision(reply, commands, partial(_go_on, reply, others) if others else None)
 
 
-DECISIONS: Decisions = {
-    PlanRead: plan_read,
-    LastCommit: last_commit,
-    CommitBatch: commit_batch,
-}
+DECISIONS: Decisions = {PlanRead: plan_read, LastCommit: last_commit, CommitBatch: commit_batch}

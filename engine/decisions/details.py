@@ -101,10 +101,7 @@ def pending_item(pel: Pel, pending: PendingEntry, steady_ms: int) -> PendingItem
     return PendingItem(pending.id, owner.name, idle_ms, count, last_error=error)
 
 
-DECISIONS: Decisions = {
-    ListPending: list_pending,
-    SumPending: sum_pending,
-}
+DECISIONS: Decisions = {ListPending: list_pending, SumPending: sum_pending}
 
 
 def group_details(keyspace: Keyspace, request: DetailStream, now_ms: int) -> list[GroupDetail]:

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from operator import attrgetter
 
-from headgate.engine.commands import (
-    Command,
-    ExpirySet,
-    StreamCopied,
-    StreamDeleted,
-    StreamRestored,
-)
+from headgate.engine.commands import Command, ExpirySet, StreamCopied, StreamDeleted, StreamRestored
 from headgate.engine.config import StreamConfig
 from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.decisions.keys import key_limits

@@ -52,12 +52,7 @@ from headgate.engine.errors import (
     StreamNotFound,
 )
 from headgate.engine.filters import matcher_of
-from headgate.engine.limits import (
-    ENTRY_BYTES_MAX,
-    ENTRY_FIELDS_MAX,
-    TIMED_AT_ONCE_MAX,
-    U64_MAX,
-)
+from headgate.engine.limits import ENTRY_BYTES_MAX, ENTRY_FIELDS_MAX, TIMED_AT_ONCE_MAX, U64_MAX
 from headgate.engine.packing import EncodedDrafts
 from headgate.engine.replies import Added, Deletion, MatchingPage, PackedPage, StreamRead, Written
 from headgate.engine.requests.entries import (

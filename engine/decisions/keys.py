@@ -83,6 +83,4 @@ def forget_keys(keyspace: Keyspace, stream: bytes, now_ms: int) -> Decision[None
     return Decision(None, [KeysForgotten(stream, min(before_ms, some_ms))])
 
 
-DECISIONS: Decisions = {
-    RememberKey: remember_key,
-}
+DECISIONS: Decisions = {RememberKey: remember_key}

@@ -249,6 +249,4 @@ def forget_consumers(
     return Decision(consumers[-1].name if len(consumers) == CONSUMERS_AT_ONCE_MAX else None, gone)
 
 
-DECISIONS: Decisions = {
-    Redrive: redrive,
-}
+DECISIONS: Decisions = {Redrive: redrive}

@@ -28,13 +28,7 @@ from headgate.engine.limits import (
     TRIM_ENTRIES_MAX,
     TRIMMED_AT_ONCE,
 )
-from headgate.engine.requests.entries import (
-    References,
-    Trim,
-    TrimArchive,
-    TrimTo,
-    check_trim,
-)
+from headgate.engine.requests.entries import References, Trim, TrimArchive, TrimTo, check_trim
 from headgate.engine.state.entries.log import Cut, Log
 from headgate.engine.state.entries.packed import NodeLimits
 from headgate.engine.state.keyspace import Keyspace
@@ -132,11 +126,7 @@ def trim_oldest(keyspace: Keyspace, after: bytes | None) -> Decision[bytes | Non
 
 
 def trims_after(
-    keyspace: Keyspace,
-    stream: Stream,
-    appended: Sequence[Entry],
-    trim: TrimTo | None,
-    now_ms: int,
+    keyspace: Keyspace, stream: Stream, appended: Sequence[Entry], trim: TrimTo | None, now_ms: int
 ) -> list[Command]:
     """Return the trims that follow an append; the append is decided but not applied yet."""
     retained = trim_command(stream.name, retention_cut(stream, appended, stream.config, now_ms))
@@ -309,11 +299,7 @@ def _part_of(stream: Stream, cut: Cut, references: References) -> Cut:
 
 
 def _cut(
-    log: Log,
-    request: TrimTo,
-    node_limits: NodeLimits,
-    appended: Sequence[Entry],
-    removed: int,
+    log: Log, request: TrimTo, node_limits: NodeLimits, appended: Sequence[Entry], removed: int
 ) -> Cut | None:
     limit = _trim_limit(request.limit, node_limits)
     limit = None if limit is None else limit - removed
@@ -353,7 +339,4 @@ def trim_command(stream: bytes, cut: Cut | None) -> list[Command]:
     return [] if cut is None else [StreamTrimmed(stream, cut.through)]
 
 
-DECISIONS: Decisions = {
-    Trim: trim,
-    TrimArchive: trim_archive,
-}
+DECISIONS: Decisions = {Trim: trim, TrimArchive: trim_archive}

@@ -307,10 +307,7 @@ _KILLED_S = 5.0
 
 
 def in_process_of_its_own(
-    directory: Path,
-    spare: SpareDescriptors | None = None,
-    *,
-    hot_bytes_max: int = HOT_BYTES_MAX,
+    directory: Path, spare: SpareDescriptors | None = None, *, hot_bytes_max: int = HOT_BYTES_MAX
 ) -> Rewriter:
     """Return a function that writes snapshots of a directory.
 

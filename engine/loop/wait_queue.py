@@ -29,15 +29,7 @@ class QueueKey(NamedTuple):
 class BlockedRead(Generic[T]):
     """One blocked read. Its server knows what it reads."""
 
-    __slots__ = (
-        "by_policy",
-        "claim_idle_ms",
-        "consumer",
-        "full",
-        "queues",
-        "served",
-        "spares_own",
-    )
+    __slots__ = ("by_policy", "claim_idle_ms", "consumer", "full", "queues", "served", "spares_own")
 
     def __init__(
         self,

@@ -55,11 +55,7 @@ class Group:
     )
 
     def __init__(
-        self,
-        name: bytes,
-        last_id: EntryId,
-        entries_read: int | None,
-        memory: Memory | None = None,
+        self, name: bytes, last_id: EntryId, entries_read: int | None, memory: Memory | None = None
     ) -> None:
         """Start at a position, with no consumers; `memory` is told what it takes."""
         self._memory = memory or Memory()

@@ -57,9 +57,7 @@ class Model:
         """Begin to answer; returns the id of the answer."""
         answer = uuid.uuid4().hex
         made = await self.gateway.put(
-            path_of(answer),
-            headers={"Stream-TTL": str(KEPT_S)},
-            json=[{"question": question}],
+            path_of(answer), headers={"Stream-TTL": str(KEPT_S)}, json=[{"question": question}]
         )
         made.raise_for_status()
         self.running[answer] = asyncio.Event()

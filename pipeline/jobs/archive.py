@@ -170,12 +170,7 @@ def _query_name(flags: Flags) -> str:
 
 
 def run(
-    flags: Flags,
-    lake: Lake,
-    start: Mapping[str, str],
-    *,
-    allow_gap: bool,
-    progress: ProgressLine,
+    flags: Flags, lake: Lake, start: Mapping[str, str], *, allow_gap: bool, progress: ProgressLine
 ) -> None:
     """Run the query until it has read everything, or somebody stops it.
 

@@ -80,10 +80,4 @@ def texts(pairs_column: Column) -> Column:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     names = F.array_distinct(F.transform(pairs_column, lambda pair: pair["name"]))
-    return F.map_from_arrays(
-        names,
-        F.transform(
-            names,
-            lambda name: value(pairs_column, name),
-        ),
-    )
+    return F.map_from_arrays(names, F.transform(names, lambda name: value(pairs_column, name)))

@@ -49,12 +49,7 @@ _HOUR_MS = 3_600_000
     help="Time that replaced files are kept.  [deleted at once]",
 )
 def main(
-    flags: Flags,
-    *,
-    ids: str | None,
-    where: Sequence[str],
-    views: str | None,
-    retention: int | None,
+    flags: Flags, *, ids: str | None, where: Sequence[str], views: str | None, retention: int | None
 ) -> None:
     """Forget entries."""
     selection = _selection(ids, where)

@@ -54,10 +54,7 @@ _MADE = (
 
 def measure() -> list[Figure]:
     """Return the costs of each way to read and to write."""
-    with (
-        serving_process("headgate") as (port, process_id),
-        tempfile.TemporaryDirectory() as folder,
-    ):
+    with serving_process("headgate") as (port, process_id), tempfile.TemporaryDirectory() as folder:
         url = f"http://127.0.0.1:{port}"
         if hasattr(os, "sched_setaffinity"):  # Spark takes what cores there are, the gateway too
             everywhere = set(range(os.cpu_count() or 1))

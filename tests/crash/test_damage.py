@@ -263,9 +263,7 @@ async def test_who_comes_second_is_told_who_holds_the_directory(tmp_path: Path) 
 # What is cold
 
 
-async def test_check_names_each_damaged_chunk_and_a_repair_keeps_all_others(
-    tmp_path: Path,
-) -> None:
+async def test_check_names_each_damaged_chunk_and_a_repair_keeps_all_others(tmp_path: Path) -> None:
     disk, file = await frozen(b"a", b"b"), extents_name(1)
     directory = put_down(disk, tmp_path / "data")
     whole = headgate("check", "--data-dir", directory)

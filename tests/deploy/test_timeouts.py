@@ -31,10 +31,7 @@ def seconds_in(pattern: str, *files: str) -> set[float]:
 GRACE = r"(?:terminationGracePeriodSeconds|stop_grace_period): (\d+)(s?)"
 PROXIES = ("**/nginx.conf", "**/Caddyfile")
 ROWS: list[tuple[list[float], list[float]]] = [
-    (
-        [*seconds_in(r"keepalive(?:_timeout)? (\d+)(s)", *PROXIES)],
-        [SETTINGS.keepalive_s],
-    ),
+    ([*seconds_in(r"keepalive(?:_timeout)? (\d+)(s)", *PROXIES)], [SETTINGS.keepalive_s]),
     (
         [SETTINGS.wait_ms_max / 1000],
         [*seconds_in(r"proxy_read_timeout +(\d+)(h)", "**/nginx.conf")],

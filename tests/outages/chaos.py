@@ -63,11 +63,7 @@ class ClusterChaos(Chaos):
         ]
         self._share_count = rounds * len(self._events) + 1
         self._takes_over = takes_over
-        self._settings = {
-            **SETTINGS,
-            "backend": cluster.url,
-            "redis_durability": durability.value,
-        }
+        self._settings = {**SETTINGS, "backend": cluster.url, "redis_durability": durability.value}
         self._gateways: dict[int, Gateway] = {}
         self._places = [Place() for _ in range(GATEWAY_COUNT)]
         for number, consumer in enumerate(self.consumers):

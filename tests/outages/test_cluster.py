@@ -13,12 +13,7 @@ from headgate.engine.errors import AnswerLost, Unavailable
 from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.deliveries import GroupCursor, ListPending, ReadGroup
 from headgate.engine.requests.entries import Add
-from headgate.engine.requests.groups import (
-    CreateGroup,
-    DeleteConsumer,
-    GroupStart,
-    ListConsumers,
-)
+from headgate.engine.requests.groups import CreateGroup, DeleteConsumer, GroupStart, ListConsumers
 from tests.contract.calls import ANA, G, got, take
 from tests.outages.appending import Appender, until_served
 from tests.outages.conftest import Running

@@ -141,8 +141,7 @@ def test_stats_say_entries_and_sizes_by_window(
     gateway: Gateway, command: Command, name: str
 ) -> None:
     gateway.append_entries(
-        name,
-        [{"id": f"{1_000 * second}-0", "fields": {"v": "12"}} for second in (1, 2, 11, 60)],
+        name, [{"id": f"{1_000 * second}-0", "fields": {"v": "12"}} for second in (1, 2, 11, 60)]
     )
     [first, second, third] = command.rows("stats", "--streams", name, "--window", "10s")
     assert (first["entries"], first["size_bytes"], first["entries_per_s"]) == (2, 6, 0.2)

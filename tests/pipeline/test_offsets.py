@@ -129,11 +129,7 @@ def test_what_names_of_a_pattern_begin_with(pattern: str, prefix: str) -> None:
     assert literal_prefix(pattern) == prefix
 
 
-@given(
-    st.lists(st.integers(0, 10**6), max_size=20),
-    st.integers(1, 10**5),
-    st.integers(1, 50),
-)
+@given(st.lists(st.integers(0, 10**6), max_size=20), st.integers(1, 10**5), st.integers(1, 50))
 def test_ranges_are_cut_into_enough_parts(
     counts: list[int], entries_max: int, parts_min: int
 ) -> None:

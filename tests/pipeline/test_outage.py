@@ -32,9 +32,7 @@ def test_a_gateway_that_goes_and_comes_is_said_once_each(
     assert re.fullmatch(r"archive: the gateway is back after \d+ s", back)
 
 
-def test_a_gateway_that_does_not_answer_holds_nobody_up(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_gateway_that_does_not_answer_holds_nobody_up(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         flags = Flags(url=f"http://127.0.0.1:{mute.getsockname()[1]}")
         with OutageWatch("archive", flags, look_s=0) as watch:
@@ -45,11 +43,7 @@ def test_a_gateway_that_does_not_answer_holds_nobody_up(
 
 @pytest.mark.parametrize(
     ("flags", "outage_ms"),
-    [
-        (Flags(), 60_000),
-        (Flags(trigger="5s"), 900_000),
-        (Flags(trigger="5s", outage=1000), 1000),
-    ],
+    [(Flags(), 60_000), (Flags(trigger="5s"), 900_000), (Flags(trigger="5s", outage=1000), 1000)],
 )
 def test_a_service_waits_longer_than_who_runs_once(flags: Flags, outage_ms: int) -> None:
     assert flags.outage_ms == outage_ms

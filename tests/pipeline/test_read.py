@@ -37,8 +37,7 @@ def read(spark: SparkSession, gateway: Gateway) -> Reads:
 def append(gateway: Gateway, stream: str, count: int) -> list[str]:
     """Append entries a millisecond apart."""
     return gateway.append_entries(
-        stream,
-        [{"id": f"{FIRST_MS + at}-0", "fields": {"n": str(at)}} for at in range(count)],
+        stream, [{"id": f"{FIRST_MS + at}-0", "fields": {"n": str(at)}} for at in range(count)]
     )
 
 

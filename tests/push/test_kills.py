@@ -19,12 +19,7 @@ from tests.push.receivers import WAYS, FailingReceiver
 SETTINGS: dict[str, Any] = {"push_allow": "127.0.0.0/8", "fsync": "always"}
 KEYS = 8
 BAD_EVERY = 97
-POLICY = {
-    "key_field": "k",
-    "backoff_ms": [10],
-    "max_deliveries": 60,
-    "dead_letter_stream": "dead",
-}
+POLICY = {"key_field": "k", "backoff_ms": [10], "max_deliveries": 60, "dead_letter_stream": "dead"}
 """An entry that is always refused is tried that often; one that is refused by chance is not."""
 
 

@@ -46,12 +46,7 @@ async def test_values_pass_and_refusals_are_told_apart(live: Live, javascript: P
     await receiver.close()
     first = {"sku": "42", "count": "7", "blob": "AP8H", "snake_case": "stays"}
     entry_id = answers["entry"]["id"]
-    gone = {
-        "is": "Problem",
-        "code": "not_found",
-        "status": 404,
-        "isProblem": [True, False, False],
-    }
+    gone = {"is": "Problem", "code": "not_found", "status": 404, "isProblem": [True, False, False]}
 
     assert answers == {
         "entry": {"id": entry_id, "fields": first, "base64": ["blob"]},

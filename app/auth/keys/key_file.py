@@ -275,11 +275,7 @@ def first_key(data_dir: Path, keys_file: Path, now_ms: int) -> str | None:
         return None
     text = make_key()
     key = ApiKey(
-        id=text.id,
-        name=_NAME,
-        sha256=text.sha256,
-        grants=[_EVERYTHING],
-        created_at_ms=now_ms,
+        id=text.id, name=_NAME, sha256=text.sha256, grants=[_EVERYTHING], created_at_ms=now_ms
     )
     place = data_dir / FIRST_KEY
     try:

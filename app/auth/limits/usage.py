@@ -238,10 +238,7 @@ class Usage:
         )
         self.waiters = Count("too_many_waiters", "blocked reads", "principal_waiters_max", notice)
         self.subscriptions = Count(
-            "too_many_connections",
-            "subscriptions",
-            "principal_subscriptions_max",
-            notice,
+            "too_many_connections", "subscriptions", "principal_subscriptions_max", notice
         )
         self.adopt(limits)
 

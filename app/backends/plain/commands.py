@@ -103,9 +103,7 @@ def _update_group(request: UpdateGroup) -> list[Words]:
     entries_read = request.entries_read
     assert isinstance(request.last_id, EntryId), "copying chooses a position"
     read: Words = () if entries_read is UNSET else (b"ENTRIESREAD", entries_read)
-    return [
-        (b"XGROUP", b"SETID", request.stream, request.group, str(request.last_id), *read),
-    ]
+    return [(b"XGROUP", b"SETID", request.stream, request.group, str(request.last_id), *read)]
 
 
 CHANGES: Mapping[type[Request[Any]], Callable[[Any], list[Words]]] = {

@@ -249,9 +249,7 @@ async def perform_together(
         if slots:
             with as_stream_errors(b""):
                 replies = await client.transact(
-                    slots[0],
-                    lambda: [words for each in held for words in each.commands],
-                    condition,
+                    slots[0], lambda: [words for each in held for words in each.commands], condition
                 )
             _give_out(held, replies)
         outcomes = [await step.task for step in steps]

@@ -244,10 +244,7 @@ class Client:
         return client
 
     async def transact(
-        self,
-        slot: int,
-        make: Callable[[], Sequence[Words]],
-        condition: IfUnchanged | None = None,
+        self, slot: int, make: Callable[[], Sequence[Words]], condition: IfUnchanged | None = None
     ) -> list[Any]:
         """Carry out commands on a slot with nothing in between (MULTI, EXEC).
 
@@ -516,9 +513,7 @@ class Client:
             text = "the servers delete streams when they are full: set maxmemory-policy noeviction"
             log.warning(text, extra={"policy": facts.eviction})
         self._durability = durability(
-            options.durability,
-            options.answer_ms_max // 2,
-            has_waitaof=Feature.WAITAOF in features,
+            options.durability, options.answer_ms_max // 2, has_waitaof=Feature.WAITAOF in features
         )
         self._close(address)  # changes must wait from now on
 

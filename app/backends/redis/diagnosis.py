@@ -364,11 +364,7 @@ async def _tracking_refusal(
 
 
 async def examine(
-    servers: Servers,
-    names: KeyNames,
-    chosen: DurabilityLevel,
-    clock: Clock,
-    timeout_s: float,
+    servers: Servers, names: KeyNames, chosen: DurabilityLevel, clock: Clock, timeout_s: float
 ) -> list[Finding]:
     """Ask the servers of a backend what they have; change nothing there.
 

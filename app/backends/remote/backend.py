@@ -199,10 +199,7 @@ class RemoteBackend:
             RuntimeError: the engine is not the one that the settings describe.
         """
         async with asyncio.TaskGroup() as tasks:
-            running = [
-                tasks.create_task(self._link.run()),
-                tasks.create_task(self._leases.run()),
-            ]
+            running = [tasks.create_task(self._link.run()), tasks.create_task(self._leases.run())]
             await self._closed.wait()
             if self._mismatch is not None:
                 raise RuntimeError(self._mismatch)

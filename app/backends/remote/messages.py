@@ -30,18 +30,10 @@ from headgate.engine.requests import (
     schedules,
     streams,
 )
-from headgate.engine.requests import (
-    entries as histogram,
-)
-from headgate.engine.requests import (
-    entries as patterns,
-)
-from headgate.engine.requests import (
-    entries as ranges,
-)
-from headgate.engine.requests import (
-    keyspace as dumps,
-)
+from headgate.engine.requests import entries as histogram
+from headgate.engine.requests import entries as patterns
+from headgate.engine.requests import entries as ranges
+from headgate.engine.requests import keyspace as dumps
 
 R = TypeVar("R")
 

@@ -35,11 +35,7 @@ _COLUMNS = ("id", "consumer", "idle_ms", "deliveries", "last_error", "waits_for"
 @click.option("--consumer", type=Utf8(), help="Only what this consumer has.")
 @click.option("--min-idle", type=Duration(), help="Only what was idle for so long, as 1m.")
 @click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=100,
-    show_default=True,
-    help="So many at most.",
+    "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="So many at most."
 )
 @click.option("--summary", is_flag=True, help="Only how many there are, and with whom.")
 @json_option
@@ -185,11 +181,7 @@ _LETTER_COLUMNS = ("id", "entry_id", "deliveries", "reason", "error", "fields")
 @stream_argument
 @group_argument
 @click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=100,
-    show_default=True,
-    help="So many at most.",
+    "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="So many at most."
 )
 @json_option
 @gateway_options

@@ -158,11 +158,7 @@ def _read(line: bytes, number: int, times: Mapping[str, int], *, keep_ids: bool)
     help="With --group: first take over what was idle for so long, as 1m.",
 )
 @click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=100,
-    show_default=True,
-    help="So many at most.",
+    "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="So many at most."
 )
 @click.option("--wait", type=Duration(), default=0, help="Wait so long for an entry, as 5s.")
 @filter_option
@@ -206,13 +202,7 @@ def read_command(
     if not is_range and after is None:
         after = "$" if wait else "0"
     page = gateway.stream(stream).read(
-        after=after,
-        start=start,
-        end=end,
-        limit=limit,
-        reverse=reverse,
-        wait_ms=wait,
-        filter=filter,
+        after=after, start=start, end=end, limit=limit, reverse=reverse, wait_ms=wait, filter=filter
     )
     if page.gap is not None:
         gap = f"trimmed and missed: after {page.gap.first_id} to {page.gap.last_id}"

@@ -55,8 +55,7 @@ def schedule_command() -> None:
 
 
 @schedule_command.command(
-    "set",
-    epilog=epilog("headgate schedule set nightly jobs kind=report --cron '0 2 * * *'"),
+    "set", epilog=epilog("headgate schedule set nightly jobs kind=report --cron '0 2 * * *'")
 )
 @schedule_argument
 @stream_argument

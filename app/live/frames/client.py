@@ -40,8 +40,7 @@ SHORT_FORM_SUB = "0"
 
 Rid = Annotated[str | None, Field(max_length=RID_LENGTH_MAX, description="Repeated in the answer.")]
 Sub = Annotated[
-    str,
-    Field(min_length=1, max_length=SUB_LENGTH_MAX, description="The client's name for it."),
+    str, Field(min_length=1, max_length=SUB_LENGTH_MAX, description="The client's name for it.")
 ]
 FrameBytes = Annotated[int, Field(ge=FRAME_BYTES_MIN, strict=True)]
 FrameIds = Annotated[list[IdText], Field(fail_fast=True, min_length=1, max_length=FRAME_IDS_MAX)]

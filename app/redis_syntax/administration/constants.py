@@ -36,10 +36,7 @@ def _flush(fault: str) -> SmallReply:
 
 
 SUBCOMMANDS: SubcommandTable = {
-    b"ACL": {
-        b"WHOAMI": WHO_AM_I,
-        b"HELP": help_on("ACL", {"WHOAMI": "Return who the client is."}),
-    },
+    b"ACL": {b"WHOAMI": WHO_AM_I, b"HELP": help_on("ACL", {"WHOAMI": "Return who the client is."})},
     b"FUNCTION": {
         b"FLUSH": _flush("FUNCTION FLUSH only supports"),
         b"HELP": help_on("FUNCTION", _FLUSH_USAGES),

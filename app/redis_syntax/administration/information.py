@@ -416,5 +416,5 @@ CATALOG: Catalog = {
         flags="loading stale",
         categories="dangerous",
         tips=f"{CHANGING} request_policy:all_shards response_policy:special",
-    ),
+    )
 }

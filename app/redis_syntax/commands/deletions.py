@@ -25,11 +25,7 @@ from headgate.engine.replies import Deletion
 from headgate.engine.requests.entries import Delete, References
 from headgate.engine.requests.streams import DescribeStream
 
-REFERENCES = {
-    b"KEEPREF": References.KEEP,
-    b"DELREF": References.DELETE,
-    b"ACKED": References.ACKED,
-}
+REFERENCES = {b"KEEPREF": References.KEEP, b"DELREF": References.DELETE, b"ACKED": References.ACKED}
 REFERENCES_USAGE: Final = "(KEEPREF | DELREF | ACKED)"
 IDS_USAGE: Final = f"[condition{REFERENCES_USAGE}] IDS/ids(numids:integer id...)"
 

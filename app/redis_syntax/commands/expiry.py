@@ -151,10 +151,6 @@ CATALOG: Catalog = {
         tips=CHANGING,
     ),
     "persist": key_command(
-        "Let a key no longer expire.",
-        "2.2.0",
-        usage="key",
-        flags="write fast",
-        keys=ONE_UPDATED,
+        "Let a key no longer expire.", "2.2.0", usage="key", flags="write fast", keys=ONE_UPDATED
     ),
 }

@@ -161,7 +161,7 @@ SUBCOMMANDS: SubcommandTable = {
         b"CREATECONSUMER": SmallReply(5, {Verb.MANAGE}, xgroup),
         b"DELCONSUMER": SmallReply(5, {Verb.MANAGE}, xgroup),
         b"HELP": help_on("XGROUP", _USAGES),
-    },
+    }
 }
 
 CATALOG: Catalog = {

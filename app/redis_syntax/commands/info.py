@@ -237,7 +237,7 @@ SUBCOMMANDS: SubcommandTable = {
         b"GROUPS": LargeReply(3, {Verb.READ, Verb.MANAGE}, xinfo, only_reads=True),
         b"CONSUMERS": LargeReply(4, {Verb.READ, Verb.CONSUME, Verb.MANAGE}, xinfo, only_reads=True),
         b"HELP": help_on("XINFO", _USAGES),
-    },
+    }
 }
 
 CATALOG: Catalog = {

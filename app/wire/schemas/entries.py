@@ -28,8 +28,7 @@ IdText = Annotated[
 ]
 
 CursorText = Annotated[
-    str,
-    Field(description="Cursor of all streams that match a pattern. Its text has no meaning."),
+    str, Field(description="Cursor of all streams that match a pattern. Its text has no meaning.")
 ]
 
 OnDisconnect = TypeAliasType("OnDisconnect", config.OnDisconnect)
@@ -46,8 +45,7 @@ REFERENCES = (
 )
 
 NextCursor = Annotated[
-    str | None,
-    Field(description="Pass it as `cursor` for the next page; null: this was the last."),
+    str | None, Field(description="Pass it as `cursor` for the next page; null: this was the last.")
 ]
 
 

@@ -26,14 +26,10 @@ class GatewayLimits(BaseModel):
 
     body_bytes_max: int = Field(16 * 2**20, ge=1024, le=2**30, description="Largest request body.")
     disk_bytes_max: int | None = Field(
-        None,
-        ge=2**20,
-        description="Size of all files from which appends are refused; null: any.",
+        None, ge=2**20, description="Size of all files from which appends are refused; null: any."
     )
     disk_free_bytes_min: int = Field(
-        64 * 2**20,
-        ge=2**20,
-        description="Free bytes of the disk below which appends are refused.",
+        64 * 2**20, ge=2**20, description="Free bytes of the disk below which appends are refused."
     )
     memory_bytes_max: int | None = Field(
         None,
@@ -155,9 +151,9 @@ class Limits(ChosenLimits):
     )
     abilities: list[Ability] = Field(
         description="Abilities of the backend, of those that not every backend has. An operation "
-        "that needs a missing one answers 501 `not_supported`.",
+        "that needs a missing one answers 501 `not_supported`."
     )
     durable: Durable = Field(
         description="Durability of an answered change: `nothing` but memory, the disk "
-        "within a second (`everysec`), the `disk`, or also the disk of a `replica`.",
+        "within a second (`everysec`), the `disk`, or also the disk of a `replica`."
     )

@@ -68,8 +68,7 @@ class GroupPatch(Request):
 
     start: GroupStartText | None = None
     entries_read: Count | None = Field(
-        None,
-        description="Number of entries before its position; unknown if only `start` is given.",
+        None, description="Number of entries before its position; unknown if only `start` is given."
     )
     policy: Policy | None = Field(
         None, description="The parts to change; a part that is null is removed."

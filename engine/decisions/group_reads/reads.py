@@ -279,6 +279,4 @@ def _room(limit: int | None, max_pending: int | None, held: int) -> int | None:
     return room if limit is None else min(limit, room)
 
 
-DECISIONS: Decisions = {
-    ReadGroup: read_group,
-}
+DECISIONS: Decisions = {ReadGroup: read_group}

@@ -107,11 +107,7 @@ class PatternReads:
         return room.reads
 
     def _read(
-        self,
-        name: bytes,
-        bounds: tuple[EntryId, EntryId],
-        request: ReadPattern,
-        room: _Room,
+        self, name: bytes, bounds: tuple[EntryId, EntryId], request: ReadPattern, room: _Room
     ) -> StreamRead:
         """Read a stream between two places."""
         start, end = bounds

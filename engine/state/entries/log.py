@@ -362,11 +362,7 @@ class Log:
         return self.extents.chunks(len(self.extents) - 1)[-1].last_live() if self.extents else None
 
     def range(
-        self,
-        start: EntryId,
-        end: EntryId,
-        limit: int | None = None,
-        room: ReadRoom | None = None,
+        self, start: EntryId, end: EntryId, limit: int | None = None, room: ReadRoom | None = None
     ) -> list[Entry]:
         """Return entries from `start` to `end`, both inclusive, lowest id first.
 
@@ -456,11 +452,7 @@ class Log:
         return Cut(through, length) if length else None
 
     def reverse_range(
-        self,
-        end: EntryId,
-        start: EntryId,
-        limit: int | None = None,
-        room: ReadRoom | None = None,
+        self, end: EntryId, start: EntryId, limit: int | None = None, room: ReadRoom | None = None
     ) -> list[Entry]:
         """Return entries from `end` down to `start`, both inclusive; bounds as for `range`."""
         batch = Batch(limit, room or ReadRoom(None))

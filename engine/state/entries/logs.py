@@ -40,11 +40,7 @@ class Logs:
         return max(self._archive.last_id, self._live.last_id)
 
     def range(
-        self,
-        start: EntryId,
-        end: EntryId,
-        limit: int | None = None,
-        room: ReadRoom | None = None,
+        self, start: EntryId, end: EntryId, limit: int | None = None, room: ReadRoom | None = None
     ) -> list[Entry]:
         """Return entries from `start` to `end`; `Log.range` describes the arguments."""
         room, end_of_archive = room or ReadRoom(None), min(end, self._archive.last_id)
@@ -56,11 +52,7 @@ class Logs:
         return _merged(archived, self._live.range(start, end, limit, room.share(1)), limit, room)
 
     def reverse_range(
-        self,
-        end: EntryId,
-        start: EntryId,
-        limit: int | None = None,
-        room: ReadRoom | None = None,
+        self, end: EntryId, start: EntryId, limit: int | None = None, room: ReadRoom | None = None
     ) -> list[Entry]:
         """Return entries from `end` down to `start`; `Log.range` describes the bounds."""
         room = room or ReadRoom(None)

@@ -162,12 +162,7 @@ class Port:
         return {"ids": list(map(str, closed.ids)), "closed_at_ms": closed.closed_at_ms}
 
     async def read(
-        self,
-        stream: str,
-        after: str = "0",
-        limit: int = 100,
-        wait_ms: int = 0,
-        filters: Any = None,
+        self, stream: str, after: str = "0", limit: int = 100, wait_ms: int = 0, filters: Any = None
     ) -> Answer:
         text = None if filters is None else json.dumps(filters)
         cursors = [StreamCursor(stream.encode(), cursor_of(after))]

@@ -124,9 +124,7 @@ class Housekeeper:
         key = self._client.names.side_index(b"housekeeping")
         slot = key_slot(key)
         taken, owner = await self._client.execute_all(
-            slot,
-            [[b"SET", key, self._token, b"NX", b"PX", _LOCK_MS], [b"GET", key]],
-            changes=True,
+            slot, [[b"SET", key, self._token, b"NX", b"PX", _LOCK_MS], [b"GET", key]], changes=True
         )
         if owner == self._token and taken is None:
             await self._client.execute_together(slot, [[b"PEXPIRE", key, _LOCK_MS]], changes=True)

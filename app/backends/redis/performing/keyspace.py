@@ -25,12 +25,7 @@ from headgate.app.backends.redis.performing.name_ranges import (
     pages,
     search,
 )
-from headgate.engine.errors import (
-    Invalid,
-    SeveralSlots,
-    StreamNotFound,
-    WrongType,
-)
+from headgate.engine.errors import Invalid, SeveralSlots, StreamNotFound, WrongType
 from headgate.engine.limits import CHUNK_BYTES_MAX, CHUNK_ENTRIES_MAX, COUNT_MAX
 from headgate.engine.replies import KeyspaceInfo, NamePage, StreamDefaults
 from headgate.engine.requests.keyspace import (

@@ -175,10 +175,7 @@ class _Redrive:
 
     async def _page(self, start: EntryId) -> list[Entry]:
         page = Range(
-            self._dead_letters,
-            start,
-            limit=REDRIVEN_AT_ONCE_MAX,
-            size_bytes_max=BLOCK_BYTES_MAX,
+            self._dead_letters, start, limit=REDRIVEN_AT_ONCE_MAX, size_bytes_max=BLOCK_BYTES_MAX
         )
         try:
             with as_stream_errors(self._dead_letters):

@@ -26,12 +26,7 @@ from typing import Any, TypeVar
 from headgate.app.backends.redis.faults import Lost, NotSent
 from headgate.app.backends.redis.keys import KeyNames
 from headgate.app.runtime import periodic
-from headgate.engine.errors import (
-    AnswerLost,
-    Draining,
-    TooManyWaiters,
-    Unavailable,
-)
+from headgate.engine.errors import AnswerLost, Draining, TooManyWaiters, Unavailable
 from headgate.engine.loop.wait_queue import BlockedRead, QueueKey, WaitQueue
 
 T = TypeVar("T")

@@ -63,7 +63,7 @@ def test_an_extension_is_its_canonical_text(value: Any, text: str) -> None:
 PACKED = base64.b64encode(b"\x00\xff").decode()
 LONG_NAMES = ["A", "a-b", "a_b", "ä", "", "a" * 65, "a/b~"]
 NO_TIMES = [
-    *("", "now", "2018-04-05", "2018-04-05T17:31:00", "2023-02-29T00:00:00Z", "20180405T173100Z"),
+    *("", "now", "2018-04-05", "2018-04-05T17:31:00", "2023-02-29T00:00:00Z", "20180405T173100Z")
 ]
 CONTROLS = ["\x00", "\n", "\x7f", "\x9f", "\ufdd0", "\uffff", "\U0010ffff"]
 FAULTS: list[tuple[dict[str, Any], str]] = [

@@ -50,7 +50,7 @@ def test_a_directory_has_all_there_is_to_have(tmp_path: Path) -> None:
     findings = examine_bucket(bucket, "1", seconds)
     assert {finding.severity for finding in findings} == {Severity.OK}
     assert [finding.text for finding in findings if finding.about.startswith("time")] == [
-        *("0.0 ms", "0.0 ms"),
+        *("0.0 ms", "0.0 ms")
     ]
     assert [stored.name for stored in bucket.objects("")] == ["log/1"]
     bucket.close()

@@ -415,7 +415,7 @@ def test_answers_come_in_the_order_of_the_frames_whatever_is_done_first() -> Non
 
     assert [frame["type"] for frame in before] == ["state"]
     assert [(frame["type"], frame["rid"]) for frame in sent(session)] == [
-        *(("appended", "1"), ("appended", "2"), ("pong", "3"), ("problem", "4")),
+        *(("appended", "1"), ("appended", "2"), ("pong", "3"), ("problem", "4"))
     ]
 
 

@@ -108,7 +108,7 @@ def _keys() -> bytes:
 
 
 _MAKERS: list[Callable[[], bytes]] = [
-    *(_bytes, _dead_entries, _long_names, _pending, _consumers, _groups, _keys),
+    *(_bytes, _dead_entries, _long_names, _pending, _consumers, _groups, _keys)
 ]
 
 BOMBS = [Bomb(make.__name__[1:], make()) for make in _MAKERS]

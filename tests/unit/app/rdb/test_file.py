@@ -144,7 +144,7 @@ def test_facts_about_the_server_and_the_keys_are_passed_over() -> None:
     events = events_of(written(*facts, stream_parts(b"s"), stream_parts(b"t")))
     assert events[1] == AuxField(b"redis-ver", b"8.8.1")
     assert [event[:3] for event in events if isinstance(event, StreamBegin)] == [
-        *((b"s", 0, 9000), (b"t", 0, None)),
+        *((b"s", 0, 9000), (b"t", 0, None))
     ]
 
 

@@ -105,7 +105,7 @@ def write_another_kind(file: Path) -> None:
 
 
 FAULTS: list[Callable[[Path], None]] = [
-    *(remove, make_folder, make_pipe, make_loop, write_gigabyte, write_another_kind),
+    *(remove, make_folder, make_pipe, make_loop, write_gigabyte, write_another_kind)
 ]
 FAULTS += [
     *(changing(lambda old: old[: len(old) // 2]), changing(lambda _: bytes(range(256)) * 100)),

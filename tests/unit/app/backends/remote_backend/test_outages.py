@@ -251,7 +251,7 @@ async def test_a_long_batch_crosses_in_portions_and_is_appended_as_a_whole() -> 
         batch = {b"a": drafts(*range(1, 2_501)), b"b": drafts(7), b"c": drafts(*range(5, 1_700))}
         committed = await backend.perform(CommitBatch(b"w", 1, batch))
         assert [(each.stream, each.entries) for each in committed.streams] == [
-            *((b"a", 2_500), (b"b", 1), (b"c", 1_695)),
+            *((b"a", 2_500), (b"b", 1), (b"c", 1_695))
         ]
         assert await numbers(backend, b"a") == list(range(1, 2_501))
 
