@@ -21,6 +21,7 @@ from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import CommandError, shown
 from headgate.app.wire.problems import GatewayError, responses
+from headgate.app.wire.structure import OneOf
 from headgate.engine.errors import StreamError, Unavailable
 from headgate.engine.limits import COMMAND_WORDS_MAX, TRANSACTION_COMMANDS_MAX
 from headgate.engine.threads import this_turn
@@ -29,7 +30,9 @@ router = APIRouter(prefix="/v1/commands", tags=["Commands"], route_class=Operati
 paths = APIRouter(prefix="/v1/commands", tags=["Commands"], route_class=UncheckedOperation)
 
 # Named types: without a name of ours, generated clients make one up.
-Word = TypeAliasType("Word", str | int | float | bool)
+Word = TypeAliasType(
+    "Word", Annotated[str | int | float | bool, OneOf("should be a string, a number or a boolean")]
+)
 Command = TypeAliasType(
     "Command",
     Annotated[

@@ -11,6 +11,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import from_json, to_json
 
 from headgate.app.wire.problems import GatewayError, pointer_to
+from headgate.app.wire.structure import OneOf
 from headgate.engine.entry import Entry
 from headgate.engine.errors import Invalid
 from headgate.engine.filters import Filter, read_filter
@@ -21,7 +22,7 @@ OF_GROUPS = "a group has filters of its own: set `filters` in its policy"
 
 _COLUMNS = "/query/columns"
 
-FilterForm = dict[str, Any] | list[Any]
+FilterForm = Annotated[dict[str, Any] | list[Any], OneOf("should be an object or an array")]
 """A filter in a body or a frame."""
 
 

@@ -6,7 +6,10 @@ report, and it would cost more than the request.
 
 import re
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema
 
 from headgate.app.wire.problems import GatewayError, pointer_to
 
@@ -32,6 +35,23 @@ _HOLDERS = frozenset({dict, list})
 """A parser's types of objects and arrays."""
 
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+
+
+class OneOf(NamedTuple):
+    """Of a union: what a value should be that is nothing of it, told at its own place.
+
+    Pydantic itself tells a mistake for each type of a union, at a place with the name of that type.
+    """
+
+    text: str
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Return the schema of the union with this text for its mistakes."""
+        schema = handler(source)
+        assert schema["type"] == "union"
+        return {**schema, "custom_error_type": "one_of", "custom_error_message": self.text}
 
 
 def check_dense(text: bytes) -> None:

@@ -273,8 +273,10 @@ TOGETHER: dict[tuple[str, str], list[tuple[str, Any]]] = {
             "/body/filter/exact/a",
             {"streams": [{"stream": "orders"}], "filter": {"exact": {"a": 1}}},
         ),
+        ("/body/filter", {"streams": [{"stream": "orders"}], "filter": 5}),
         ("/body/streams", {"streams": [{"stream": "orders"}] * 101}),
     ],
+    ("POST", "/v1/commands"): [("/body/1", ["XLEN", None]), ("/body/1", ["XLEN", {}])],
     ("POST", f"{ENTRIES}/delete"): [("/body/ids", {"ids": ["1-0"] * 10_001})],
     **{
         ("GET", f"{ENTRIES}?{query}"): [(f"/query/{query.partition('=')[0]}", None)]
