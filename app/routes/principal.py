@@ -92,7 +92,7 @@ class DescribedPrincipal(BaseModel):
         )
 
 
-@router.get("/principal", operation_id="getPrincipal")
+@router.get("/principal", operation_id="getPrincipal", responses=responses("invalid_request"))
 @needs()
 async def get_principal(access: AccessDep) -> DescribedPrincipal:
     """Tell your principal's name and rights.

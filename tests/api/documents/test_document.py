@@ -28,6 +28,9 @@ async def test_every_operation_has_a_name_a_description_and_problems(shared: Liv
     operations = [each for path in document["paths"].values() for each in path.values()]
     assert len({each["operationId"] for each in operations}) == len(operations) == 76
     assert all(each["description"] for each in operations)
+    assert all(
+        {"400", "422"} & each["responses"].keys() for each in operations
+    )  # unknown parameters
     errors = [
         response
         for each in operations
