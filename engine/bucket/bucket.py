@@ -18,6 +18,21 @@ from typing import NamedTuple, Protocol, TypeVar
 T = TypeVar("T")
 
 
+class RequestLimits(NamedTuple):
+    """Bounds of a request.
+
+    It takes twice `request_s` at most, with all that it is tried again.
+    """
+
+    connect_s: float = 5
+    request_s: float = 30
+    retries_max: int = 3
+    backoff_s: float = 0.1  # before the first retry; twice as much before each further one
+
+
+USUAL = RequestLimits()
+
+
 class BucketError(OSError):
     """The store refuses, does not answer, or answers what it should not.
 

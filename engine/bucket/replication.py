@@ -20,12 +20,11 @@ from functools import partial
 from typing import NamedTuple
 
 from headgate.engine.bucket.attachment import Attached
-from headgate.engine.bucket.bucket import Bucket
+from headgate.engine.bucket.bucket import Bucket, RequestLimits
 from headgate.engine.bucket.curator import Curator, Retention
 from headgate.engine.bucket.follower import BucketFollower
 from headgate.engine.bucket.lease import RENEWALS, LeaseKeeper
 from headgate.engine.bucket.shipper import PAUSE_S_MAX, PAUSE_S_MIN, Shipper
-from headgate.engine.bucket.stores.opening import RequestLimits
 from headgate.engine.clock import Clock
 from headgate.engine.entry import MAX_ID, EntryId
 from headgate.engine.errors import Corrupt, LeaseLost, NotLeader, Unavailable

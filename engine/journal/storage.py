@@ -8,12 +8,11 @@ one that keeps nothing need not.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 from collections import deque
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from headgate.engine.commands import Command, encode, encode_each, encode_parts
 from headgate.engine.entry import EntryId
@@ -21,11 +20,6 @@ from headgate.engine.errors import Unavailable
 from headgate.engine.state.extents.extent import Damaged, Line, OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import ExtentPlace, Memory
-
-if TYPE_CHECKING:
-    from headgate.engine.journal.faults import Faults
-    from headgate.engine.journal.records import Records
-    from headgate.engine.replies import BucketStatus
 
 GoBack = Callable[[Keyspace | None], None]
 """Told that the state is another one: what came behind it was promised to nobody. None: it is about
@@ -110,65 +104,6 @@ class Nobody:
 
     def lose_tail(self, first_id: EntryId, last_id: EntryId) -> None:
         """Do nothing."""
-
-
-class Shipping(Protocol):
-    """Takes the records of a journal to another place, once it may write at all."""
-
-    leads: asyncio.Event
-    """It may write."""
-
-    @property
-    def held(self) -> AbstractSet[str]:
-        """Return the names of files that stay until they are there."""
-        ...
-
-    @property
-    def withheld(self) -> Unavailable | None:
-        """Return why nothing may be read; None if it may."""
-        ...
-
-    @property
-    def status(self) -> BucketStatus:
-        """Return the state."""
-        ...
-
-    def note_writing(self) -> None:
-        """Note that everything is being written that was appended until now."""
-        ...
-
-    def note_written(self, segment: str, end: int, position: int) -> None:
-        """Note that a segment has bytes up to a place, with a last record before it."""
-        ...
-
-    def note_snapshot(self, position: int) -> None:
-        """Note that there is a new snapshot."""
-        ...
-
-    async def begin(self, records: Records, faults: Faults, holder: Holder) -> bool:
-        """Wait until the journal may write; false if it closes before.
-
-        Raises:
-            Unavailable: it never may.
-            Corrupt: what others have written makes no sense here.
-        """
-        ...
-
-    async def run(self, faults: Faults, go_back: GoBack) -> None:
-        """Take there what is written, until `end`.
-
-        Raises:
-            LeaseLost: somebody else may write now.
-        """
-        ...
-
-    def end(self) -> None:
-        """Let `run` end once all is there."""
-        ...
-
-    async def release(self) -> None:
-        """Let others write at once."""
-        ...
 
 
 class Storage(Protocol):

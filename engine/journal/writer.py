@@ -23,7 +23,8 @@ from headgate.engine.journal.faults import Faults, OnEvent, words
 from headgate.engine.journal.names import UNFINISHED, is_extents, journal_name
 from headgate.engine.journal.records import Records
 from headgate.engine.journal.recovery import Torn
-from headgate.engine.journal.storage import GoBack, Shipping
+from headgate.engine.journal.shipping import Shipping
+from headgate.engine.journal.storage import GoBack
 from headgate.engine.limits import SEGMENT_BYTES_MAX
 
 SYNC_INTERVAL_S = 1.0

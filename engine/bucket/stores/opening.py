@@ -1,29 +1,12 @@
-"""Opening of a bucket by its URL, with the limits of its requests."""
+"""Opening of a bucket by its URL."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from headgate.engine.bucket.bucket import Bucket
+from headgate.engine.bucket.bucket import USUAL, Bucket, RequestLimits
 from headgate.engine.bucket.stores.directory import DirectoryBucket
-
-
-class RequestLimits(NamedTuple):
-    """Bounds of a request.
-
-    It takes twice `request_s` at most, with all that it is tried again.
-    """
-
-    connect_s: float = 5
-    request_s: float = 30
-    retries_max: int = 3
-    backoff_s: float = 0.1  # before the first retry; twice as much before each further one
-
-
-USUAL = RequestLimits()
-
 
 _STORES = ("s3", "gs", "az")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from headgate.engine.bucket.bucket import BucketError
+from headgate.engine.bucket.bucket import BucketError, RequestLimits
 from headgate.engine.bucket.stores.directory import DirectoryBucket
 from headgate.engine.bucket.stores.objects import ObjectBucket
-from headgate.engine.bucket.stores.opening import RequestLimits, open_bucket
+from headgate.engine.bucket.stores.opening import open_bucket
 
 
 @pytest.fixture(autouse=True)
