@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "mutants"
 NOTED = BUILD / "noted"
 
-ENVIRONMENT = {"HEADGATE_TEST_SEED": "mutants"} | os.environ
+ENVIRONMENT = {"HEADGATE_TEST_SEED": "1"} | os.environ
 """Cases that are chosen by a seed are the same when they are noted and when they are run."""
 
 TESTS_MAX = 60
@@ -80,7 +80,7 @@ def main() -> None:
 def _note(tests: list[str], processes: int) -> None:
     shutil.rmtree(NOTED, ignore_errors=True)
     options = ["-p", "tests.mutation.covering", f"-n{processes}", "--dist=loadfile", "-q"]
-    environment = ENVIRONMENT | {"HEADGATE_COVERING": str(NOTED)}
+    environment = ENVIRONMENT | {"LINES_NOTED_INTO": str(NOTED)}
     subprocess.run(
         [sys.executable, "-m", "pytest", *options, *tests], cwd=ROOT, env=environment, check=False
     )

@@ -2,7 +2,7 @@
 
     pytest -p tests.mutation.covering
 
-Each process writes a file of its own into `HEADGATE_COVERING`, a folder. What a test starts as
+Each process writes a file of its own into `LINES_NOTED_INTO`, a folder. What a test starts as
 another process is not noted.
 """
 
@@ -55,7 +55,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         short = str(Path(path).resolve().relative_to(ROOT))
         for line, contexts in data.contexts_by_lineno(path).items():
             lines[short, line] = [context for context in contexts if context]
-    folder = Path(os.environ["HEADGATE_COVERING"])
+    folder = Path(os.environ["LINES_NOTED_INTO"])
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{os.getpid()}.pickle").write_bytes(pickle.dumps((lines, dict(_seconds))))
 
