@@ -17,11 +17,6 @@ from headgate.engine.requests import (
     schedules,
     streams,
 )
-from headgate.engine.requests import entries as histogram
-from headgate.engine.requests import entries as patterns
-from headgate.engine.requests import entries as ranges
-from headgate.engine.requests import keyspace as dumps
-from headgate.engine.requests import streams as attributes
 from headgate.engine.requests.keyspace import is_reserved
 
 Rule = Callable[[Any], Collection[Need]]
@@ -253,7 +248,7 @@ ASPECTS: Table = {
         span=_READING,
     ),
     entries.FindTimes: Aspects(needs=on_stream(Verb.READ)),
-    patterns.ReadPattern: Aspects(  # it is narrowed to what may be read
+    entries.ReadPattern: Aspects(  # it is narrowed to what may be read
         needs=on_nothing,
         delivered=lambda read: sum(len(each.entries) for each in read.reads),
         span=_READING,
@@ -261,14 +256,14 @@ ASPECTS: Table = {
     entries.Delete: Aspects(needs=on_stream(Verb.MANAGE), is_act=True),
     entries.Trim: Aspects(needs=on_stream(Verb.MANAGE), is_act=True),
     entries.TrimArchive: Aspects(needs=on_stream(Verb.MANAGE), is_act=True),
-    histogram.CountByTime: Aspects(needs=on_stream(Verb.READ)),
-    ranges.OpenRanges: Aspects(
+    entries.CountByTime: Aspects(needs=on_stream(Verb.READ)),
+    entries.OpenRanges: Aspects(
         needs=lambda request: [Need(READ, span.stream) for span in request.spans],
         delivered=lambda opened: sum(len(each.entries) for each in opened),
         span=_READING,
     ),
-    ranges.ReadOn: Aspects(needs=on_stream(Verb.READ), delivered=len, span=_READING),
-    ranges.CloseRange: Aspects(needs=on_stream(Verb.READ)),
+    entries.ReadOn: Aspects(needs=on_stream(Verb.READ), delivered=len, span=_READING),
+    entries.CloseRange: Aspects(needs=on_stream(Verb.READ)),
     groups.ListGroups: Aspects(needs=on_stream(Verb.READ, Verb.MANAGE)),
     groups.DescribeGroup: Aspects(needs=_see_group),
     groups.CreateGroup: Aspects(needs=_with_policy, is_act=True),
@@ -320,14 +315,14 @@ ASPECTS: Table = {
         needs=_close, is_act=True, appended=lambda close: len(close.drafts)
     ),
     streams.DeleteStream: Aspects(needs=on_deleted, is_act=True),
-    attributes.GetAttributes: Aspects(needs=on_stream(Verb.READ, Verb.APPEND, Verb.MANAGE)),
-    attributes.ChangeAttributes: Aspects(needs=on_stream(Verb.MANAGE)),
-    dumps.DumpStream: Aspects(needs=on_stream(Verb.READ), delivered=lambda image: image.length),
-    dumps.RestoreStream: Aspects(
+    streams.GetAttributes: Aspects(needs=on_stream(Verb.READ, Verb.APPEND, Verb.MANAGE)),
+    streams.ChangeAttributes: Aspects(needs=on_stream(Verb.MANAGE)),
+    keyspace.DumpStream: Aspects(needs=on_stream(Verb.READ), delivered=lambda image: image.length),
+    keyspace.RestoreStream: Aspects(
         needs=on_stream(Verb.MANAGE), is_act=True, appended=lambda restore: restore.image.length
     ),
-    dumps.CopyStream: Aspects(needs=on_both, is_act=True),
-    dumps.MeasureStream: Aspects(needs=on_stream(Verb.READ)),
+    keyspace.CopyStream: Aspects(needs=on_both, is_act=True),
+    keyspace.MeasureStream: Aspects(needs=on_stream(Verb.READ)),
 }
 """All ways in make requests, so their aspects stand here only.
 

@@ -7,8 +7,7 @@ from fastapi import APIRouter, Request, Response
 
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
-from headgate.app.durable_streams import protocol as answers
-from headgate.app.durable_streams import protocol as offsets
+from headgate.app.durable_streams import protocol
 from headgate.app.durable_streams.appending import Writing, write
 from headgate.app.durable_streams.configuration import DurableStream, ForkOrigin, parse_lifetime
 from headgate.app.durable_streams.content import BYTES, body_of, is_text, parse_type
@@ -57,13 +56,13 @@ from headgate.engine.requests.entries import From, StreamCursor
 router = APIRouter(prefix=ROOT.rstrip("/"), route_class=UncheckedOperation, include_in_schema=False)
 
 READ_BY_PAGES = [
-    answers.NEXT_OFFSET,
-    answers.UP_TO_DATE,
-    answers.CLOSED,
-    answers.CURSOR,
-    answers.TTL,
-    answers.EXPIRES_AT,
-    answers.ENCODING,
+    protocol.NEXT_OFFSET,
+    protocol.UP_TO_DATE,
+    protocol.CLOSED,
+    protocol.CURSOR,
+    protocol.TTL,
+    protocol.EXPIRES_AT,
+    protocol.ENCODING,
     EPOCH,
     SEQ,
     EXPECTED_SEQ,
@@ -84,13 +83,13 @@ _SUB_OFFSET_DIGITS_MAX = 15
     responses=responses("malformed", "stream_not_found", "stream_exists", "content_type_mismatch"),
 )
 @needs(Verb.APPEND)
-@answers.answers
+@protocol.answers
 async def put_stream(
     request: WholeRequest, access: AccessDep, limits: LimitsDep, path: str
 ) -> Response:
     """Make a stream, or a fork of one (5.1, 4.2)."""
     headers = request.headers
-    ttl_s, expires_at = parse_lifetime(headers.get(answers.TTL), headers.get(answers.EXPIRES_AT))
+    ttl_s, expires_at = parse_lifetime(headers.get(protocol.TTL), headers.get(protocol.EXPIRES_AT))
     sent_type = headers.get("content-type")
     content_type = None if sent_type is None else parse_type(sent_type)
     origin = _origin(request)
@@ -98,16 +97,16 @@ async def put_stream(
     wanted = Creation(
         DurableStream(content_type or default, ttl_s, expires_at, origin),
         request.content,
-        is_closed=is_true(headers.get(answers.CLOSED)),
+        is_closed=is_true(headers.get(protocol.CLOSED)),
     )
     make = create if origin is None else fork
     made = await make(access, name_of(path), wanted, messages_max=limits.batch_entries_max)
     sent = {
         "Content-Type": made.configuration.content_type,
-        answers.NEXT_OFFSET: offset_of(made.end),
+        protocol.NEXT_OFFSET: offset_of(made.end),
     }
     if made.is_closed:
-        sent[answers.CLOSED] = "true"
+        sent[protocol.CLOSED] = "true"
     if made.is_new:
         sent["Location"] = f"{root_url(request)}{quoted(path)}"
     return answer(201 if made.is_new else 200, sent)
@@ -130,7 +129,7 @@ def _origin(request: Request) -> ForkOrigin | None:
     if int(sub or 0) and offset is None:
         text = "it is counted from an offset"
         raise GatewayError("malformed", text, pointer="/header/Stream-Fork-Offset")
-    if offset == offsets.BEGINNING:
+    if offset == protocol.BEGINNING:
         offset = "0_0"
     if offset is not None:
         offset = offset_of(parse_offset(offset, pointer="/header/Stream-Fork-Offset"))
@@ -158,7 +157,7 @@ def _origin(request: Request) -> ForkOrigin | None:
     ),
 )
 @needs(Verb.APPEND, Verb.MANAGE)
-@answers.answers
+@protocol.answers
 async def post_stream(
     request: WholeRequest, access: AccessDep, limits: LimitsDep, path: str
 ) -> Response:
@@ -170,13 +169,13 @@ async def post_stream(
         request.content,
         headers.get("stream-seq"),
         parse_producer(headers),
-        is_true(headers.get(answers.CLOSED)),
+        is_true(headers.get(protocol.CLOSED)),
         gateway_of(request).auth.now_ms(),
     )
     written = await write(access, name_of(path), writing, messages_max=limits.batch_entries_max)
-    sent = {answers.NEXT_OFFSET: offset_of(written.end)}
+    sent = {protocol.NEXT_OFFSET: offset_of(written.end)}
     if written.is_closed:
-        sent[answers.CLOSED] = "true"
+        sent[protocol.CLOSED] = "true"
     if written.place is not None:
         sent[EPOCH], sent[SEQ] = str(written.place.epoch), str(written.place.seq)
     is_news = written.place is not None and not written.is_repeat and bool(writing.body)
@@ -190,7 +189,7 @@ async def post_stream(
     responses=responses("stream_not_found", "gone"),
 )
 @needs(Verb.MANAGE)
-@answers.answers
+@protocol.answers
 async def delete_stream(request: WholeRequest, access: AccessDep, path: str) -> Response:
     """Delete a stream (5.4)."""
     del request
@@ -202,7 +201,7 @@ async def delete_stream(request: WholeRequest, access: AccessDep, path: str) -> 
     _PATH, operation_id="headDurableStream", responses=responses("stream_not_found", "gone")
 )
 @needs(Verb.READ, by_url=True)
-@answers.answers
+@protocol.answers
 async def head_stream(request: WholeRequest, access: AccessDep, path: str) -> Response:
     """Describe a stream (5.5)."""
     del request
@@ -211,14 +210,14 @@ async def head_stream(request: WholeRequest, access: AccessDep, path: str) -> Re
     sent = {
         "Content-Type": configuration.content_type,
         "Cache-Control": "no-store",
-        answers.NEXT_OFFSET: offset_of(seen.info.last_id),
+        protocol.NEXT_OFFSET: offset_of(seen.info.last_id),
     }
     if seen.is_closed:
-        sent[answers.CLOSED] = "true"
+        sent[protocol.CLOSED] = "true"
     if configuration.ttl_s is not None:
-        sent[answers.TTL] = str(configuration.ttl_s)
+        sent[protocol.TTL] = str(configuration.ttl_s)
     if configuration.expires_at is not None:
-        sent[answers.EXPIRES_AT] = configuration.expires_at
+        sent[protocol.EXPIRES_AT] = configuration.expires_at
     return answer(200, sent)
 
 
@@ -228,7 +227,7 @@ async def head_stream(request: WholeRequest, access: AccessDep, path: str) -> Re
     responses=responses("malformed", "stream_not_found", "gone", "too_many_connections"),
 )
 @needs(Verb.READ, by_url=True)
-@answers.answers
+@protocol.answers
 async def get_stream(request: WholeRequest, access: AccessDep, path: str) -> Response:
     """Read a stream behind an offset, now or live (5.6 to 5.8)."""
     query = _query(request)
@@ -238,7 +237,7 @@ async def get_stream(request: WholeRequest, access: AccessDep, path: str) -> Res
     if live is not None and "offset" not in query:
         text = "a live read says where it begins"
         raise GatewayError("malformed", text, pointer="/query/offset")
-    after = parse_start(query.get("offset", offsets.BEGINNING))
+    after = parse_start(query.get("offset", protocol.BEGINNING))
     seen = await look(access, stream)
     check_is_of(seen.info, after)
     if live == "sse":
@@ -284,19 +283,19 @@ async def _long_poll(
     wait_ms = min(_WAIT_MS, gateway.limits.wait_ms_max)
     reading = read(access_of(request), seen.info.name, after, wait_ms=wait_ms)
     reply = await while_present(request, reading)
-    cursor = offsets.cursor_after(asked, gateway.auth.now_ms(), gateway.random)
+    cursor = protocol.cursor_after(asked, gateway.auth.now_ms(), gateway.random)
     if reply.entries:
         response = _chunk(request, seen, reply)
         if after is From.NOW:  # another time it is another place
             response.headers["Cache-Control"] = "no-store"
-        if answers.CLOSED not in response.headers:
-            response.headers[answers.CURSOR] = cursor
+        if protocol.CLOSED not in response.headers:
+            response.headers[protocol.CURSOR] = cursor
         return response
     is_closed = reply.closed_at_ms is not None
     sent = _headers(request, seen, reply.next_after, at_end=True, is_closed=is_closed)
     sent["Cache-Control"] = "no-store"
     if not is_closed:
-        sent[answers.CURSOR] = cursor
+        sent[protocol.CURSOR] = cursor
     return answer(204, sent)
 
 
@@ -321,13 +320,13 @@ def _headers(
 ) -> dict[str, str]:
     sent = {
         "Content-Type": seen.configuration.content_type,
-        answers.NEXT_OFFSET: offset_of(at),
+        protocol.NEXT_OFFSET: offset_of(at),
         **_caching(request),
     }
     if at_end:
-        sent[answers.UP_TO_DATE] = "true"
+        sent[protocol.UP_TO_DATE] = "true"
     if is_closed:
-        sent[answers.CLOSED] = "true"
+        sent[protocol.CLOSED] = "true"
     return sent
 
 
@@ -357,5 +356,5 @@ async def _events(request: Request, seen: Seen, after: EntryId | From) -> Respon
     response = EventStream(Events(gateway, request, access, subscription, seen).parts(), limits)
     response.headers["Content-Type"] = EventStream.media_type  # without a charset
     if not is_text(seen.configuration.content_type):
-        response.headers[answers.ENCODING] = "base64"
+        response.headers[protocol.ENCODING] = "base64"
     return response

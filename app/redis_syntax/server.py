@@ -16,7 +16,6 @@ from headgate.app.redis_syntax.administration import (
     durability,
     information,
 )
-from headgate.app.redis_syntax.administration import durability as saving
 from headgate.app.redis_syntax.administration.information import SPOKEN_VERSION, Counters
 from headgate.app.redis_syntax.catalog import Catalog, Described, described_commands
 from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallReply, SubcommandTable
@@ -34,7 +33,7 @@ CATALOG: Catalog = {
     **diagnosis.CATALOG,
     **durability.CATALOG,
     **information.CATALOG,
-    **saving.CATALOG,
+    **durability.CATALOG,
 }
 """Descriptions of all commands but for those of connections."""
 
@@ -80,7 +79,7 @@ class ServerCommands(Counters):
     def _commands(self, backend: Backend) -> CommandTable:
         return {
             **table.COMMANDS,
-            **saving.Saving(backend, self._information).table,
+            **durability.Saving(backend, self._information).table,
             **durability.Waiting(backend).table,
             b"INFO": SmallReply(-1, {Verb.READ, Verb.ADMIN}, self.info, only_reads=True),
             b"COMMAND": SmallReply(-1, ANY_RIGHT, self._about_commands.info, only_reads=True),

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from starlette.types import Scope
 
-from headgate.app.runtime import logs as lines
+from headgate.app.runtime import logs
 from headgate.app.transport.proxies import client_address
 from headgate.engine.clock import SystemClock
 
@@ -114,7 +114,7 @@ def note_request(scope: Scope, status: int, began_s: float) -> None:
         began_s: when it began, by `time.perf_counter`.
     """
     access = scope.get("access")
-    facts = lines.RequestFacts(
+    facts = logs.RequestFacts(
         scope.get("method", "GET"),
         getattr(scope.get("route"), "path", None),
         status,
@@ -122,7 +122,7 @@ def note_request(scope: Scope, status: int, began_s: float) -> None:
         None if access is None else access.principal.id[:_PRINCIPAL_LENGTH_MAX],
         request_id_of(scope),
     )
-    lines.note_request(facts)
+    logs.note_request(facts)
 
 
 # At the level `debug` it writes a line for each WebSocket, with the whole URL. A query may have a

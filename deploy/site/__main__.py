@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
-from headgate.app.routes import guide
-from headgate.app.routes import pages as problem_pages
+from headgate.app.routes import guide, pages
 from headgate.app.wire.explanations import EXPLANATIONS
 
 
@@ -43,9 +42,9 @@ def _files(root_path: str) -> Iterator[tuple[str, bytes]]:
     yield "guide/pages.json", guide.searched_pages()
     for name in guide.PICTURES:
         yield f"guide/{name}.svg", (app / "guide" / f"{name}.svg").read_bytes()
-    yield "problems/index.html", problem_pages.page_of(root_path, None).encode()
+    yield "problems/index.html", pages.page_of(root_path, None).encode()
     for code in EXPLANATIONS:
-        yield f"problems/{code}/index.html", problem_pages.page_of(root_path, code).encode()
+        yield f"problems/{code}/index.html", pages.page_of(root_path, code).encode()
     yield "page.css", (app / "page.css").read_bytes()
 
 

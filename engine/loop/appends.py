@@ -14,8 +14,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from headgate.engine.decisions import Decision, entries
-from headgate.engine.decisions import bulk as writes
+from headgate.engine.decisions import Decision, bulk, entries
 from headgate.engine.eager import Completion, EagerCall
 from headgate.engine.entry import Draft
 from headgate.engine.errors import StreamError, Unavailable
@@ -212,7 +211,7 @@ class Appends:
         executor, request = self._executor, replace(request, drafts=packed)
 
         def decide() -> Decision[Committed]:
-            return writes.commit_batch(executor.current(), request, executor.now_ms())
+            return bulk.commit_batch(executor.current(), request, executor.now_ms())
 
         return await executor.run(decide)
 

@@ -12,9 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from headgate.engine.decisions import Decision, entries, streams
-from headgate.engine.decisions import schedules as definitions
-from headgate.engine.decisions import schedules as runs
+from headgate.engine.decisions import Decision, entries, schedules, streams
 from headgate.engine.decisions.details import group_details, observed
 from headgate.engine.decisions.name_ranges import parts_of
 from headgate.engine.decisions.table import decide
@@ -136,7 +134,7 @@ class Lists:
         while True:
             changed.clear()
             keyspace = executor.current()
-            due = runs.due_schedules(keyspace, request, executor.now_ms()).reply
+            due = schedules.due_schedules(keyspace, request, executor.now_ms()).reply
             wait_ms = over_ms - executor.clock.monotonic_ms()
             if due.schedules or wait_ms <= 0:
                 return await executor.durable(due)
@@ -150,7 +148,7 @@ class Lists:
         """Describe schedules by name, with other requests in between."""
         infos: list[ScheduleInfo] = []
         while True:
-            part = definitions.list_schedules(self._executor.current(), request)
+            part = schedules.list_schedules(self._executor.current(), request)
             infos += part.infos
             left = request.limit - len(part.infos)
             if part.last is None or left <= 0:

@@ -13,12 +13,12 @@ import pytest
 import pytest_asyncio
 from blockbuster import BlockBuster, blockbuster_ctx
 
-from headgate.app.auth.keys import ring as watch
+from headgate.app.auth.keys import ring
 from headgate.app.auth.tokens import jwks
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.port import Backend
 from headgate.app.backends.remote.backend import RemoteBackend
-from headgate.app.durable_streams import configuration as full_attributes
+from headgate.app.durable_streams import configuration
 from headgate.app.gateway.backends import open_backend
 from headgate.app.gateway.gateway import Gateway
 from headgate.app.main import create_app
@@ -198,7 +198,7 @@ async def _stop(
 def files_looked_at_often() -> Iterator[None]:
     """Let a gateway notice at once that a file of keys, or a certificate, has changed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(watch, "LOOK_INTERVAL_S", 0.02)
+        patch.setattr(ring, "LOOK_INTERVAL_S", 0.02)
         patch.setattr(jwks, "LOOK_INTERVAL_S", 0.02)
         patch.setattr(certificate, "LOOK_EVERY_S", 0.02)
         yield
@@ -219,7 +219,9 @@ async def live(settings: Settings) -> AsyncIterator[Live]:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def one_gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Live]:
     data_dir = tmp_path_factory.mktemp("data")
-    async with running(Settings(heartbeat_ms=200, data_dir=data_dir)) as gateway:
+    # Its loop rests while other tests run: nobody is to be warned of that.
+    settings = Settings(heartbeat_ms=200, data_dir=data_dir, loop_delay_warn_ms=2**31)
+    async with running(settings) as gateway:
         yield gateway
 
 
@@ -240,7 +242,7 @@ async def wipe(live: Live) -> None:
         await backend.perform(DeleteStream(info.name))
     for schedule in await backend.perform(ListSchedules(limit=10_000)):
         await backend.perform(DeleteSchedule(schedule.name))
-    full_attributes._looked_through.pop(backend, None)  # the next test has streams of these names
+    configuration._looked_through.pop(backend, None)  # the next test has streams of these names
     await live.until_waiting(0)
 
 

@@ -13,8 +13,7 @@ import httpx
 import pytest
 
 from headgate.engine.entry import MAX_ID, MIN_ID
-from headgate.engine.journal import extents as freezing
-from headgate.engine.journal import recovery
+from headgate.engine.journal import extents, recovery
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.state.keyspace import Keyspace
 from tests.journals.frozen import frozen
@@ -154,7 +153,7 @@ def backed_up_with_few_descriptors(data: Path, target: Path) -> subprocess.Compl
 async def test_a_backup_takes_more_files_than_a_process_may_have_open_at_first(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(freezing, "EXTENT_FILE_BYTES_MAX", 1)
+    monkeypatch.setattr(extents, "EXTENT_FILE_BYTES_MAX", 1)
     disk = await frozen(*(b"%d" % number for number in range(100)))
     data = tmp_path / "data"
     data.mkdir()

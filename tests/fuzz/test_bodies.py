@@ -14,8 +14,7 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter
 
-from headgate.app.bulk import batch as pieces
-from headgate.app.bulk import staged
+from headgate.app.bulk import batch, staged
 from headgate.app.bulk.batch import drafts_of
 from headgate.app.bulk.staged import Rows, StagedDrafts
 from headgate.app.wire.problems import GatewayError
@@ -68,8 +67,8 @@ def at_once(body: bytes, *, is_lines: bool) -> list[Draft] | None:
 def test_a_body_in_pieces_is_what_it_is_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in rounds.seeds(1000):
         pick = random.Random(seed)
-        monkeypatch.setattr(pieces, "PIECE_BYTES", pick.choice([1, 20, 100, 400]))
-        monkeypatch.setattr(pieces, "WHOLE_BYTES", pick.choice([1, 50, 200]))
+        monkeypatch.setattr(batch, "PIECE_BYTES", pick.choice([1, 20, 100, 400]))
+        monkeypatch.setattr(batch, "WHOLE_BYTES", pick.choice([1, 50, 200]))
         is_lines = pick.random() < 0.3
         separators = pick.choice([(",", ":"), (", ", ": "), (" ,\n", " : ")])
         texts = [json.dumps(entry) for entry in entries_of(pick)]

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from headgate.engine.engine import Engine
 from headgate.engine.errors import Corrupt, StreamError, Unavailable
-from headgate.engine.journal import extents as freezing
-from headgate.engine.journal import records, recovery, writer
+from headgate.engine.journal import extents, records, recovery, writer
 from headgate.engine.journal import snapshot as snapshots
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.recovery import Loaded
@@ -517,9 +516,9 @@ def _small_limits(random: Random) -> Iterator[None]:
         (snapshots, "SNAPSHOT_ITEMS_MAX"): random.choice([1, 3, 4_096]),
         (snapshots, "_PAGE"): random.choice([1, 3, 4_096]),
         (snapshots, "_LINES"): random.choice([1, 3, 4_096]),
-        (freezing, "EXTENT_BYTES"): random.choice([1, 200, 1_000, 2**16]),
-        (freezing, "EXTENT_FILE_BYTES_MAX"): random.choice([500, 3_000, 2**28]),
-        (freezing, "CLEANED_BYTES_MAX"): random.choice([500, 2**28]),
+        (extents, "EXTENT_BYTES"): random.choice([1, 200, 1_000, 2**16]),
+        (extents, "EXTENT_FILE_BYTES_MAX"): random.choice([500, 3_000, 2**28]),
+        (extents, "CLEANED_BYTES_MAX"): random.choice([500, 2**28]),
         (executor, "CACHED_BYTES"): random.choice([0, 500, 2**28]),
     }
     before = {key: getattr(*key) for key in limits}

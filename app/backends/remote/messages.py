@@ -30,26 +30,10 @@ from headgate.engine.requests import (
     schedules,
     streams,
 )
-from headgate.engine.requests import entries as histogram
-from headgate.engine.requests import entries as patterns
-from headgate.engine.requests import entries as ranges
-from headgate.engine.requests import keyspace as dumps
 
 R = TypeVar("R")
 
-MODULES = (
-    bulk,
-    deliveries,
-    dumps,
-    entries,
-    groups,
-    histogram,
-    keyspace,
-    patterns,
-    ranges,
-    schedules,
-    streams,
-)
+MODULES = (bulk, deliveries, entries, groups, keyspace, schedules, streams)
 """Modules of requests."""
 
 REQUESTS: tuple[type[Request[Any]], ...] = tuple(

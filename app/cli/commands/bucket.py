@@ -18,7 +18,6 @@ from headgate.app.cli.manual import epilog
 from headgate.app.cli.output.listing import contents, counted
 from headgate.app.runtime.logs import show_progress
 from headgate.engine.bucket import restoring
-from headgate.engine.bucket import restoring as verification
 from headgate.engine.bucket.bucket import Bucket
 from headgate.engine.bucket.restoring import BucketContent
 from headgate.engine.bucket.stores.opening import open_bucket
@@ -43,7 +42,7 @@ def bucket_command() -> None:
 def ls(url: str, as_json: bool) -> None:
     """Show the leader of a bucket, its content, and since when it can be restored."""
     with _opened(url) as bucket:
-        content = verification.content(bucket)
+        content = restoring.content(bucket)
     click.echo(json.dumps(_facts(content)) if as_json else "\n".join(_lines(content)))
 
 
@@ -53,7 +52,7 @@ def ls(url: str, as_json: bool) -> None:
 def verify(url: str, as_json: bool) -> None:
     """Read all of a bucket, and compare it with its checksums."""
     with _opened(url) as bucket:
-        verified = verification.verify(bucket, partial(show_progress, what="Reading"))
+        verified = restoring.verify(bucket, partial(show_progress, what="Reading"))
     if as_json:
         click.echo(json.dumps(verified._asdict()))
         return

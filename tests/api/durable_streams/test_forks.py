@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from headgate.app.auth.access import Access
-from headgate.app.durable_streams import creating as forking
+from headgate.app.durable_streams import creating
 from headgate.app.durable_streams.creating import FORK as FORK_ATTRIBUTE
 from headgate.engine.entry import Entry
 from headgate.engine.errors import StreamNotFound
@@ -54,16 +54,16 @@ async def test_a_fork_that_ended_half_way_is_not_there_and_is_made_by_the_next(
     shared: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await make_source(shared)
-    copy = forking._copy
+    copy = creating._copy
 
     async def copy_some(access: Access, source: bytes, stream: bytes, through: object) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(forking, "_entries", _first_page(forking._entries))
+            patch.setattr(creating, "_entries", _first_page(creating._entries))
             await copy(access, source, stream, through)  # type: ignore[arg-type]
         raise ConnectionAbortedError
 
     with monkeypatch.context() as patch:
-        patch.setattr(forking, "_copy", copy_some)
+        patch.setattr(creating, "_copy", copy_some)
         assert (await shared.http.put(FORK, headers=FROM)).status_code == 500
     assert 0 < (await shared.http.get("/v1/streams/fork")).json()["length"] < COUNT
     assert (await shared.http.get(FORK)).status_code == 404
@@ -174,7 +174,7 @@ async def test_a_source_that_goes_while_it_is_forked_leaves_no_fork(
         raise StreamNotFound(b"source")
 
     with monkeypatch.context() as patch:
-        patch.setattr(forking, "_refer", gone)
+        patch.setattr(creating, "_refer", gone)
         assert (await shared.http.put(FORK, headers=FROM)).status_code == 404
     assert (await shared.http.get("/v1/streams/fork")).status_code == 404
 
@@ -183,14 +183,14 @@ async def fork_while(
     shared: Live, monkeypatch: pytest.MonkeyPatch, act: Callable[[], Awaitable[object]]
 ) -> httpx.Response:
     """Make a fork, and let something happen once its source knows of it."""
-    refer = forking._refer
+    refer = creating._refer
 
     async def refer_and_act(access: Access, source: bytes, stream: bytes) -> None:
         await refer(access, source, stream)
         await act()
 
     with monkeypatch.context() as patch:
-        patch.setattr(forking, "_refer", refer_and_act)
+        patch.setattr(creating, "_refer", refer_and_act)
         return await shared.http.put(FORK, headers=FROM)
 
 
@@ -233,7 +233,7 @@ async def test_a_source_has_a_bound_for_its_forks(
     shared: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await shared.http.put(SOURCE, headers=JSON)
-    monkeypatch.setattr(forking, "FORKS_MAX", 3)
+    monkeypatch.setattr(creating, "FORKS_MAX", 3)
     answers = [await shared.http.put(f"{FORK}{number}", headers=FROM) for number in range(4)]
     assert [answer.status_code for answer in answers] == [201, 201, 201, 409]
     assert (await shared.http.get(f"{FORK}3")).status_code == 404

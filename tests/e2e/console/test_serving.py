@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from headgate.app.main import create_app
-from headgate.app.routes import pages as console
+from headgate.app.routes import pages
 from headgate.app.settings import MEMORY, Settings
 from tests.processes.gateway import Gateway
 
@@ -62,7 +62,7 @@ async def test_nothing_else_is_loaded_and_little_of_it(running: Gateway) -> None
 async def test_where_it_is_not_built_the_gateway_says_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(console, "_PLACE", tmp_path)
+    monkeypatch.setattr(pages, "_PLACE", tmp_path)
     app = create_app(Settings(data_dir=MEMORY))
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from headgate.app.bulk import batch as pieces
+from headgate.app.bulk import batch
 from headgate.app.bulk.batch import drafts_of
 from headgate.app.bulk.event_body import EventBody, event_body
 from headgate.app.cloud_events.event import BATCH
 from headgate.app.cloud_events.formats import parse_event
-from headgate.app.runtime import loop_delay as turns
+from headgate.app.runtime import loop_delay
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.entries import EntryInput
 from headgate.engine.entry import Draft
@@ -39,8 +39,8 @@ entries = st.one_of(
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 40)
-    monkeypatch.setattr(pieces, "WHOLE_BYTES", 60)
+    monkeypatch.setattr(batch, "PIECE_BYTES", 40)
+    monkeypatch.setattr(batch, "WHOLE_BYTES", 60)
 
 
 def read(body: bytes, *, is_lines: bool = False, entries_max: int = 1000) -> list[Draft]:
@@ -103,7 +103,7 @@ def test_what_is_wrong_or_too_much_is_named_by_its_place_in_the_body(is_lines: b
 async def test_others_come_between_while_many_items_are_let_go() -> None:
     items = list(range(7_000))
     counts = []
-    letting_go = asyncio.ensure_future(turns.let_go(items))
+    letting_go = asyncio.ensure_future(loop_delay.let_go(items))
     while not letting_go.done():
         await asyncio.sleep(0)
         counts.append(len(items))

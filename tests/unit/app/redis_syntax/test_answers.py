@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headgate.app.redis_syntax.answers import Answers
 from headgate.app.redis_syntax.replies import Reply, Status
 from headgate.app.redis_syntax.words import CommandError
-from headgate.engine import threads as turn
+from headgate.engine import threads
 from headgate.engine.errors import Draining, Unavailable
 
 leaves: st.SearchStrategy[Any] = st.one_of(
@@ -69,7 +69,7 @@ async def test_errors_are_told_in_the_words_of_redis() -> None:
 async def test_others_come_between_in_writing(
     reply: Reply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn, "TURN_MS_MAX", 0)
+    monkeypatch.setattr(threads, "TURN_MS_MAX", 0)
     writing = asyncio.create_task(written(reply))
     others = 0
     while not writing.done():

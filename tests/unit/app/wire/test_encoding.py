@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from headgate.app.http import answers as json_arrays
+from headgate.app.http import answers
 from headgate.app.wire import encoding
 from headgate.app.wire.events import delivery_events, entry_events
 from headgate.app.wire.fields import FieldsRead, wire_fields
 from headgate.app.wire.schemas.deliveries import Delivery as WireDelivery
 from headgate.app.wire.schemas.entries import Entry as WireEntry
 from headgate.app.wire.schemas.entries import EntryInput
-from headgate.engine import threads as turn
+from headgate.engine import threads
 from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.limits import COUNT_MAX, U64_MAX
 from headgate.engine.replies import Delivery, StreamRead
@@ -109,8 +109,8 @@ def test_streams_that_are_followed_in_turn_are_encoded_once_each() -> None:
 
 
 async def test_others_come_between_large_items(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn, "TURN_MS_MAX", 0)
-    encoding_it = asyncio.ensure_future(json_arrays.array_in_turns(range(50), str))
+    monkeypatch.setattr(threads, "TURN_MS_MAX", 0)
+    encoding_it = asyncio.ensure_future(answers.array_in_turns(range(50), str))
     others = 0
     while not encoding_it.done():
         await asyncio.sleep(0)

@@ -7,7 +7,6 @@ import pytest
 
 from headgate.engine.bucket import manifest as manifests
 from headgate.engine.bucket import restoring
-from headgate.engine.bucket import restoring as verification
 from headgate.engine.bucket.attachment import attach
 from headgate.engine.bucket.manifest import FILES, PARTS
 from headgate.engine.bucket.parts import numbers_from, part_name
@@ -175,12 +174,12 @@ def test_every_object_is_verified(bucket: LocalBucket, tmp_path: Path) -> None:
         leading.rewrite()
         for _ in range(12):
             leading.append(1)
-    verified = verification.verify(bucket)
+    verified = restoring.verify(bucket)
     assert (verified.position, verified.unnamed) == (leading.position, [])
     for stored in [*bucket.objects(FILES), *bucket.objects(PARTS)][-12:]:
         path = tmp_path / stored.name
         data = path.read_bytes()
         path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
         with pytest.raises(Corrupt, match=stored.name):
-            verification.verify(bucket)
+            restoring.verify(bucket)
         path.write_bytes(data)

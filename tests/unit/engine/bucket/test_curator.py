@@ -12,15 +12,14 @@ from pathlib import Path
 import pytest
 
 from headgate.engine.bucket import manifest as manifests
-from headgate.engine.bucket import parts
-from headgate.engine.bucket import restoring as verification
+from headgate.engine.bucket import parts, restoring
 from headgate.engine.bucket.attachment import attach
 from headgate.engine.bucket.bucket import BucketError
 from headgate.engine.bucket.manifest import FILES
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft
 from headgate.engine.errors import Unavailable
-from headgate.engine.journal import extents as freezing
+from headgate.engine.journal import extents
 from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.room import DiskBounds
 from headgate.engine.journal.storage import StreamIndex
@@ -54,7 +53,7 @@ def draft(text: bytes) -> Draft:
 def test_two_snapshots_of_a_position_stay(
     bucket: SlowBucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(freezing, "CLEANED_BYTES_MAX", 1)  # so that each rewrite leaves some
+    monkeypatch.setattr(extents, "CLEANED_BYTES_MAX", 1)  # so that each rewrite leaves some
     chance = random.Random(1)
 
     names = [b"one", b"two", b"three"]
@@ -81,7 +80,7 @@ def test_two_snapshots_of_a_position_stay(
             assert manifest is not None
             assert manifest.snapshot is not None
             named.add(manifest.snapshot.object)
-        assert verification.verify(bucket).position == leading.position
+        assert restoring.verify(bucket).position == leading.position
     assert len(named) > 1
 
 

@@ -13,8 +13,7 @@ import pytest
 
 from headgate.app.cli.commands.backup import TarBackup, write_tar
 from headgate.engine.errors import Corrupt, Unavailable
-from headgate.engine.journal import extents as freezing
-from headgate.engine.journal import names, recovery
+from headgate.engine.journal import extents, names, recovery
 from headgate.engine.journal.backup import MANIFEST, Directory, TakenBackup, restore, take, verify
 from headgate.engine.journal.damage import examine
 from headgate.engine.journal.disk import Disk, SystemDisk
@@ -389,7 +388,7 @@ async def test_a_tar_file_is_a_backup_with_its_extent_files() -> None:
 def test_many_extent_files_are_linked_and_only_new_ones_later(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(freezing, "EXTENT_FILE_BYTES_MAX", 1)
+    monkeypatch.setattr(extents, "EXTENT_FILE_BYTES_MAX", 1)
     names = [b"%d" % number for number in range(FILES)]
     made = asyncio.run(frozen(*names))
     data = tmp_path / "data"

@@ -13,8 +13,7 @@ from headgate.engine.decisions import trims
 from headgate.engine.decisions.group_reads import settling
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
-from headgate.engine.journal import records as blocks
-from headgate.engine.journal import room
+from headgate.engine.journal import records, room
 from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.room import DiskBounds
 from headgate.engine.journal.storage import MemoryStorage, Storage
@@ -193,7 +192,7 @@ async def test_the_journal_sees_how_much_room_there_is(
 
 async def test_a_block_without_memory_is_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
     cause, disk = Cause(MemoryError(), 0), MemoryDisk()
-    monkeypatch.setattr(blocks, "pack_block", cause.before(blocks.pack_block))
+    monkeypatch.setattr(records, "pack_block", cause.before(records.pack_block))
 
     async def rewriter(through: int, _: object) -> None:
         raise OSError(errno.EMFILE, f"no rewrite through {through}")

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from headgate.engine import threads as turn
+from headgate.engine import threads
 from headgate.engine.decisions import entries
 from headgate.engine.requests.entries import Read, StreamCursor
 from tests.unit.driver import Driver, S, entry_id
@@ -33,7 +33,7 @@ async def test_a_filter_is_not_made_ready_for_nothing(monkeypatch: pytest.Monkey
 async def test_many_reads_with_filters_begin_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Driver()
     await engine.put(1, 2)
-    monkeypatch.setattr(turn, "TURN_MS_MAX", 0)
+    monkeypatch.setattr(threads, "TURN_MS_MAX", 0)
     reads = [asyncio.ensure_future(engine.perform(filtered(n, wait_ms=0))) for n in range(40)]
     turn_count = 0
     while not all(read.done() for read in reads):

@@ -8,7 +8,7 @@ import pytest
 
 from headgate.app.routes.appends import WriterKey
 from headgate.app.wire.problems import GatewayError
-from headgate.engine import threads as turn
+from headgate.engine import threads
 from headgate.engine.config import StreamConfig
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.requests.entries import Add
@@ -34,7 +34,7 @@ def test_a_digest_is_what_it_was_in_earlier_releases() -> None:
 async def test_others_come_between_while_many_entries_or_a_long_value_are_read(
     many: list[tuple[bytes, ...]], turns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn, "TURN_MS_MAX", 0)
+    monkeypatch.setattr(threads, "TURN_MS_MAX", 0)
     digest = Digest()
     for fields in many:
         digest.add(fields)

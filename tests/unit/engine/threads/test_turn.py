@@ -7,14 +7,14 @@ from collections import Counter
 
 import pytest
 
-from headgate.engine import threads as turn
+from headgate.engine import threads
 from headgate.engine.threads import this_turn
 
 
 @pytest.fixture(autouse=True)
 def used_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the time of each turn be used up at once."""
-    monkeypatch.setattr(turn, "TURN_MS_MAX", 0)
+    monkeypatch.setattr(threads, "TURN_MS_MAX", 0)
 
 
 async def turns_of(count: int, *, begins: bool) -> list[tuple[int, int]]:
@@ -85,7 +85,7 @@ async def test_one_who_gives_up_keeps_nobody_waiting() -> None:
 
 
 async def test_there_is_no_wait_while_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn, "TURN_MS_MAX", 10_000)
+    monkeypatch.setattr(threads, "TURN_MS_MAX", 10_000)
     others = asyncio.create_task(asyncio.sleep(0))
     await this_turn().begin()
     await this_turn().pause()
