@@ -1,4 +1,4 @@
-"""Strict JSON: an object in which nothing is there twice, as credentials are written."""
+"""Strict JSON: objects without duplicate members, as keys files and tokens have them."""
 
 import json
 from collections.abc import Sequence
@@ -21,7 +21,9 @@ def object_of(data: bytes) -> dict[str, Any]:
 
 
 def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a member is there twice")
+    members: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in members:
+            raise ValueError(f"the member {name!r} is there twice")
+        members[name] = value
     return members

@@ -37,7 +37,10 @@ def time_text(ms: int | None) -> str | None:
     """Return a time as people read it, by UTC; None: there is none."""
     if ms is None:
         return None
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):  # its year is in no calendar
+        return f"{ms} ms"
 
 
 class Duration(click.ParamType[int]):

@@ -38,9 +38,9 @@ _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 class OneOf(NamedTuple):
-    """Of a union: what a value should be that is nothing of it, told at its own place.
+    """The text of the error for a value that has none of the types of a union.
 
-    Pydantic itself tells a mistake for each type of a union, at a place with the name of that type.
+    Pydantic reports an error for each type of the union, at a place that ends with its name.
     """
 
     text: str
@@ -48,7 +48,7 @@ class OneOf(NamedTuple):
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Return the schema of the union with this text for its mistakes."""
+        """Return the schema of the union, with one error at the place of the value."""
         schema = handler(source)
         assert schema["type"] == "union"
         return {**schema, "custom_error_type": "one_of", "custom_error_message": self.text}

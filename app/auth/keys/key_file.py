@@ -224,7 +224,7 @@ class _KeysFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     version: int = Field(ge=VERSION, le=VERSION)
-    keys: list[ApiKey]
+    keys: list[ApiKey] = Field(fail_fast=True)  # a fault for each key would take a lot of memory
 
 
 def _keys_of(data: bytes) -> Keys:

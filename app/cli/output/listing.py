@@ -126,8 +126,8 @@ def show_items(
             click.echo(json_line(item))
         return
     console = screen()
-    told = _cell if console is None else _told
-    rows = [[told(item.get(column), column) for column in columns] for item in items]
+    cell = (lambda value, _: _cell(value)) if console is None else _told
+    rows = [[cell(item.get(column), column) for column in columns] for item in items]
     if console is None:
         for row in ([*columns], *rows):
             click.echo("\t".join(row))
@@ -168,7 +168,7 @@ def _table(columns: Sequence[str], rows: list[list[str]], width: int) -> Table:
         is_count = all(row[place].isdecimal() or row[place] == _NONE for row in rows)
         table.add_column(
             column.removesuffix("_ms").replace("_", " "),
-            justify="right" if is_count else "left",
+            justify="right" if is_count or column.endswith("_ms") else "left",
             style="cyan" if column.endswith("id") else "",
             overflow="ellipsis",
             no_wrap=True,
@@ -179,7 +179,7 @@ def _table(columns: Sequence[str], rows: list[list[str]], width: int) -> Table:
     return table
 
 
-def _cell(value: Any, name: str = "") -> str:
+def _cell(value: Any) -> str:
     """Return a value as a word, as scripts read it."""
     if value is None:
         return _NONE
@@ -188,14 +188,20 @@ def _cell(value: Any, name: str = "") -> str:
     if isinstance(value, Mapping):
         return " ".join(f"{word(part)}={_cell(each)}" for part, each in value.items())
     if isinstance(value, list) and not any(isinstance(each, Mapping) for each in value):
-        return ",".join(_told(each, name) if name else _cell(each) for each in value) or _NONE
+        return ",".join(map(_cell, value)) or _NONE
     return json_line(value)
 
 
 def _told(value: Any, name: str) -> str:
     """Return a value as people read it: times by UTC, durations with their units."""
-    if not name.endswith("_ms") or isinstance(value, bool) or not isinstance(value, int):
-        return _cell(value, name)
+    if not name.endswith("_ms"):
+        return _cell(value)
+    if isinstance(value, list):
+        return ",".join(_told(each, name) for each in value) or _NONE
+    if isinstance(value, float):
+        return f"{value} ms"
+    if not isinstance(value, int):
+        return _cell(value)
     if name.endswith(_TIMES):
         return str(time_text(value))
     return age_text(value) if value > 1_000 and value % 1_000 else duration_text(value)
