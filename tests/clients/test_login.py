@@ -13,7 +13,7 @@ from redis.exceptions import AuthenticationError, ExecAbortError, NoPermissionEr
 from headgate.app.auth.grants import Grant, Verb
 from tests.api.transport.certificates import Authority
 from tests.clients.programs import Outcome, run
-from tests.conditions import moment
+from tests.conditions import WITHIN_S, moment
 from tests.key_files import EVERYTHING, Keys
 from tests.processes.gateway import GatewayProcess
 
@@ -95,7 +95,7 @@ async def client_of_new_key(secured: Secured) -> AsyncIterator[tuple[str, Any]]:
     client = redis.asyncio.Redis.from_url(
         url, ssl_ca_certs=str(secured.authority), max_connections=1
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         while not await is_welcome(client):
             await moment()
     yield key, client
@@ -119,7 +119,7 @@ async def test_a_revoked_key_ends_its_connections(
             assert not await client.xread({"open.none": "$"}, block=0)
 
     await asyncio.to_thread(secured.keys.revoke, key)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         with pytest.raises(redis.ConnectionError):
             await read()
         with pytest.raises(AuthenticationError):  # as it connects anew

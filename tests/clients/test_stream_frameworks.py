@@ -16,7 +16,7 @@ from taskiq.receiver import Receiver
 from taskiq_redis import RedisStreamBroker
 from walrus import Database
 
-from tests.conditions import moment
+from tests.conditions import WITHIN_S, moment
 from tests.processes.gateway import HOST, GatewayProcess
 
 
@@ -82,7 +82,7 @@ async def test_faststream_takes_over(gateway: GatewayProcess, client: Any, strea
             await broker.publish(text, stream=stream)
         await client.xreadgroup("g", "me", {stream: ">"})  # and dies
         await broker.start()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             await is_followed.wait()
             await is_taken_over.wait()
             while await pending_count(client, stream, "g"):
@@ -165,7 +165,7 @@ async def test_a_consumer_goes_on_where_it_left_off(core: Any, stream: str) -> N
 
         async with Consumer(client, [stream], timeout=20_000) as follower:
             following = asyncio.create_task(follower.get_entry())
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(WITHIN_S):
                 while not any("b" in each["flags"] for each in await client.client_list()):
                     await moment()
                 await client.xadd(stream, {"n": 3}, identifier="3-0")

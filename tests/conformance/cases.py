@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from tests.conditions import moment, until
+from tests.conditions import WITHIN_S, moment, until
 from tests.conformance.faces.port import Port, Refused
 
 FOLDER = Path(__file__).parent / "cases"
@@ -163,7 +163,7 @@ class Run:
         """Repeat a step until it comes out as expected."""
         wrong = await self._step(*step)
         with suppress(TimeoutError):
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(WITHIN_S):
                 while wrong:
                     await moment()
                     wrong = await self._step(*step)
@@ -171,7 +171,7 @@ class Run:
 
     async def _check(self, work: Any, expected: Any) -> list[str]:
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(WITHIN_S):
                 got = self._book.shown(await work)
         except Refused as refused:
             code = (expected or {}).get("problem")

@@ -15,6 +15,7 @@ from headgate.engine.replies import Delivery
 from headgate.engine.requests.deliveries import GroupCursor, ListPending, ReadGroup
 from headgate.engine.requests.entries import Add, Range, Read, StreamCursor
 from headgate.engine.requests.groups import CreateGroup, GroupStart, UpdateGroup
+from tests.conditions import WITHIN_S
 
 T = TypeVar("T")
 
@@ -104,7 +105,7 @@ async def blocked(backend: Backend, *reads: Coroutine[Any, Any, T]) -> Sequence[
     for read in reads:
         before = backend.waiter_count
         tasks.append(asyncio.create_task(read))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             while backend.waiter_count == before:
                 await asyncio.sleep(0)
     return tasks

@@ -9,6 +9,7 @@ import pytest
 from headgate.app.backends.port import Ability, Backend
 from headgate.engine.replies import Takeover
 from headgate.engine.requests import deliveries
+from tests.conditions import WITHIN_S
 from tests.contract.calls import ANA, BEN, G, S, entry_id, filled, ids, take
 
 pytestmark = pytest.mark.needs(Ability.CLAIM_FEED)
@@ -29,14 +30,14 @@ async def claim(backend: Backend, consumer: bytes, *numbers: int) -> None:
 
 async def next_takeover(takeovers: AsyncIterator[Takeover]) -> tuple[dict[int, int], bytes]:
     """Return the next takeover: numbers with their delivery counts, and the new owner."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         takeover = await anext(takeovers)
     return {entry_id.ms: count for entry_id, count in takeover.counts.items()}, takeover.by
 
 
 async def idle(backend: Backend) -> None:
     """Return once all pending entries have been idle for a while."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         while any(not item.idle_ms for item in await backend.perform(deliveries.ListPending(S, G))):
             await asyncio.sleep(0)
 

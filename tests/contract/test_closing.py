@@ -24,6 +24,7 @@ from headgate.engine.requests.keyspace import (
     RestoreStream,
 )
 from headgate.engine.requests.streams import CloseStream, DeleteStream, DescribeStream
+from tests.conditions import WITHIN_S
 from tests.contract.calls import (
     ANA,
     BEN,
@@ -143,7 +144,7 @@ async def test_a_read_of_several_streams_waits_for_those_that_are_open(backend: 
     cursors = [StreamCursor(S, entry_id(1)), StreamCursor(b"open", entry_id(1))]
     [task] = await blocked(backend, backend.perform(Read(cursors, wait_ms=None)))
     await backend.perform(CloseStream(b"open"))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         reads: list[StreamRead] = await task
     assert all(each.closed_at_ms is not None for each in reads)
 
@@ -192,7 +193,7 @@ async def test_a_redrive_into_a_closed_stream_is_refused_if_it_appends(backend: 
     await backend.perform(CreateGroup(S, G, GroupStart(MIN_ID), policy=policy))
     await backend.perform(take(ANA, 0))
     await backend.perform(Nack(S, G, ids(1, 2), NackMode.FAIL))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         while len(await _numbers_of_dead(backend)) < 2:
             await asyncio.sleep(0)
     await backend.perform(Delete(S, ids(2)))

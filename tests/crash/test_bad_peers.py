@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from tests.conditions import WITHIN_S
 from tests.processes.credentials import CREDENTIALS
 from tests.processes.gateway import Gateway
 from tests.processes.raw_socket import CLOSE, CONT, PING, TEXT, RawSocket, deflated, frame
@@ -89,7 +90,7 @@ class Watched:
 
     async def until_alone(self, file_count: int) -> None:
         """Return once nobody is connected but who asks."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             while (
                 await self.metric("headgate_connections{.*}")
                 or await self.metric("headgate_waiters")
@@ -121,7 +122,7 @@ class Watched:
 
     async def until_stuck(self) -> None:
         """Return once somebody has not taken what was sent."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             while not await self.metric("headgate_sockets_unsent_bytes"):
                 await asyncio.sleep(0.001)
 

@@ -15,6 +15,7 @@ from headgate.app.main import create_app
 from headgate.app.settings import MEMORY, Settings
 from headgate.engine.commands import StreamDeleted
 from headgate.engine.decisions import Decision
+from tests.conditions import WITHIN_S
 from tests.processes.gateway import END_S_MAX, ROOT, headgate
 
 PROGRAM = """
@@ -74,7 +75,7 @@ async def test_a_gateway_whose_engine_is_dead_says_so(path: str) -> None:
         assert (await http.get(path)).status_code == 200
         with pytest.raises(KeyError):
             await backend.engine._executor.run(lambda: Decision(None, [StreamDeleted(b"missing")]))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             await gateway.died.wait()
         answer = await http.get(path)
         assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")

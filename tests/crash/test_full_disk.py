@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.api.conftest import refusal_of
+from tests.conditions import WITHIN_S
 from tests.processes.gateway import Gateway
 
 STREAM = "/v1/streams/orders"
@@ -96,7 +97,7 @@ async def entries(http: httpx.AsyncClient) -> list[tuple[str, str]]:
 
 async def until_ready(http: httpx.AsyncClient, status: int = 200) -> httpx.Response:
     """Return once the gateway is ready, or not any more."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         while (answer := await http.get("/readyz")).status_code != status:
             await asyncio.sleep(0.05)
         return answer
@@ -177,7 +178,7 @@ async def test_a_gateway_that_starts_on_a_full_disk_is_read_and_ready_when_there
         assert refusal_of(late) == (503, "unavailable", "")
         assert (await http.get("/healthz")).status_code == 200
         disk.empty()
-        async with asyncio.timeout(60):  # it can write again; there is still little room
+        async with asyncio.timeout(WITHIN_S):  # it can write again; there is still little room
             while (await http.delete(f"{STREAM}/entries/{ids[0]}")).status_code != 204:
                 await asyncio.sleep(0.05)
         assert (await http.delete(STREAM)).status_code == 204

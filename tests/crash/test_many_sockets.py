@@ -10,6 +10,7 @@ from socket import socket
 
 import pytest
 
+from tests.conditions import WITHIN_S
 from tests.processes.gateway import Gateway
 from tests.processes.wire import Wire, connected
 
@@ -32,7 +33,7 @@ async def _is_open(end: socket) -> bool:
     loop = asyncio.get_running_loop()
     try:
         await loop.sock_sendall(end, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             return (await loop.sock_recv(end, 2**16)).startswith(b"HTTP/1.1 200 ")
     except ConnectionError:
         return False
@@ -50,7 +51,7 @@ async def test_connections_leave_the_disk_its_files(gateway: Gateway) -> None:
     for number in range(50):
         await wire.request("POST", "/v1/streams/orders/entries", {"fields": {"v": str(number)}})
     await wire.request("POST", "/v1/admin/rewrite")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         while (await wire.request("GET", "/v1/admin/journal"))["rewrite_count"] == 0:
             await asyncio.sleep(0.02)
     page = await wire.request("GET", "/v1/streams/orders/entries")
@@ -58,7 +59,7 @@ async def test_connections_leave_the_disk_its_files(gateway: Gateway) -> None:
 
     for end in ends:
         end.close()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         while not await _is_open(end := await connected(gateway.url)):
             end.close()
     end.close()

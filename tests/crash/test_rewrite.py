@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.conditions import WITHIN_S
 from tests.processes.gateway import Gateway
 
 ENTRIES = 10_000
@@ -51,7 +52,7 @@ def is_running(process: Path) -> bool:
 
 async def rewriter_of(gateway: Gateway) -> Path:
     """Return the process that rewrites, once it is there."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         while not (processes := [*filter(_rewrites, children_of(gateway.engine_id))]):
             await asyncio.sleep(0.001)
     return processes[0]
@@ -79,7 +80,7 @@ async def test_a_rewrite_leaves_a_snapshot_and_an_empty_segment(
     gateway: Gateway, tmp_path: Path
 ) -> None:
     status = await begun(gateway)
-    async with httpx.AsyncClient(base_url=gateway.url) as http, asyncio.timeout(60):
+    async with httpx.AsyncClient(base_url=gateway.url) as http, asyncio.timeout(WITHIN_S):
         while status["rewrite_count"] == 0:
             assert status["rewrite_failure"] is None
             await asyncio.sleep(0.01)
@@ -94,7 +95,7 @@ async def test_a_rewrite_ends_with_a_gateway_that_is_killed(
     await begun(gateway)
     rewriter = await rewriter_of(gateway)
     await gateway.kill()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         while is_running(rewriter):
             await asyncio.sleep(0.001)
     assert names(tmp_path)[:2] == [f"journal-{1:020}", f"journal-{4:020}"]
@@ -111,7 +112,7 @@ async def test_a_rewrite_that_is_killed_is_told_and_leaves_nothing(
     rewriter = await rewriter_of(gateway)
     (tmp_path / f"snapshot-{3:020}.new").write_bytes(b"as far as it came")
     os.kill(int(rewriter.name), signal.SIGKILL)
-    async with httpx.AsyncClient(base_url=gateway.url) as http, asyncio.timeout(60):
+    async with httpx.AsyncClient(base_url=gateway.url) as http, asyncio.timeout(WITHIN_S):
         status = (await http.get("/v1/admin/journal")).json()
         while status["is_rewriting"]:
             await asyncio.sleep(0.01)
@@ -129,7 +130,7 @@ async def test_a_rewrite_that_hangs_is_ended_and_leaves_nothing(
     rewriter = await rewriter_of(gateway)
     os.kill(int(rewriter.name), signal.SIGSTOP)
     (tmp_path / f"snapshot-{3:020}.new").write_bytes(b"as far as it came")
-    async with httpx.AsyncClient(base_url=gateway.url) as http, asyncio.timeout(60):
+    async with httpx.AsyncClient(base_url=gateway.url) as http, asyncio.timeout(WITHIN_S):
         while (status := (await http.get("/v1/admin/journal")).json())["is_rewriting"]:
             answer = await http.post("/v1/streams/orders/entries", json={"fields": {"v": "x"}})
             assert answer.status_code == 201

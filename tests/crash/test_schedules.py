@@ -9,6 +9,7 @@ import httpx
 from headgate.app.backends.embedded import EmbeddedOptions, open_embedded
 from headgate.engine.requests.schedules import SetSchedule
 from headgate.engine.schedules import Definition
+from tests.conditions import WITHIN_S
 from tests.processes.gateway import Gateway
 from tests.running import running
 
@@ -38,7 +39,7 @@ async def test_a_due_time_is_run_once_whenever_the_gateway_is_killed(tmp_path: P
 
 async def until_appended(url: str, count: int) -> None:
     """Return once so many entries are there: that is in the midst of the runs."""
-    async with httpx.AsyncClient(base_url=url) as http, asyncio.timeout(60):
+    async with httpx.AsyncClient(base_url=url) as http, asyncio.timeout(WITHIN_S):
         while (await http.get("/v1/streams/jobs")).json().get("length", 0) < count:
             pass
 

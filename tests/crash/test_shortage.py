@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.conditions import WITHIN_S
 from tests.processes.gateway import END_S_MAX, ROOT, START_S_MAX
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of a process that runs")
@@ -132,7 +133,7 @@ async def test_the_gateway_serves_or_refuses_and_comes_back(
         assert gateway.process.poll() is None
         end()
 
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             while await gateway.statuses(PAGES) != {200} or await gateway.append() != 201:
                 await asyncio.sleep(0.1)
         described = (await gateway.http.get("/v1/streams/s")).json()

@@ -23,6 +23,7 @@ from websockets.asyncio.client import connect
 from deploy.local_cluster.cluster import BUS_OFFSET, SERVER_COUNT
 from deploy.local_cluster.server import free_ports, is_free
 from deploy.local_cluster.waiting import until
+from tests.conditions import WITHIN_S
 from tests.deploy.test_manifests import DEPLOY
 from tests.installed import program
 from tests.processes.gateway import headgate
@@ -116,7 +117,7 @@ async def nginx(folder: Path, ports: list[int]) -> AsyncIterator[str]:
     (folder / "nginx.conf").write_text(text)
     command = [program("nginx"), "-p", str(folder), "-c", "nginx.conf"]
     process = await asyncio.create_subprocess_exec(*command, "-g", "daemon off;")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         while is_free(port):
             assert process.returncode is None
             await asyncio.sleep(0.01)
@@ -130,7 +131,7 @@ async def follow_through_nginx(folder: Path, ports: list[int], credential: dict[
     async with (
         nginx(folder, ports) as url,
         httpx.AsyncClient(headers=credential, timeout=10) as http,
-        asyncio.timeout(60),
+        asyncio.timeout(WITHIN_S),
     ):
         address = f"{url}/v1/streams/followed"
         await http.post(f"{address}/entries", json=ENTRY)

@@ -15,6 +15,7 @@ from playwright.async_api import Browser, Page, expect
 
 from deploy.local_cluster.server import free_ports
 from examples.ai.model import words_of
+from tests.conditions import WITHIN_S
 from tests.e2e.pages import new_key
 from tests.processes.gateway import ROOT, Gateway, no_gateway_left
 
@@ -42,7 +43,7 @@ async def model(url: str, port: int, words_per_s: float, **variables: str) -> As
     )
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             line = await process.stdout.readline()
         yield line.decode().split()[-1]
     finally:
@@ -117,7 +118,7 @@ async def test_with_a_key_the_page_has_a_ticket_and_our_client_reads_the_same(
             env={**os.environ, "HEADGATE_URL": gateway.url, "HEADGATE_TOKEN": key},
             stdout=asyncio.subprocess.PIPE,
         )
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             output, _ = await following.communicate()
         await expect(page.locator("#state")).to_have_text("Done.")
 

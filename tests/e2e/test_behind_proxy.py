@@ -13,7 +13,7 @@ from websockets.asyncio.client import connect
 
 from deploy.local_cluster.server import free_ports, is_free
 from tests.api.transport.certificates import Authority
-from tests.conditions import until
+from tests.conditions import WITHIN_S, until
 from tests.installed import program
 from tests.processes.gateway import ROOT, Gateway
 
@@ -153,7 +153,7 @@ async def requests_and_links_work(proxy: Proxy) -> None:
 
 
 async def events_are_not_held_back(proxy: Proxy) -> None:
-    async with proxy.client() as http, asyncio.timeout(60):
+    async with proxy.client() as http, asyncio.timeout(WITHIN_S):
         await http.post("/v1/streams/orders/entries", json={"fields": {"v": "1"}})
         url = "/v1/streams/orders/events"
         async with httpx_sse.aconnect_sse(http, "GET", url) as source:
@@ -164,7 +164,7 @@ async def events_are_not_held_back(proxy: Proxy) -> None:
 
 
 async def sockets_are_passed_on(proxy: Proxy) -> None:
-    async with proxy.client() as http, asyncio.timeout(60):
+    async with proxy.client() as http, asyncio.timeout(WITHIN_S):
         await http.post("/v1/streams/orders/entries", json={"fields": {"v": "1"}})
         url = "wss://gw.example/streams/v1/streams/orders/ws?after=0"
         async with connect(

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
-from tests.conditions import eventually
+from tests.conditions import WITHIN_S, eventually
 from tests.e2e.pages import served
 from tests.processes.gateway import ROOT, Gateway
 
@@ -103,7 +103,7 @@ async def run(gateway: Gateway, *words: str, folder: Path) -> str:
         env={**os.environ, "HEADGATE_URL": gateway.url},
         stdout=asyncio.subprocess.PIPE,
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         output, _ = await process.communicate()
     assert process.returncode == 0, output.decode()
     return output.decode()

@@ -12,6 +12,7 @@ from playwright.async_api import Error as PlaywrightError
 from deploy.local_cluster.server import free_ports
 from deploy.site.__main__ import write_site
 from headgate.app.routes import guide
+from tests.conditions import WITHIN_S
 
 
 def test_each_link_leads_to_a_file(tmp_path: Path) -> None:
@@ -59,7 +60,7 @@ async def test_it_is_searched_and_names_the_usual_address(browser: Browser, tmp_
 
 async def until_served(page: Page, url: str) -> None:
     """Open a page, once its server answers."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         while True:
             try:
                 await page.goto(url)

@@ -14,6 +14,7 @@ from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.deliveries import GroupCursor, ListPending, ReadGroup
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, DeleteConsumer, GroupStart, ListConsumers
+from tests.conditions import WITHIN_S
 from tests.contract.calls import ANA, G, got, take
 from tests.outages.appending import Appender, until_served
 from tests.outages.conftest import Running
@@ -124,7 +125,7 @@ async def test_a_primary_that_does_not_answer_is_left_for_its_replica(
             asyncio.create_task(backend.perform(Add(S, [Draft(None, (b"n", b"%d" % number))])))
             for number in range(3)
         ]
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             done, _ = await asyncio.wait(asked)
             await until_served(backend, S)
         primary.resume()
@@ -220,7 +221,7 @@ async def test_a_cluster_that_lacks_slots_is_used_again_when_it_has_them(
         primary.kill()
         appender, other = Appender(backend, S), Appender(backend, elsewhere)
         assert not await appender.append()
-        async with asyncio.timeout(60):  # until the others know, and answer CLUSTERDOWN
+        async with asyncio.timeout(WITHIN_S):  # until the others know, and answer CLUSTERDOWN
             while await other.append():
                 pass
         await asyncio.to_thread(cluster.mend)

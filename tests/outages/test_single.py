@@ -19,7 +19,7 @@ from headgate.engine.entry import Draft
 from headgate.engine.errors import Unavailable
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.streams import ListStreams
-from tests.conditions import eventually
+from tests.conditions import WITHIN_S, eventually
 from tests.contract.calls import ANA, blocked, entry_id, filled, got, read_after, take
 from tests.outages.appending import Appender, until_served
 from tests.outages.conftest import Running
@@ -73,7 +73,7 @@ async def test_reads_that_block_go_on_when_the_server_has_loaded_its_data(
         assert server.info("persistence")["loading"]
         with pytest.raises(Unavailable):
             await backend.perform(ListStreams())
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             await until_served(backend, S)
             assert await asyncio.gather(*map(size, tasks)) == [1, 1]
 

@@ -12,6 +12,7 @@ import httpx_sse
 import pytest
 
 from examples import follow
+from tests.conditions import WITHIN_S
 from tests.sdk.program import running_program
 from tests.sdk.restartable import Restartable
 from tests.sdk.workshop import FOLDER, ROOT, node_modules, tool
@@ -70,7 +71,7 @@ async def test_the_event_source_of_the_readme_gets_the_entries(
     )
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             lines = [(await process.stdout.readline()).decode() for _ in ids]
     finally:
         process.kill()

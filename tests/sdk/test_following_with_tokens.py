@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from examples import follow
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
+from tests.conditions import WITHIN_S
 from tests.sdk.program import running_program
 from tests.sdk.typescript import program_folder
 from tests.sdk.workshop import ROOT, tool
@@ -111,7 +112,7 @@ async def test_the_python_example_sends_the_token_of_the_variable(
     ids = await live.append("talk", "1", "2")
     monkeypatch.setenv("HEADGATE_TOKEN", token())
     seen: list[str] = []
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         async for entry in follow.follow(live.url, "talk", by_socket=by_socket):
             seen.append(entry["id"])
             if len(seen) == len(ids):
@@ -132,7 +133,7 @@ async def test_the_python_example_gives_up_where_it_is_refused(
         "that has ended": token(ttl_s=-1),
     }
     monkeypatch.setenv("HEADGATE_TOKEN", tokens[given])
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         with pytest.raises(follow.GaveUp) as caught:
             async for _ in follow.follow(live.url, "talk", by_socket=by_socket):
                 pass
@@ -155,7 +156,7 @@ async def test_the_other_example_works_with_a_key_and_says_so_without(live: Live
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             output, _ = await process.communicate()
         return process.returncode or 0, output.decode()
 

@@ -159,7 +159,7 @@ async def test_the_worker_of_the_readme_is_short_and_drains(live: Live, javascri
     )
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             while not (await live.http.get("/v1/streams/orders/groups/billing")).is_success:
                 await asyncio.sleep(0.02)
             await live.http.post("/v1/streams/orders/entries", json={"fields": {"sku": "42"}})

@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 from tests.api.auth.secured import Secured, secured
+from tests.conditions import WITHIN_S
 
 RATE = 2
 FLOOD = 40
@@ -81,7 +82,7 @@ async def by_socket(gateway: Secured, subprotocol: str, token: str | None) -> st
 
 async def problem_of(socket: ClientConnection) -> str:
     while True:
-        frame = json.loads(await asyncio.wait_for(socket.recv(), 60))
+        frame = json.loads(await asyncio.wait_for(socket.recv(), WITHIN_S))
         if frame["type"] == "problem":
             return str(frame["problem"]["code"])
         if frame["type"] in ("authenticated", "pong"):
@@ -91,7 +92,7 @@ async def problem_of(socket: ClientConnection) -> str:
 async def by_redis(gateway: Secured, *words: str) -> str:
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.live.redis_port)
     writer.write((" ".join(words) + "\r\n").encode())
-    reply = await asyncio.wait_for(reader.readline(), 60)
+    reply = await asyncio.wait_for(reader.readline(), WITHIN_S)
     writer.close()
     return {b"-WRONGPASS": "unauthenticated", b"-LIMIT": "rate_limited"}.get(reply.split()[0], "ok")
 

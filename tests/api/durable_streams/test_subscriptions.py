@@ -25,7 +25,7 @@ from headgate.engine.requests.streams import (
     ListStreams,
 )
 from tests.api.conftest import Live
-from tests.conditions import eventually, moment
+from tests.conditions import WITHIN_S, eventually, moment
 from tests.receiver import Notice, Receiver
 
 ROOT = "/v1/stream"
@@ -387,7 +387,7 @@ async def test_streams_that_are_no_subscriptions_are_looked_at_once(
     running = asyncio.create_task(
         SubscriptionRunner(perform, sender, SystemClock(), has_patterns=True).run()
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         await several_rounds.wait()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

@@ -27,7 +27,7 @@ from tests.api.conftest import Live, running
 from tests.api.live.frames import frames_of
 from tests.behind_socket import listening, options_of
 from tests.complaints import complaints
-from tests.conditions import until
+from tests.conditions import WITHIN_S, until
 from tests.running import running as keeping_running
 
 
@@ -51,7 +51,7 @@ class Client:
     async def hear(self) -> None:
         """Wait for a frame."""
         self._has_heard.clear()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             await self._has_heard.wait()
 
     async def heard(self, kind: str) -> None:
@@ -191,7 +191,7 @@ async def test_takeovers_while_the_engine_was_away_are_reported(
             await engine.perform(Ack(*PLACE, entry_ids[5:6]))
             await serving.enter_async_context(served_at(sock, engine))
             reported: dict[str, list[str]] = {}
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(WITHIN_S):
                 while len(reported) < 2:
                     frame = await frames.any()
                     if frame["type"] == "claimed":

@@ -13,6 +13,7 @@ from websockets.typing import Subprotocol
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
 from tests.api.live.frames import Frames, frames_of
+from tests.conditions import WITHIN_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -118,7 +119,7 @@ async def test_an_entry_that_kills_its_workers_becomes_a_dead_letter(shared: Liv
         [entry] = await frames.entries(1)
         assert (entry["fields"]["v"], entry["deliveries"]) == ("deadly", deliveries)
         socket.transport.abort()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             group = await shared.group("orders", "billing")
             while (group["released"], group["pending"]) != (pending, pending):
                 group = await shared.group("orders", "billing")

@@ -13,6 +13,7 @@ from headgate.app.push import store
 from headgate.app.settings import Settings
 from tests.api.auth.secured import Secured, secured
 from tests.api.conftest import running
+from tests.conditions import WITHIN_S
 from tests.receiver import Receiver
 
 GROUP = "/v1/streams/orders/groups/billing"
@@ -79,7 +80,7 @@ async def test_a_push_outlives_the_gateway_and_needs_its_key(tmp_path: Path) -> 
         await live.append("orders", "2")
         (tmp_path / "push.key").write_bytes(key)  # it is looked for again
         await live.http.post(f"{PUSH}/retry")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             assert (await receiver.next()).json["fields"] == {"v": "2"}
         (tmp_path / "push.key").unlink()
         assert "secret" in await live.ask(f"PUT {PUSH}", {"url": receiver.url})

@@ -6,6 +6,7 @@ import pytest
 
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, connected, problem_in, refusal_of, running
+from tests.conditions import WITHIN_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -58,7 +59,7 @@ HEADS = {
 @pytest.mark.parametrize("status", HEADS)
 async def test_a_request_names_one_host(shared: Live, status: int) -> None:
     for head in HEADS[status]:
-        async with connected(shared) as (reader, writer), asyncio.timeout(60):
+        async with connected(shared) as (reader, writer), asyncio.timeout(WITHIN_S):
             writer.write(head.encode("latin-1") + b"\r\n\r\n")
             answer = await reader.readuntil(b"\r\n\r\n")
         assert int(answer.split()[1]) == status, head

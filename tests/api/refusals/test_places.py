@@ -18,6 +18,7 @@ from headgate.app.settings import Settings
 from tests.api.conftest import Live, problem_in, running
 from tests.api.live.frames import frames_of
 from tests.api.refusals.places import DOCUMENT, HERE, Place, kinds, placed, places, resolved
+from tests.conditions import WITHIN_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -97,7 +98,7 @@ async def test_any_number_in_any_frame_is_taken_or_refused(kind: str, gateway: L
                 with suppress(ConnectionClosedError):
                     await frames.socket.send(text)
                     await frames.send(type="ping", rid="end")
-                    async with asyncio.timeout(60):
+                    async with asyncio.timeout(WITHIN_S):
                         while (await frames.any()).get("rid") != "end":
                             pass
             closed = frames.socket.close_code, frames.socket.close_reason

@@ -13,7 +13,7 @@ from headgate.app.settings import Settings
 from tests.api.conftest import Live, connected, running
 from tests.api.resp.talk import Talk
 from tests.complaints import complaints
-from tests.conditions import until
+from tests.conditions import WITHIN_S, until
 from tests.processes import wire
 from tests.processes.raw_socket import RawSocket
 
@@ -38,7 +38,7 @@ class Wire:
 
     async def answer(self) -> tuple[int, Any]:
         """Return the status of the next answer, and the JSON in it."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower()
             length = int(head.partition("content-length: ")[2].partition("\r\n")[0])
             return int(head.split()[1]), json.loads(await self.reader.readexactly(length))
@@ -54,7 +54,7 @@ class Wire:
     async def end(self) -> None:
         """Say no more; nothing more must come."""
         self.writer.write_eof()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             assert await self.reader.read() == b""
 
 
@@ -159,7 +159,7 @@ async def test_a_handshake_behind_a_request_under_way_ends_both(shared: Live) ->
     follow = b"GET /v1/streams/orders/events HTTP/1.1\r\nhost: localhost\r\n\r\n"
     async with wired(shared) as wire:
         wire.writer.write(follow + HANDSHAKE)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             assert b"HTTP/1.1 101 " not in await wire.reader.read()
     await until(lambda: shared.gateway.metrics.connection_count == 0)
     await shared.until_waiting(0)
@@ -186,7 +186,7 @@ async def test_a_handshake_on_a_used_connection_is_answered(shared: Live) -> Non
     async with wired(shared) as wire:
         assert (await wire.asked(GET + b"\r\n"))[0] == 200
         wire.writer.write(HANDSHAKE.replace(b"\r\n\r\n", b"\r\na: " + b"x" * 5000 + b"\r\n\r\n"))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             assert (await wire.reader.readline()).startswith(b"HTTP/1.1 101 ")
 
 
@@ -275,12 +275,12 @@ async def test_frames_that_arrive_slowly_have_a_bound_together() -> None:
     ):
         for wire in (first, second):
             wire.writer.write(HANDSHAKE)
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(WITHIN_S):
                 await wire.reader.readuntil(b"\r\n\r\n")
         first.writer.write(frame)
         await until(lambda: gauge(live, "unread_bytes") >= 400_000)
         second.writer.write(frame)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             frames = await second.reader.readuntil(b"send it again later")
         assert (1013).to_bytes(2, "big") + b"too much is arriving" in frames
         assert gauge(live, "unread_bytes") < 500_000
@@ -314,7 +314,7 @@ JSON = b"content-type: application/json\r\n"
 
 async def answer_to(live: Live, sent: bytes) -> bytes:
     """Send some bytes and no more; returns what comes until the gateway closes."""
-    async with connected(live) as (reader, writer), asyncio.timeout(60):
+    async with connected(live) as (reader, writer), asyncio.timeout(WITHIN_S):
         writer.write(sent)
         return await reader.read()
 
@@ -352,7 +352,7 @@ FRAMINGS = [
 
 
 async def test_a_request_that_offers_http_2_is_served_as_one_that_does_not(shared: Live) -> None:
-    async with connected(shared) as (reader, writer), asyncio.timeout(60):
+    async with connected(shared) as (reader, writer), asyncio.timeout(WITHIN_S):
         for end, body in FRAMINGS:  # the connection stays what it was
             head = POST + OFFER + JSON + end
             for parts in ([head + body], [head, body]):

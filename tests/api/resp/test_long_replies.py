@@ -11,7 +11,7 @@ from headgate.engine.entry import Draft, EntryId
 from headgate.engine.requests.entries import Add
 from tests.api.conftest import Live
 from tests.api.resp.talk import Talk, command
-from tests.conditions import until
+from tests.conditions import WITHIN_S, until
 
 COUNT = 12_345
 
@@ -110,7 +110,7 @@ async def test_a_reply_that_cannot_go_on_ends_its_connection(live: Live, talk: T
     for number in list(engine.engine._ranges._open):
         engine.engine._ranges._close(number)
     taken = b""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         while data := await slow._reader.read(2**20):
             taken += data
     assert 0 < len(taken) < 20 * len(entries(ALL))

@@ -8,6 +8,7 @@ import httpx
 
 from tests.api.conftest import refusal_of
 from tests.arrow_bodies import ARROW, HEADERS
+from tests.conditions import WITHIN_S
 
 HIDING = """
 import sys
@@ -24,7 +25,7 @@ async def test_without_pyarrow_only_arrow_is_missing() -> None:
     )
     try:
         assert process.stderr is not None
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             line = ""
             while "Headgate is at " not in line:
                 read = await process.stderr.readline()

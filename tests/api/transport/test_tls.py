@@ -16,7 +16,7 @@ from websockets.asyncio.client import connect
 from tests.api.conftest import Live, connected, running
 from tests.api.transport.certificates import Authority
 from tests.complaints import complaints
-from tests.conditions import until
+from tests.conditions import WITHIN_S, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -118,7 +118,7 @@ async def test_what_never_ends_is_given_up(live: Live, authority: Authority) -> 
     ):
         hello.write(b"\x16\x03\x01\x02\x00\x01")
         half.write(b"GET /healthz HTTP/1.1\r\n")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             for handshake in (silent, begun):
                 with suppress(ConnectionResetError):
                     assert await handshake.read() == b""
@@ -168,7 +168,7 @@ async def test_new_connections_use_a_new_certificate(live: Live, authority: Auth
     before = await certificate_shown(live, authority.trust)
     async with connect(f"{live.ws_url}/v1/ws", ssl=authority.trust) as old:
         new = authority.renew()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             while (shown := await certificate_shown(live, authority.trust)) == before:
                 pass
         assert shown == new

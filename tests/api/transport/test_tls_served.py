@@ -22,7 +22,7 @@ from tests.api.commands.command_line import headgate
 from tests.api.conftest import running
 from tests.api.transport.certificates import Authority
 from tests.complaints import complaints
-from tests.conditions import until
+from tests.conditions import WITHIN_S, until
 from tests.processes.gateway import Gateway, failure_of
 
 LARGE = {"fields": {"v": "x" * 60_000}}
@@ -167,7 +167,7 @@ async def raw(gateway: Gateway, text: str) -> None:
     writer.write(text.encode("latin-1"))
     with suppress(OSError):
         writer.write_eof()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             await reader.read()
     writer.close()
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from websockets.asyncio.client import connect
 
 from tests.api.live.frames import Frames
-from tests.conditions import until
+from tests.conditions import WITHIN_S, until
 from tests.conformance.faces.port import Answer, Port, Refused
 
 _UNTOLD = frozenset({"last_id", "next_after", "lag", "pending", "state", "closed_at_ms"})
@@ -202,7 +202,7 @@ class Sockets(Port):
 async def _asked(frames: Frames, kind: str, **parts: Any) -> Answer:
     """Send a frame, and return the one that answers it."""
     await frames.send(type=kind, rid="r", **parts)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         while (frame := await frames.any()).get("rid") != "r":
             pass
     if frame["type"] == "problem":

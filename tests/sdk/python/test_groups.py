@@ -13,7 +13,7 @@ from headgate.client import problems
 from headgate.client.entries import Entry
 from headgate.client.shapes.settings import Policy
 from tests.api.conftest import Live
-from tests.conditions import eventually, until
+from tests.conditions import WITHIN_S, eventually, until
 
 
 async def filled(hg: headgate.AsyncClient, count: int, policy: Policy | None = None) -> list[str]:
@@ -82,7 +82,7 @@ async def test_work_reports_errors_and_dead_letters_are_redriven(hg: headgate.As
         if len(failures) == 2 and len(done) == 19:
             stop.set()
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         await billing.work(handle, concurrency=4, on_error=report, stop=stop)
     assert failures == [(ids[7], "seven")] * 2
     [dead_letter] = await eventually(lambda: entries_of(hg, "dead"), bool)
@@ -90,7 +90,7 @@ async def test_work_reports_errors_and_dead_letters_are_redriven(hg: headgate.As
     is_mended = True
     stop.clear()
     assert [each["outcome"] for each in await billing.redrive()] == ["released"]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         await billing.work(handle, stop=stop)
     assert len(done) == 20
 
@@ -110,7 +110,7 @@ async def test_work_ends_with_a_signal_when_handlers_have_ended(hg: headgate.Asy
     await asyncio.wait([working], timeout=0.1)
     assert not working.done()
     may_end.set()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         await working
     assert len(begun) == 3
     assert (await billing.info())["lag"] == 100 - len(begun) - (await billing.info())["pending"]
@@ -153,7 +153,7 @@ async def test_work_ends_with_the_problem_of_its_group(
         if job.fields["n"] == "20":
             await billing.delete()
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         with pytest.raises(problems.GroupNotFound):
             await billing.work(handle, concurrency=concurrency)
         with pytest.raises(problems.GroupNotFound):
@@ -176,7 +176,7 @@ async def test_a_stopped_worker_takes_no_entries_that_come_meanwhile(
     stop.set()
     await hg.stream("orders").append_many([{"n": "late"}] * 10)
     may_end.set()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         await working
     assert len(handled) == 2
     info = await billing.info()
@@ -226,7 +226,7 @@ async def test_work_ends_with_a_closed_stream(hg: headgate.AsyncClient) -> None:
         if len(done) == 1:
             await hg.stream("orders").close()
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         await billing.work(charge, concurrency=3, stop=asyncio.Event())
         await billing.work(charge, concurrency=3, stop=asyncio.Event())  # nothing is left
     assert sorted(done) == ids

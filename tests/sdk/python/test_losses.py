@@ -13,7 +13,7 @@ from websockets.typing import Subprotocol
 import headgate
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
-from tests.conditions import until
+from tests.conditions import WITHIN_S, until
 from tests.sdk.cut_way import Proxy
 
 
@@ -108,7 +108,7 @@ async def test_what_is_no_gateway_ends_a_follower() -> None:
 
     server = await asyncio.start_server(refuse, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    async with server, headgate.AsyncClient(f"127.0.0.1:{port}") as hg, asyncio.timeout(60):
+    async with server, headgate.AsyncClient(f"127.0.0.1:{port}") as hg, asyncio.timeout(WITHIN_S):
         while bodies:
             with pytest.raises(headgate.HeadgateError):
                 await anext(hg.stream("orders").follow())

@@ -12,6 +12,7 @@ from headgate.app.live.outbox import Outbox
 from headgate.app.live.subscription import merged
 from headgate.engine.entry import EntryId
 from headgate.engine.replies import Delivery, Outcome
+from tests.conditions import WITHIN_S
 from tests.virtual_time import in_virtual_time, now_ms
 
 
@@ -71,7 +72,7 @@ async def test_a_reader_that_is_cancelled_ends_though_there_is_always_more() -> 
                     taking.cancel()
                 assert taken < 1000
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         taking = asyncio.create_task(take())
         await asyncio.wait([taking])
     assert taking.cancelled()
@@ -116,7 +117,7 @@ async def test_a_source_has_ended_before_who_read_it_goes_on() -> None:
         finally:
             order.append("reader")
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         taking = asyncio.create_task(take())
         await reading.wait()
         taking.cancel()

@@ -20,6 +20,7 @@ from headgate.app.backends.redis.waiting.wait_queues import QueuedRead, WaitQueu
 from headgate.app.runtime import periodic
 from headgate.app.runtime.telemetry import Collected
 from headgate.engine.loop.wait_queue import QueueKey
+from tests.conditions import WITHIN_S
 from tests.failures import FAILURES, each_failure
 from tests.virtual_time import in_virtual_time, settle
 
@@ -105,7 +106,7 @@ async def test_who_asks_a_server_hears_of_a_failure_and_the_next_one_is_answered
         return reply
 
     monkeypatch.setattr(node, "_exchange", exchange)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         with pytest.raises(Lost):
             await node.ask((b"PING",), changes=False)
         assert await node.ask((b"PING",), changes=False) == b"PONG"
@@ -156,7 +157,7 @@ async def test_an_expired_key_ends_although_its_file_cannot_be_looked_at(tmp_pat
     watch._file.look = look  # type: ignore[method-assign]
     watch.ring.end_expired = lambda _: ended.set()  # type: ignore[method-assign, assignment]
     running = asyncio.create_task(watch.run())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         await ended.wait()
     running.cancel()
     await asyncio.wait([running])

@@ -17,6 +17,7 @@ from headgate.app.webhooks.connections import (
     TargetAnswer,
     TargetConnections,
 )
+from tests.conditions import WITHIN_S
 from tests.unit.app.webhooks.host import LOCAL, OK, Host
 
 EMPTY = b"HTTP/1.1 204 Done\r\n\r\n"
@@ -33,13 +34,13 @@ PIECES = st.sampled_from(
 
 
 async def post(connections: TargetConnections, host: Host, body: bytes = b"{}") -> TargetAnswer:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         return await connections.post(host.url, body, {"X-Own": "1"})
 
 
 async def ended(connections: TargetConnections) -> None:
     """Return once there is no connection."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         while connections._origins:
             await asyncio.sleep(0)
 
@@ -231,7 +232,10 @@ async def test_nothing_piles_up_for_a_host_that_answers_and_reads_nothing() -> N
         writer.close()
 
     ends, connections = asyncio.Event(), TargetConnections(LOCAL, None)
-    async with await asyncio.start_server(take, "127.0.0.1", 0) as server, asyncio.timeout(60):
+    async with (
+        await asyncio.start_server(take, "127.0.0.1", 0) as server,
+        asyncio.timeout(WITHIN_S),
+    ):
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
         await connections.post(url, b"", {})
         while True:  # until the system takes no more of what is sent
@@ -291,6 +295,6 @@ async def test_so_many_connections_are_kept_and_no_more(monkeypatch: pytest.Monk
     async with host.open() as connections:
         await asyncio.gather(*(post(connections, host) for _ in range(40)))
         assert len(connections._kept_until_s) == 5
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             while len(connections._origins) > 5:
                 await asyncio.sleep(0)

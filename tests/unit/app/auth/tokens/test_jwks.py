@@ -29,6 +29,7 @@ from headgate.app.auth.tokens.issuer import Issuer, IssuerChoices, TokenVerifier
 from headgate.app.auth.tokens.jwks import JwksUrl
 from headgate.app.auth.tokens.verifying_key import SIZE_BYTES_MAX, KeySetFault, key_of_file
 from headgate.app.runtime.logs import set_up_logging
+from tests.conditions import WITHIN_S
 from tests.unit.app.auth.tokens.issuing import (
     NOW_MS,
     SECRET,
@@ -236,7 +237,7 @@ async def test_a_name_leading_inward_gets_none(
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(KeySetFault, match=r"leads to 127\.0\.0\.1, where no issuer is"):
             await Fetcher(f"{scheme}://localhost:{port}/keys")()
-        assert await asyncio.wait_for(sent.get(), 60) == b""
+        assert await asyncio.wait_for(sent.get(), WITHIN_S) == b""
 
 
 BOMB = answer(gzip.compress(b" " * 10_000_000), Content_Encoding="gzip")

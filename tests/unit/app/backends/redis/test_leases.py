@@ -15,7 +15,7 @@ from headgate.app.backends.redis.leases import GatewayLeases
 from headgate.engine.entry import MIN_ID
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.groups import DescribeConsumer
-from tests.conditions import eventually, until
+from tests.conditions import WITHIN_S, eventually, until
 from tests.contract.calls import ANA, BEN, G, S, filled, held, take, taken
 from tests.unit.app.backends.redis.conftest import made, running
 
@@ -53,7 +53,7 @@ async def test_what_a_dead_gateway_held_is_read_by_who_waits_at_another_one(
     server: Server, prefix: bytes, consumer: bytes
 ) -> None:
     is_temporary = consumer == TEMPORARY
-    async with other(server, prefix) as lives, asyncio.timeout(60):
+    async with other(server, prefix) as lives, asyncio.timeout(WITHIN_S):
         async with dying(server, prefix, Holding(S, G, consumer, is_temporary)) as dies:
             await filled(dies, 1, 2)
             await taken(dies, take(consumer))
@@ -70,7 +70,7 @@ async def test_what_a_dead_gateway_held_is_read_by_who_waits_at_another_one(
 async def test_a_gateway_that_never_renews_leaves_no_consumer(
     server: Server, prefix: bytes
 ) -> None:
-    async with other(server, prefix) as lives, asyncio.timeout(60):
+    async with other(server, prefix) as lives, asyncio.timeout(WITHIN_S):
         await filled(lives, 1)
         never_runs = GatewayLeases(lives.client, lives.perform)
         await never_runs.register(Holding(S, G, TEMPORARY, is_temporary=True))
@@ -114,7 +114,7 @@ async def test_a_gateway_keeps_its_own_while_memory_is_full(server: Server, pref
 
 
 async def test_what_was_not_released_is_released_later(server: Server, prefix: bytes) -> None:
-    async with other(server, prefix) as backend, asyncio.timeout(60):
+    async with other(server, prefix) as backend, asyncio.timeout(WITHIN_S):
         await filled(backend, 1)
         await leases_of(backend).register(HELD)
         [delivery] = await taken(backend, take(ANA))

@@ -26,7 +26,7 @@ from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.groups import ListConsumers
 from headgate.engine.requests.streams import ListStreams
 from tests.behind_socket import listening, options_of, served
-from tests.conditions import eventually, moment, until
+from tests.conditions import WITHIN_S, eventually, moment, until
 from tests.contract.calls import (
     ANA,
     BEN,
@@ -85,7 +85,7 @@ async def test_a_worker_goes_on_when_the_engine_is_back(tmp_path: Path) -> None:
         async with engine_at(sock, tmp_path):
             await until(lambda: backend.refusal is None)
             await backend.perform(Add(S, drafts(3)))
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(WITHIN_S):
                 assert await plain == [3]
             assert await numbers(backend) == [1, 3]
             assert await held(backend) == {1: ANA}
@@ -109,7 +109,7 @@ async def test_what_the_connections_of_a_dead_worker_held_is_with_others(tmp_pat
                 claiming = replace(take(b"cem"), claim_released=True)
                 [claims] = await blocked(other, got(other, claiming, None))
                 work.cancel()  # its connection ends, and nobody says goodbye
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(WITHIN_S):
                     assert set(await claims) <= {1, 2}
                     while set((await held(engine)).values()) & {ANA, BEN}:
                         await moment()
@@ -144,7 +144,7 @@ async def exchanged(sock: socket.socket, data: bytes) -> bytes:
     reader, writer = await asyncio.open_unix_connection(sock.getsockname())
     writer.write(data)
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             return await reader.read()
     except ConnectionResetError:
         return b""

@@ -13,6 +13,7 @@ from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.requests.deliveries import Claim, GroupCursor, ListPending, ReadGroup
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
+from tests.conditions import WITHIN_S
 from tests.contract.calls import ANA, BEN, G, S, got, take
 
 HOUR_MS = 3_600_000
@@ -97,7 +98,7 @@ async def test_very_many_pending_entries_are_searched_in_parts(redis: RedisBacke
         await redis.perform(take(ANA))
     await redis.perform(Claim(S, G, ANA, [EntryId(count, 0)], 0, idle_ms=2 * HOUR_MS))
     attempts: list[Attempt] = []
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         while not attempts or not attempts[-1].is_served:
             attempts.append(await attempt(redis.client, take(BEN, claim_idle_ms=HOUR_MS)))
     assert [each.id.ms for each in attempts[-1].reads[0].deliveries] == [count]

@@ -18,6 +18,7 @@ from headgate.engine.requests import Request, groups
 from headgate.engine.requests.deliveries import SumPending
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.keyspace import RenameStream
+from tests.conditions import WITHIN_S
 from tests.contract.calls import ANA, BEN, G, S, drafts, held, numbers, take
 from tests.unit.app.backends.redis.performing.conftest import side
 
@@ -25,7 +26,7 @@ DEAD = b"orders-dead"
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         while not await holds():
             await asyncio.sleep(0)
 

@@ -16,6 +16,7 @@ from headgate.app.backends.redis.keys import KeyNames
 from headgate.app.backends.redis.waiting.wait_queues import QueuedRead, WaitQueues
 from headgate.app.backends.redis.waiting.wake_ups import WakeUps
 from headgate.engine.loop.wait_queue import QueueKey
+from tests.conditions import WITHIN_S
 
 KEY = QueueKey(b"orders", b"billing")
 
@@ -97,7 +98,7 @@ async def test_a_server_that_cannot_be_heard_is_told_of() -> None:
         wake_ups = WakeUps(options, [b"p"], print, print, on_lost=is_lost.set)
         wake_ups.follow([Address("127.0.0.1", port)])
         running = asyncio.create_task(wake_ups.run())
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN_S):
             await is_lost.wait()
         running.cancel()
         await asyncio.wait({running})
