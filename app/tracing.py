@@ -216,6 +216,8 @@ class TracedAccess(Access):
                     yield appended.get_span_context()
 
 
+# Tracing: the exporter of spans, and the choice of requests that have any.
+#
 # Only a request that comes under a *sampled* parent has spans: a trace is begun, and its share of
 # the requests chosen, by whoever calls. So a request that nobody traces costs a look at one
 # header.

@@ -11,6 +11,8 @@ from headgate.engine.replies import StreamRead
 from headgate.engine.requests.entries import Read, StreamCursor
 from headgate.engine.threads import this_turn
 
+# Matching: a read with a filter that goes on until an entry comes for which the filter holds.
+#
 # Each backend looks at a part of a stream in its own way, and waits in its own way. Here stands
 # what is common: what was looked at is not looked at again, and others have their turn in between.
 

@@ -117,6 +117,8 @@ def _packed(text: bytes) -> bytes:
     return msgspec.msgpack.encode(text)
 
 
+# Reading: filters as people write them, in the dialects of CloudEvents subscriptions.
+#
 # A filter is a JSON object with the name of a dialect, or a list of filters that all must hold:
 #
 #     {"exact": {"kind": "sale"}}            the value is this text; so are `prefix` and `suffix`
@@ -248,6 +250,8 @@ def _wrong(wanted: str, place: Location) -> Invalid:
     return Invalid(f"should be {wanted}", location=place)
 
 
+# Matching: which entries a filter lets through, one by one.
+#
 # A filter becomes functions that refer to each other. They are given the values of the fields that
 # the filter names, in an order that is fixed. Neighbouring entries mostly have the same names in
 # the same order, so where their values stand is remembered, for all filters together.

@@ -75,6 +75,8 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(PatternCursor).decode
 
 
+# Globs: patterns for names with the syntax of Redis, byte by byte (`stringmatchlen`).
+#
 # A pattern is compiled to a regular expression. For each star except the last, the expression
 # takes the first place where the text after the star matches, and never tries a later one, because
 # the first place is as good as any later one. So a match takes at most (bytes of the pattern) *

@@ -11,6 +11,8 @@ from headgate.engine.entry import EntryId, Fields, size_of
 from headgate.engine.errors import Invalid
 from headgate.engine.limits import SCHEDULE_BYTES_MAX, SCHEDULE_FIELDS_MAX
 
+# Definition: an entry, its stream, and the times at which it is appended.
+#
 # The times follow from a cron expression, which the engine does not read: whoever sets a schedule,
 # and whoever runs it, says which due time comes next.
 

@@ -145,6 +145,8 @@ def _report(loop: asyncio.AbstractEventLoop, error: BaseException) -> None:
     loop.call_exception_handler({"message": "a call in a thread has failed", "exception": error})
 
 
+# Turn: the time that long work has in one turn of the event loop, all of it together.
+#
 # Whoever has much to do does it in parts, each of them short. Many who do so at once would hold
 # the loop for as long as all their parts take. So all of them share `TURN_MS_MAX` of each turn of
 # the loop, and whoever finds it used up goes on in a later turn, in order of arrival. Those who

@@ -18,6 +18,8 @@ from headgate.app.wire.structure import check_dense, check_members
 from headgate.engine.entry import Draft
 from headgate.engine.threads import this_turn
 
+# Pieces: a large body is read in pieces, so that other tasks run in between.
+#
 # Reading 16 MB of JSON at once would hold the event loop for a second. An array is cut where it
 # looks as if one object ended and the next began. If each piece then is an array of objects, so is
 # the whole, and its objects are the same. If one is not, the items are told apart with care: by

@@ -35,6 +35,8 @@ from headgate.engine.filters import (
 )
 from headgate.engine.limits import NUMBER_LENGTH_MAX
 
+# Layout: the places of fields, if all entries have the same names at the same places.
+#
 # So it is with most streams. Then a field is found without a look at all names, and only the
 # fields that are wanted are copied. It needs pyarrow and numpy, so it is imported when used.
 

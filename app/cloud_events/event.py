@@ -13,6 +13,8 @@ from headgate.app.wire.fields import bytes_of, wire_fields
 from headgate.engine.entry import Entry, EntryId, Fields
 from headgate.engine.replies import Delivery
 
+# Attributes: the rules for what an event says beside its data.
+#
 # All of them are text here. An attribute is a field of an entry, and the binary mode has no other
 # types, so a number and a Boolean of the JSON format become their canonical text.
 

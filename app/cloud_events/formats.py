@@ -25,6 +25,8 @@ from headgate.app.cloud_events.event import (
 from headgate.app.wire.problems import GatewayError, pointer_to
 from headgate.engine.threads import this_turn
 
+# Mode: the way in which a message has an event (the HTTP binding, 3).
+#
 # The content type says it: structured, batched, or binary for every other one.
 
 _FAMILY = b"application/cloudevents"
@@ -118,6 +120,8 @@ def _wrong(header: str, text: str) -> GatewayError:
     return GatewayError("invalid_request", text, pointer=pointer_to("header", header))
 
 
+# JSON format: reads an event in the structured mode, alone or in a batch.
+#
 # An event is read without a model of its data: they stay the text that they are. What remains are
 # attributes, which have a bound, so that an event is read within some milliseconds, whatever is in
 # it.

@@ -119,6 +119,8 @@ def _taken(text: str) -> GatewayError:
     return GatewayError("stream_exists", text, pointer="/path/path")
 
 
+# Forking: a stream that begins with what another has up to an offset (4.2).
+#
 # 1. The fork is made, as `forking`: to everybody else it is not there.
 # 2. The source notes the fork (an attribute with its name), so it knows that it is referred to. A
 #    fork of somebody who may only read the source is not noted: it would take room in the source,

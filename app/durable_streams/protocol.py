@@ -20,6 +20,8 @@ from headgate.engine.limits import U64_MAX
 from headgate.engine.requests.entries import From
 from headgate.engine.requests.keyspace import RESERVED
 
+# Paths: the URL of a stream and its name, one from the other.
+#
 # | in the path | in the name |
 # |---|---|
 # | `/` | `:` |

@@ -168,6 +168,8 @@ def _hides(earlier: CompiledOperation, later: CompiledOperation) -> bool:
     return bool(pairs) and not pairs[0][1].startswith("{")
 
 
+# Layers: what a request passes through.
+#
 # From the outside in:
 #
 # 1. the gateway's own layers, in front of everything,
@@ -203,6 +205,8 @@ def _wrapped(app: ASGIApp, layers: Sequence[Middleware]) -> ASGIApp:
     return app
 
 
+# Root path: where a proxy serves the gateway, if that is below another path.
+#
 # Some proxies leave the root path in front of what they pass on, and others take it off. Both are
 # served. What is answered by operations never sees it. The router behind them sees it in front of
 # every path, as ASGI wants it, and so do its pages.

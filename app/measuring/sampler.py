@@ -28,6 +28,8 @@ from headgate.engine.replies import ObservedStream
 from headgate.engine.requests.keyspace import NameFilter
 from headgate.engine.requests.streams import Observe
 
+# Observer: measures streams and groups now and then, the first ones by name.
+#
 # There is a bound for both together. A stream that was measured stays so, whatever streams with
 # names before its own are created later: nobody hides a stream from alerts by creating others.
 

@@ -35,6 +35,8 @@ def quantile(bounds: Sequence[float], counts: Sequence[int], share: float) -> fl
     return bounds[-1]
 
 
+# Sample: the counts of one process since its start, and its present values.
+#
 # Samples of several processes are added: counts by how much each has grown since the sample
 # before, so that a process that ends takes nothing away.
 

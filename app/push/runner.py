@@ -44,6 +44,8 @@ from headgate.engine.requests.streams import (
     GetAttributes,
 )
 
+# Leases: of several gateways, one at a time delivers the entries of a push.
+#
 # The lease is an attribute of the push's stream: who has it, and until when by the clock of the
 # servers. Whoever finds it over takes it. Entries that are pending with a gateway that has died
 # are released by the leases of the backend, as those of any connection.

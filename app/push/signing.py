@@ -28,6 +28,8 @@ from headgate.engine.requests.streams import (
     GetAttributes,
 )
 
+# Sealing: secrets of pushes are encrypted wherever they are kept, and so in each copy of that.
+#
 # The keys are in a file of their own (Fernet: AES-128-CBC and HMAC-SHA-256), one a line. The first
 # one encrypts; the others are those of before. Lines may be added in front while gateways run.
 

@@ -210,6 +210,8 @@ def _back(size: int) -> bytes:
     return bytes([groups[0], *(group | 0x80 for group in groups[1:])])
 
 
+# Nodes: neighbouring entries of a stream in one listpack.
+#
 # ```text
 # node   = live dead n name{n} 0 entry{live + dead}          the names of the *master entry*
 # entry  = flags ms seq n (name value){n} back               with its own names

@@ -71,6 +71,8 @@ def is_known(version: int) -> bool:
     return 1 <= version <= NEWEST_VERSION or version == VALKEY_VERSION
 
 
+# Room: how much all that is being read may take together, as bytes and as elements.
+#
 # A payload of some kilobytes can say that it is gigabytes, and be right. So whoever reads one
 # takes room while it reads, before it makes anything of it. All readers have one room: those of a
 # transaction have a *share* of it together, and each other one has a share of its own.

@@ -11,6 +11,8 @@ import struct
 
 from headgate.app.rdb.source import RdbError, Source
 
+# LZF: the compression of strings in RDB (Marc Lehmann's LibLZF), reading only.
+#
 # The input is a row of *runs* and *copies*. A byte below 32 is a run: so many bytes and one more
 # follow as they are. Any other byte is a copy: its upper three bits are the length less 2 (7: a
 # byte with the remainder follows), its lower five bits and the next byte say how far back in the

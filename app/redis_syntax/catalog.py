@@ -14,6 +14,8 @@ from typing import Final, Protocol
 
 from headgate.app.redis_syntax.replies import Members, Pairs, Reply, Status
 
+# Usage: the arguments of a command, read from a short text (COMMAND DOCS).
+#
 # key [NOMKSTREAM@6.2.0] [trim(strategy(MAXLEN | MINID@6.2.0) threshold)] [LIMIT/count:integer]
 #
 # - `NAME` is a word that stands as it is. It is called `name`; `called=NAME` gives it another

@@ -110,6 +110,8 @@ def _welcome_page(root_path: str, is_open: bool) -> _Page:
     return _Page(page, page_headers(page))
 
 
+# Console: a page for every path below /console, and the files that the page loads.
+#
 # `console/` has the sources. What is built of them stands in `app/console/`: in the wheel, and
 # never in the repository.
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from headgate.app.runtime.siblings import Siblings
 
 
+# Departures: connections that end at once are handled in several turns of the event loop.
+#
 # The event loop reports all connections that have ended in one turn. Each of them wakes a handful
 # of tasks. If thousands were woken together, the loop would do nothing else for a second.
 

@@ -51,6 +51,8 @@ class BoundedLog:
             log.warning(event, extra={"left_out": left_out})
 
 
+# Lines: the log of a process on standard error, a JSON object in each line.
+#
 # All text is ASCII, with escapes for everything else. So nothing that a stranger sends can move
 # the cursor of a terminal, or end a line.
 

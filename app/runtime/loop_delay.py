@@ -36,6 +36,8 @@ async def let_go(items: list[Any]) -> None:
         await this_turn().end()
 
 
+# Stack: what a thread is doing right now, as another thread sees it.
+#
 # It is read only when the event loop is late, so requests are not slower for it.
 
 _OURS = ("headgate.",)

@@ -36,6 +36,8 @@ from headgate.app.wire.problems import Code, make_problem
 from headgate.engine.eager import EagerCall
 from headgate.engine.threads import this_turn
 
+# Upgrade: declines offers of other protocols than WebSocket, and serves the request.
+#
 # A server may ignore an offer (RFC 9110, 7.8). The parser does not: it takes what follows the
 # header for the other protocol, so a body would be lost. Java's own client offers HTTP/2 with
 # every request. So the request is parsed again, as one without the offer.

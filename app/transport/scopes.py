@@ -53,6 +53,8 @@ def path_of(scope: Scope) -> str:
     return quote(plain_path_of(scope), safe="/:@!$&'()*+,;=~")
 
 
+# Request ids: each answer has one, so that a client can name what an operator finds in the log.
+#
 # A client may choose it with the header `X-Request-Id`. Otherwise it is made here: a UUID of
 # version 7, which begins with the time.
 
@@ -99,6 +101,8 @@ def request_id_of(scope: Scope) -> str:
     return request_id
 
 
+# Request log: a line for each request, if the operator asks for that.
+#
 # It has the route and not the path, and nothing of the query: a path may name what is nobody's
 # business, and a query may have a ticket in it.
 
@@ -125,6 +129,8 @@ def note_request(scope: Scope, status: int, began_s: float) -> None:
     logs.note_request(facts)
 
 
+# Logged: what uvicorn may write into the log.
+#
 # At the level `debug` it writes a line for each WebSocket, with the whole URL. A query may have a
 # ticket in it, under a name that is written in many ways (`%74icket`). So the log has no queries.
 

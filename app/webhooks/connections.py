@@ -26,6 +26,8 @@ from headgate.app.webhooks.targets import (
 )
 from headgate.engine.clock import SystemClock
 
+# Connection: to a target, for one request at a time (HTTP/1.1, RFC 9112).
+#
 # The receiver may be anybody: what it sends is bounded, and whatever it sends is an answer, or an
 # error in words of ours. The URL is never among them, as it is secret.
 

@@ -12,6 +12,8 @@ from typing import Final, Self, cast
 
 import msgspec
 
+# Frames: what a process and its supervisor send each other over the control channel.
+#
 # A frame is its length, in four bytes, and msgpack. Both ends are processes of one start of the
 # same program. A newer version that a reload starts may have other frames: `Orders` names the
 # version.

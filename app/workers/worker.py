@@ -25,6 +25,8 @@ from headgate.app.transport.sockets import Sockets
 from headgate.app.workers.channel import Orders
 from headgate.app.workers.hub import Member, end_in_time
 
+# Admission: a worker that is full leaves connections to its siblings, if one of them has room.
+#
 # The workers of a gateway share its listening sockets, so each connection waits in one queue for
 # all of them. A worker that is full does not look into the queue any more. It goes on when a
 # connection has ended. It also goes on when all workers are full: somebody has to tell clients.

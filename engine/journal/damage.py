@@ -51,6 +51,8 @@ from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import ExtentPlace
 from headgate.engine.state.stream import Stream
 
+# Damage: a search for it in all extent files, and their sizes.
+#
 # Nobody needs this to go on: what is damaged is found when it is read. An operator asks before
 # that.
 
@@ -131,6 +133,8 @@ def _place_of(pair: tuple[bytes, Line]) -> ExtentPlace:
     return pair[1].place
 
 
+# Repair: an operator lets go of what is damaged, and keeps all the rest.
+#
 # - Damage in the journal ends the history there: later records build on what is missing.
 # - Damage in a snapshot takes the items of the blocks in which it is, and the journal behind it.
 # - Damage in an extent file takes the chunks in which it is. The streams go on around them.

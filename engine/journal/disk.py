@@ -22,6 +22,8 @@ from headgate.engine.errors import Unavailable
 from headgate.engine.limits import SPARE_DESCRIPTORS
 from headgate.engine.threads import Threads
 
+# Descriptors: spare file descriptors, so that the engine can open a file when none are left.
+#
 # A process that has used up its descriptors can accept no more connections. The journal must go
 # on: it needs a descriptor now and then, for a segment or a rewrite.
 

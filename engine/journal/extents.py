@@ -38,6 +38,8 @@ from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import ExtentPlace
 from headgate.engine.state.stream import Stream
 
+# Extent files: sealed chunks on disk, written once and never changed.
+#
 # An extent file is a header as all files have it, and then extents. An extent is a block whose
 # payload is a table, and behind it the packed entries that the table lists:
 #
@@ -235,6 +237,8 @@ class ExtentReader:
         return extent
 
 
+# Freezing: sealed chunks go to extent files, and a line of the index stands for them.
+#
 # A rewrite does this before it writes its snapshot, from files that do not change any more. So the
 # process that serves requests writes no entry twice, and takes over the index
 # (`loop/adoption.py`).

@@ -158,6 +158,8 @@ def _wake_all(waits: _Waits, durable_position: int, reason: str) -> None:
             durable.fail(Unavailable(reason))
 
 
+# Blocks: the container of every file the engine writes, journal and snapshot alike.
+#
 # A file is a header and then blocks. A block is what one write wrote, checked as a whole: it is
 # there or it is not. All numbers are little-endian.
 #

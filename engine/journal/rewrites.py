@@ -289,6 +289,8 @@ class Rewrites:
             self._progress_s = asyncio.get_running_loop().time()
 
 
+# Rewrite: makes a snapshot from files that do not change any more, in a process of its own.
+#
 # `python -m MODULE DIRECTORY POSITION HOT_BYTES` recovers the state that the directory stood for
 # at a position and writes it as a snapshot. The process that serves requests is not involved: it
 # goes on in segments behind that position. It holds the other end of this process's standard

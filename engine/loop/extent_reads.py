@@ -16,6 +16,8 @@ from headgate.engine.limits import COLD_READS_MAX, PINNED_BYTES_MAX
 from headgate.engine.state.extents.extent import Damaged, Missing, OpenedExtent
 from headgate.engine.state.memory import ExtentPlace
 
+# Cold reads: extents are read beside the event loop, and those used last stay in memory.
+#
 # A decision that needs an extent raises `Missing`, and has changed nothing. `until_read` reads
 # what is missing and decides again, until all is there. What was read for a decision stays for it,
 # even if there is no room for it among those that stay for all.

@@ -267,6 +267,8 @@ class _Pace:
         self._began_s, self._pieces = self._loop.time(), 0
 
 
+# Disposal: memory that no longer belongs to the state is freed in small steps (Redis: lazyfree).
+#
 # See `dismantling`. This module lets other requests run between the steps.
 
 

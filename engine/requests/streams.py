@@ -12,6 +12,8 @@ from headgate.engine.requests import Request
 from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.requests.keyspace import NameFilter
 
+# Attributes: small values with names beside a stream, for what is layered over streams.
+#
 # They change together with an append, a close, or the creation of the stream, or by themselves.
 
 

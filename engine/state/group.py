@@ -121,6 +121,8 @@ class Group:
         free(consumer.dismantle())
 
 
+# Pace: how many entries a group may deliver at a time (GCRA, ITU-T I.371).
+#
 # What was delivered is kept as one time: that at which none of it counts any more. Each delivery
 # puts it off by the time between two deliveries. It may be as far ahead as a burst takes.
 

@@ -145,6 +145,8 @@ class Keys:
         return gone.dismantle()
 
 
+# Writers: the last batch that each writer has committed, so that no batch is written twice.
+#
 # Writers are bounded in number and in time; the one that has been silent for longest goes first.
 # Both follow from the commits, so no record says which writer is forgotten.
 

@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+# Texts: values of columns as the fields of an entry hold them.
+#
 # Arrays, structs and maps have no text of their own; by option they become JSON, as Spark's
 # `to_json` writes it: no spaces, and no null in a struct.
 

@@ -27,6 +27,8 @@ from headgate.pipeline.location import is_bucket
 from headgate.pipeline.offsets import Id, parse_id
 from headgate.pipeline.rows.casts import cast_fields
 
+# The columns of a view: names and types of fields in a Delta table.
+#
 # A field may have any name, and a column of a Delta table may not: `column_name` writes the other
 # characters as `~XX`, and `field_name` reads them back. Names that differ only in case are one
 # name to Delta, so the second one is written otherwise.

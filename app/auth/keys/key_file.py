@@ -20,6 +20,8 @@ from headgate.app.auth.private_file import CredentialFault, lock_of, write_priva
 from headgate.app.auth.strict_json import object_of
 from headgate.app.runtime.small_file import read_small
 
+# Key: an API key as the keys file has it, which knows the hash of its secret only.
+#
 # The key itself is the text `hg_<id>_<secret>`. The id is no secret. The secret has 256 random
 # bits, so its plain SHA-256 cannot be guessed, and checking it costs a microsecond.
 
@@ -286,6 +288,8 @@ def first_key(data_dir: Path, keys_file: Path, now_ms: int) -> str | None:
     return str(text) if create_keys(keys_file, {key.id: key}) else None
 
 
+# Use: when keys were last used.
+#
 # It stands in a file of its own in the data directory, because a keys file may be read-only.
 
 _FILE = "keys-used.json"

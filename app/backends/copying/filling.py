@@ -43,6 +43,8 @@ from headgate.engine.requests.groups import (
 from headgate.engine.requests.keyspace import ExpireStream, GetExpiry, SetCounters
 from headgate.engine.requests.streams import DescribeStream
 
+# Entries: copied with their ids, and then the counters of their stream.
+#
 # Some ids have to be in the copy without an entry: those of pending entries whose stream entry is
 # gone, and the last one that a trim removed. No request makes such an id by itself. So a
 # placeholder is appended in its place, and removed when the groups have been copied:

@@ -319,6 +319,8 @@ class Move:
         return is_copy and not copy.entries_added and not copy.group_count
 
 
+# Writing: all chosen streams of a store into one that cannot be read back, such as a file.
+#
 # Nobody can compare the copies, so each stream is looked at again when it is written: if it has
 # changed meanwhile, its copy is no good.
 

@@ -126,6 +126,8 @@ CHANGES: Mapping[type[Request[Any]], Callable[[Any], list[Words]]] = {
 """The requests that change a copy, and what is sent for each."""
 
 
+# Replies: what servers answer about streams, as values of the port.
+#
 # Servers before 7.0 do not know `entries-added`, `max-deleted-entry-id` and `entries-read`. For
 # the first, the number of entries stands, as when Redis 7 loads a file of theirs.
 
@@ -221,6 +223,8 @@ def _facts(reply: Sequence[Any]) -> dict[bytes, Any]:
     return dict(zip(each, each, strict=True))
 
 
+# Command file: the commands that would make the copies at a server, one after the other.
+#
 # `redis-cli --pipe` sends such a file to a server.
 
 T = TypeVar("T")

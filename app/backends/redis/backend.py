@@ -157,6 +157,8 @@ def _facts(text: bytes) -> ServerFacts:
     )
 
 
+# Transaction: requests that one server carries out with nothing in between (MULTI, EXEC).
+#
 # 1. Perform each request with a client that holds its commands back.
 # 2. When each request waits for its replies, send the commands of all together.
 # 3. Give each request its replies. What has more to read then, reads it; what has more to change

@@ -62,6 +62,8 @@ async def asking(
             await connection.disconnect(nowait=True)
 
 
+# Rights: which commands the user of a server lacks.
+#
 # The server itself says so (ACL DRYRUN), for a sample of each command on a key of ours. No sample
 # is carried out.
 

@@ -22,6 +22,8 @@ from headgate.engine.limits import ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX
 from headgate.engine.requests.keyspace import NameFilter
 from headgate.engine.requests.streams import AttributeChange
 
+# Settings: configurations and policies as the texts in which the servers keep them.
+#
 # A setting that is not set has an empty text. The name of a stream has a `.` before it, because it
 # may be any text. functions/settings.lua is the other side.
 

@@ -60,6 +60,8 @@ from headgate.engine.requests.streams import (
     ListStreams,
 )
 
+# Portions: the entries of a long request cross before it, some at a time.
+#
 # To decode 100,000 entries takes 100 ms, and nothing else runs meanwhile. So each message has a
 # thousand at most, and the other side does other things in between.
 

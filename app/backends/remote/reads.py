@@ -308,6 +308,8 @@ class RemoteGroupReads:
         await self._is_idle.wait()
 
 
+# Claims: the engine tells what is taken over from the consumers that are followed here.
+#
 # The engine is asked once for each consumer, however many feeds of it are open. After a new
 # connection all of them are asked for again. What was taken over while there was none comes in no
 # feed: a subscription that has lost the engine looks what became of the entries that it held.

@@ -18,6 +18,8 @@ from headgate.app.cli.output.table_file import (
 from headgate.client import tables
 from headgate.client.client import AsyncClient
 
+# `headgate load`.
+#
 # It is not a part of `import`, which copies whole keyspaces with their groups into a gateway that
 # is stopped, and needs the gateway's own packages: this appends rows to a gateway that runs.
 

@@ -37,6 +37,8 @@ from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
 from headgate.engine.threads import this_turn
 
+# Follower: one who follows a pattern, from round to round.
+#
 # A *round* goes from the moment `done` to the moment `doing`, over the streams with something
 # between them, in order of names. They are known in one of two ways:
 #

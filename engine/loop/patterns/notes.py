@@ -26,6 +26,8 @@ from headgate.engine.requests.keyspace import NameFilter, is_shown
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
 
+# Moments: where each stream was at a moment that a cursor names.
+#
 # A cursor of a pattern is as long for a million streams as for one. So it names a moment, and
 # where a stream was then follows from the ids of its entries, which are times. `position` has the
 # rules, and this is why they hold:

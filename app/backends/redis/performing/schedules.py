@@ -28,6 +28,8 @@ from headgate.engine.requests.schedules import (
 )
 from headgate.engine.schedules import Progress, ScheduleInfo, check_schedule
 
+# Stored schedules: one hash for all of them, and a memory of what has run beside each stream.
+#
 # A schedule is changed by compare and set, as its stream may be in another slot.
 
 encode = msgspec.msgpack.Encoder().encode
@@ -165,6 +167,8 @@ async def _time_ms(client: Client) -> int:
     return int(seconds) * 1000 + int(micros) // 1000
 
 
+# Runs: what is due, and the entry of a due time.
+#
 # The stream remembers the last due time for which it has got an entry, and the schedule is told
 # behind that. So a run that is broken off and repeated, or two gateways that run the same, append
 # once.
