@@ -24,6 +24,9 @@ END_S_MAX = 10.0
 _PORTS = range(20_000, 32_000)
 """Below the ports that systems give to outgoing connections, so a restarted server gets its own."""
 
+_kept: list[socket.socket] = []
+"""Bound to the ports that are kept for this process; none of them listens."""
+
 DURABLE = {"save": "", "appendonly": "yes"}
 """No snapshots, but an append-only file: WAITAOF needs one."""
 
@@ -191,14 +194,31 @@ class Server:
 def free_ports(count: int) -> list[int]:
     """Return ports nobody listens on, out of those that no outgoing connection gets.
 
+    They are kept for this process: until it ends, no call of this function returns them again,
+    in any process of this machine.
+
     Raises:
         OSError: there are not so many.
     """
-    free = filter(is_free, SystemRandom().sample(_PORTS, len(_PORTS)))
+    free = filter(_keep, SystemRandom().sample(_PORTS, len(_PORTS)))
     ports = list(islice(free, count))
     if len(ports) < count:
         raise OSError(f"there are no {count} free ports from {_PORTS.start} to {_PORTS.stop - 1}")
     return ports
+
+
+def _keep(port: int) -> bool:
+    """Keep a port for this process, and tell whether that was possible."""
+    keeper = socket.socket()
+    try:
+        keeper.bind((HOST, port))
+    except OSError:
+        keeper.close()
+        return False
+    # Set only now: a server, which sets it first, can listen here; nobody else can keep it.
+    keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    _kept.append(keeper)
+    return True
 
 
 def is_free(port: int) -> bool:

@@ -16,7 +16,8 @@ from typing import Any
 
 import httpx
 
-from tests.bench.servers import free_port, running
+from deploy.local_cluster.server import free_ports
+from tests.bench.servers import running
 
 MEMORY_BYTES_MAX = 2**30
 FULL_STREAMS = 1_000
@@ -41,7 +42,7 @@ def main() -> None:
 @contextmanager
 def _gateway(data_dir: str) -> Iterator[tuple[httpx.Client, int]]:
     """Run the gateway on a directory; yields a client and its process id."""
-    port = free_port()
+    [port] = free_ports(1)
     command = [sys.executable, "-m", "headgate.app.cli", "serve", "--port", str(port)]
     command += ["--data-dir", data_dir, "--fsync", "everysec", "--log-level", "warning"]
     variables = {"HEADGATE_MEMORY_BYTES_MAX": str(MEMORY_BYTES_MAX)}

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from deploy.local_cluster.server import free_ports
 from headgate.engine.entry import Draft
-from tests.bench.servers import free_port, pin_to_server_core, running
+from tests.bench.servers import pin_to_server_core, running
 from tests.model.redis_server import Redis
 from tests.model.wire.servers import server_port
 
@@ -131,7 +132,7 @@ def nchan(workers: int = 0) -> Iterator[int | None]:
     if module is None:
         yield None
         return
-    port = free_port()
+    [port] = free_ports(1)
     with tempfile.TemporaryDirectory() as folder:
         processes = f"worker_processes {workers}; user root" if workers else "master_process off"
         settings = _NCHAN.format(module=module, port=port, processes=processes)
@@ -154,7 +155,7 @@ def webdis_process(redis: Redis | None, threads: int = 1) -> Iterator[tuple[int,
     if path is None or redis is None:
         yield None
         return
-    port = free_port()
+    [port] = free_ports(1)
     with tempfile.TemporaryDirectory() as folder:
         settings = Path(folder) / "webdis.json"
         settings.write_text(

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from hiredis import Reader
 
+from deploy.local_cluster.server import free_ports
 from tests.bench import peers
 from tests.bench.gateway import SINGLE, XADD
 from tests.bench.load import Load
-from tests.bench.servers import cpu_s, free_port, serving_process
+from tests.bench.servers import cpu_s, serving_process
 from tests.bench.table import Figure
 
 ROUNDS = 5
@@ -147,7 +148,7 @@ def _places() -> Iterator[tuple[_Server, int, _Server, int | None]]:
         redis = servers.enter_context(peers.redis())
         assert redis is not None, "redis-server is missing"
         redis.run([b"CONFIG", b"SET", b"appendonly", b"yes", b"appendfsync", b"everysec"])
-        redis_port = free_port()
+        [redis_port] = free_ports(1)
         http_port, process_id = servers.enter_context(
             serving_process("headgate", redis_port=redis_port)
         )

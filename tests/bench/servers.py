@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from deploy.local_cluster.server import free_ports
+
 SERVER_CORE, LOAD_CORE = 1, 0
 
 Message = dict[str, Any]
@@ -50,7 +52,7 @@ def serving_process(
             "plain FastAPI": ["-m", "uvicorn", "tests.bench.plain:app", "--lifespan", "off"],
             "headgate": [*serve, "--data-dir", data_dir, "--fsync", fsync],
         }
-        port = free_port()
+        [port] = free_ports(1)
         command = [sys.executable, *commands[name], "--port", str(port), "--log-level", "warning"]
         with running(command, port, variables, log) as process_id:
             yield port, process_id
@@ -198,13 +200,6 @@ def family_resident_bytes(process_id: int) -> int:
 
 def _program(process_id: int) -> bytes:
     return Path(f"/proc/{process_id}/cmdline").read_bytes()
-
-
-def free_port() -> int:
-    """Return a port nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-        return port
 
 
 def _wait_listening(port: int) -> None:

@@ -10,15 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from deploy.local_cluster.server import free_ports
 from headgate.client import tables
 from tests.bench.seeded import Kind
-from tests.bench.servers import (
-    RestartedServer,
-    children_cpu_s,
-    cpu_s,
-    family_resident_bytes,
-    free_port,
-)
+from tests.bench.servers import RestartedServer, children_cpu_s, cpu_s, family_resident_bytes
 
 STREAM = "bench"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -40,7 +35,7 @@ class GatewayStore:
         is_pinned: bool = True,
     ) -> None:
         """Describe a gateway with so much memory on a directory."""
-        self._kind, self.port = kind, free_port()
+        self._kind, [self.port] = kind, free_ports(1)
         self.url = f"http://127.0.0.1:{self.port}"
         command = [sys.executable, "-m", "headgate.app.cli", "serve", "--port", str(self.port)]
         command += ["--data-dir", str(directory), "--fsync", fsync, "--log-level", "warning"]

@@ -18,6 +18,7 @@ from typing import ClassVar, Self
 
 import pytest
 
+from deploy.local_cluster.server import free_ports
 from tests.processes.credentials import CREDENTIALS
 from tests.servers.chosen import servers_for
 
@@ -77,7 +78,8 @@ class GatewayProcess:
         self.url = ""
         self.log_lines: list[str] = []  # lines of its standard error
         self._is_killed = False
-        chosen = {"port": 0, "workers": self.worker_count, **servers_for(Path(data_dir))}
+        [port] = free_ports(1)  # kept, so it can be started again at its address
+        chosen = {"port": port, "workers": self.worker_count, **servers_for(Path(data_dir))}
         chosen |= {**CREDENTIALS.settings, **(settings or {})}
         named = {f"HEADGATE_{name.upper()}": str(value) for name, value in chosen.items()}
         self._process = subprocess.Popen(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 
+from deploy.local_cluster.server import free_ports
 from tests.processes.gateway import Gateway
 
 LEASE_MS = 3_000
@@ -21,10 +20,7 @@ class Pair:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._gateways: dict[int, Gateway] = {}
-        with ExitStack() as opened:
-            place = "127.0.0.1", 0
-            sockets = [opened.enter_context(socket.create_server(place)) for _ in range(2)]
-            self._ports = [each.getsockname()[1] for each in sockets]
+        self._ports = free_ports(2)
 
     @property
     def urls(self) -> list[str]:

@@ -1,10 +1,10 @@
 """A gateway that is stopped and started again, for clients that go on."""
 
-import socket
 from pathlib import Path
 
 import httpx
 
+from deploy.local_cluster.server import free_ports
 from tests.processes.gateway import Gateway
 
 
@@ -12,8 +12,8 @@ class Restartable:
     """A gateway that keeps its address and its data from one life to the next."""
 
     def __init__(self, data_dir: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            self._settings = {"port": listening.getsockname()[1]}
+        [port] = free_ports(1)
+        self._settings = {"port": port}
         self._data_dir = data_dir
         self._gateway: Gateway | None = None
 

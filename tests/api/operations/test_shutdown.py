@@ -49,7 +49,7 @@ async def test_whoever_waits_is_told_and_nobody_holds_up_the_end() -> None:
 
 
 async def test_a_gateway_that_has_stopped_leaves_no_thread_behind(tmp_path: Path) -> None:
-    """But for those of asyncio, which are the event loop's."""
+    """But for those of asyncio, which are the event loop's, and those that all gateways share."""
     before = set(threading.enumerate())
     async with running(Settings(data_dir=tmp_path)) as live:
         url = "/v1/streams/orders/entries"
@@ -61,7 +61,7 @@ async def test_a_gateway_that_has_stopped_leaves_no_thread_behind(tmp_path: Path
 
     assert answer.status_code == 200
     assert {"arrow", "loop delay", "staging"} | ({"disk"} if URL is None else set()) <= meanwhile
-    assert names_of(set(threading.enumerate()) - before) <= {"asyncio"}
+    assert names_of(set(threading.enumerate()) - before) <= {"asyncio", "guards"}
 
 
 def names_of(threads: set[threading.Thread]) -> set[str]:

@@ -10,20 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from deploy.local_cluster.server import free_ports
+
 START_S_MAX = 30.0
-
-
-def free_port() -> int:
-    """Return a port that nobody listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-    return port
 
 
 @contextmanager
 def gateway_port(*options: str) -> Iterator[int]:
     """Run a gateway that keeps nothing while the context lasts; yield its port."""
-    port = free_port()
+    [port] = free_ports(1)
     command = [sys.executable, "-m", "headgate.app.cli", "serve", "--data-dir", ":memory:"]
     command += ["--port", "0", "--redis-port", str(port), "--log-level", "error", *options]
     with ended(subprocess.Popen(command, stderr=subprocess.DEVNULL)):
@@ -34,7 +29,7 @@ def gateway_port(*options: str) -> Iterator[int]:
 @contextmanager
 def server_port(*options: str, program: str | Path = "redis-server") -> Iterator[int]:
     """Run a server that keeps nothing while the context lasts; yield its port."""
-    port = free_port()
+    [port] = free_ports(1)
     command = [program, "--port", str(port), "--save", "", "--appendonly", "no", *options]
     with ended(subprocess.Popen(command, stdout=subprocess.DEVNULL)):
         until_open(port)
