@@ -1,4 +1,4 @@
-"""Diagnosis: findings, a line for each, and those of a bucket."""
+"""Findings about servers and buckets, one line each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headgate.engine.bucket.bucket import Bucket
 
 
 class Severity(StrEnum):
-    """Whether a gateway can work with what was found."""
+    """Whether a gateway can work despite a finding."""
 
     OK = "ok"
     WARNING = "warning"  # it works, and something may go wrong
@@ -22,8 +22,6 @@ class Severity(StrEnum):
 
 
 class Finding(NamedTuple):
-    """A finding about one matter."""
-
     about: str
     severity: Severity
     text: str
@@ -32,12 +30,7 @@ class Finding(NamedTuple):
 
 
 def merged(findings: Iterable[Finding], servers: Iterable[str]) -> Iterator[Finding]:
-    """Yield findings of all servers as one, and the others with their servers.
-
-    Args:
-        findings: each of one server.
-        servers: all of them.
-    """
+    """Merge findings that all servers share; prefix the others with their servers."""
     everywhere = set(servers)
     places: dict[Finding, list[str]] = {}
     for finding in findings:
@@ -56,8 +49,6 @@ _DIGITS = b"0123456789"
 
 
 class _Trial(NamedTuple):
-    """A promise, with the severity and the effects of its absence."""
-
     about: str
     severity: Severity
     act: Callable[[], str]  # a fault, or nothing
@@ -65,26 +56,20 @@ class _Trial(NamedTuple):
 
 
 def examine_bucket(bucket: Bucket, token: str, seconds: Callable[[], float]) -> list[Finding]:
-    """Try the promises of a bucket with objects below `doctor/`, and remove them.
+    """Test the guarantees of a bucket with objects below `doctor/`, and remove them.
 
-    Args:
-        bucket: it may have other objects, which stay.
-        token: for names that nobody else has.
-        seconds: a clock for the times of requests.
+    Other objects of the bucket stay. `token` makes the names unique; `seconds` is a clock.
     """
     return _Examination(bucket, f"{_FOLDER}{token}-").findings(seconds)
 
 
 class _Examination:
-    """The objects of an examination."""
-
     def __init__(self, bucket: Bucket, start: str) -> None:
         self._bucket = bucket
         self._start = start  # of their names
         self._names: list[str] = []
 
     def findings(self, seconds: Callable[[], float]) -> list[Finding]:
-        """Return the findings; without writes there is nothing to try."""
         fault = Severity.FAULT
         write = _Trial("write", fault, self._write, "nothing can be kept there")
         trials = (
@@ -172,7 +157,6 @@ class _Examination:
         return [name for name in names if name.startswith(self._start + start)]
 
     def _times(self, seconds: Callable[[], float]) -> list[Finding]:
-        """Return the usual times of a put and of a get."""
         findings = []
         for about, act in (("put", self._put_time), ("get", self._get_time)):
             taken_ms = []

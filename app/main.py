@@ -1,4 +1,4 @@
-"""The app: `create_app` puts the routes and the layers around them over a gateway."""
+"""`create_app` puts the routes and the layers around them over a gateway."""
 
 import asyncio
 import logging
@@ -153,18 +153,7 @@ def create_app(
     siblings: Siblings | None = None,
     staged_dir: Path | None = None,
 ) -> FastAPI:
-    """Return the gateway as an ASGI app.
-
-    Args:
-        settings: what the operator chose.
-        backend: what keeps the streams; the engine of this process unless given.
-        credentials: who may come in; those that the settings name unless given.
-        siblings: the other processes of the gateway, if there are any.
-        staged_dir: where chunks are staged; as the settings say unless given.
-
-    Raises:
-        ValueError: a file of credentials has a fault; the text names it.
-    """
+    """Return the gateway as an ASGI app. Raises ValueError for a faulty file of credentials."""
     credentials = credentials or open_credentials(settings)
     backend = backend or open_backend(settings)
     metrics = Metrics()
@@ -213,18 +202,13 @@ def create_app(
 
 
 def _check_declared() -> None:
-    """Check that every request and every frame declares its needs.
-
-    Raises:
-        Unsupported: naming them.
-    """
+    """Raise Unsupported unless every request and frame declares the permissions it needs."""
     missing = [*undecided(), *undeclared()]
     if missing:
         raise Unsupported(f"nobody has said what these need: {', '.join(missing)}")
 
 
 def _in_front(settings: Settings, gateway: Gateway) -> list[Middleware]:
-    """Return the layers of all requests, the outermost first: they count, guard and allow."""
     origins = settings.allowed_origins
     guard = Middleware(
         OriginGuard,
@@ -252,7 +236,6 @@ def _in_front(settings: Settings, gateway: Gateway) -> list[Middleware]:
 
 
 def _behind(root_path: str) -> list[Middleware]:
-    """Return the layers of what is no operation: sockets are served, then pages."""
     layers = [Middleware(socket.SocketRoutes)]
     if root_path:
         layers.append(Middleware(WithRootPath, root_path))
@@ -271,7 +254,7 @@ def _staging(settings: Settings, directory: Path | None, siblings: Siblings | No
 
 
 async def _watched(run: Coroutine[Any, Any, None], gateway: Gateway) -> None:
-    """Run a part that the gateway cannot do without; if that fails, the process has to end."""
+    """Run a part that the gateway cannot do without; if it fails, the process ends."""
     try:
         await run
     except Exception as error:
@@ -280,7 +263,6 @@ async def _watched(run: Coroutine[Any, Any, None], gateway: Gateway) -> None:
 
 
 async def _first(*waits: Awaitable[object]) -> None:
-    """Return when one of some waits is over."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in tasks:
@@ -299,7 +281,7 @@ async def _run_then(runner: Runner, backend: Backend) -> None:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
-    """Own the tasks beside the requests; yields the `state` that each request gets."""
+    """Own the background tasks; yields the `state` that each request gets."""
     gateway: Gateway = app.state.gateway
     backend, staging, arrow = gateway.backend, app.state.staging, ArrowThreads()
     loop_delay: LoopDelay = app.state.loop_delay
@@ -343,7 +325,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
 
 
 async def _ended(what: str, close: Awaitable[None]) -> None:
-    """Close a part at the end. Whatever is wrong with it, the streams are closed behind it."""
+    """Close a part at shutdown. Errors are not raised, so the streams are closed in any case."""
     try:
         await close
     except Exception:

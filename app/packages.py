@@ -1,7 +1,7 @@
-"""Packages: the clients as files that fit this gateway, so nobody has to find them elsewhere.
+"""Serves the client packages that fit this gateway.
 
-Those in TypeScript are built with the console, into `app/clients/`. The wheel is made of the files
-of this installation when somebody asks for it.
+Those in TypeScript are built with the console, into `app/clients/`. The wheel is built from the
+files of this installation on demand.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ _MODE = 0o644 << 16
 
 
 class Package(NamedTuple):
-    """A file that clients install."""
-
     name: str
     media_type: str
     content: bytes
@@ -35,20 +33,20 @@ class Package(NamedTuple):
 
 
 def packages() -> dict[str, Package]:
-    """Return the files by name; those in TypeScript are missing where there was no Node."""
+    """Return the files by name; the TypeScript ones are missing if it was built without Node."""
     return _packages(_BUILT.stat().st_mtime_ns if _BUILT.is_dir() else 0)
 
 
 @lru_cache(1)
 def _packages(built_at_ns: int) -> dict[str, Package]:
-    """Return the files; they are read again when the clients are built again."""
+    """Return the files; the argument invalidates the cache when the clients are rebuilt."""
     built = sorted(_BUILT.iterdir()) if built_at_ns else []
     files = [(path.name, path.read_bytes()) for path in built if path.suffix in _MEDIA_TYPES]
     return {name: _package(name, content) for name, content in [*files, _wheel()]}
 
 
 def _package(name: str, content: bytes) -> Package:
-    """Return a file with its checksums: once, as megabytes take milliseconds."""
+    """Return a file with its checksums, computed once: that takes milliseconds per megabyte."""
     sha384 = base64.b64encode(hashlib.sha384(content).digest()).decode()
     sha256 = hashlib.sha256(content).hexdigest()
     media_type = _MEDIA_TYPES[Path(name).suffix]
@@ -56,7 +54,7 @@ def _package(name: str, content: bytes) -> Package:
 
 
 def _wheel() -> tuple[str, bytes]:
-    """Return the name of a wheel of this installation, and its content (PEP 427)."""
+    """Return the name and the content of a wheel of this installation (PEP 427)."""
     this = distribution("headgate")
     about = f"headgate-{this.version}.dist-info"
     files = dict(_installed())
@@ -75,7 +73,6 @@ def _wheel() -> tuple[str, bytes]:
 
 
 def _installed() -> Iterator[tuple[str, bytes]]:
-    """Yield the files of the package, by their places in a wheel."""
     import headgate  # noqa: PLC0415 the whole of it is no part of anything here
 
     [top] = headgate.__path__
@@ -84,7 +81,7 @@ def _installed() -> Iterator[tuple[str, bytes]]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder; a checkout has links to folders in it."""
+    """Yield the files of a folder; in a checkout it contains symbolic links to folders."""
     for path in folder.iterdir():
         if path.is_dir() and path.name not in _LEFT_OUT:
             yield from _files(path)

@@ -1,4 +1,4 @@
-"""Runners: what goes on in the process that has the streams, though nobody asks for it then."""
+"""Background work in the process that has the streams."""
 
 from __future__ import annotations
 
@@ -19,24 +19,12 @@ from headgate.engine.clock import SystemClock
 
 
 class Runner(Protocol):
-    """Does its work until cancelled."""
-
-    async def run(self) -> None:
-        """Do it."""
-        ...
+    async def run(self) -> None: ...
 
 
 def runners_of(
     backend: Backend, sender: Sender, sealing: Sealing, registry: CollectorRegistry
 ) -> Sequence[Runner]:
-    """Return the runners of a backend; their metrics are in the registry.
-
-    Args:
-        backend: has the streams.
-        sender: sends webhooks.
-        sealing: reads the secrets of pushes.
-        registry: of this process.
-    """
     clock = SystemClock()
     schedules = ScheduleRunner(backend.perform)
     subscriptions = SubscriptionRunner(

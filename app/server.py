@@ -1,4 +1,4 @@
-"""Server: uvicorn as this gateway runs it, the same for `headgate serve` and for tests."""
+"""uvicorn as this gateway runs it, for `headgate serve` and for tests."""
 
 import asyncio
 import logging
@@ -42,17 +42,7 @@ class Server(uvicorn.Server):
         redis_sockets: Sequence[socket.socket] | None = None,
         on_listening: Callable[[str], None] | None = None,
     ) -> None:
-        """Get ready to serve an app made of the same settings.
-
-        Args:
-            app: the gateway.
-            settings: what the operator chose.
-            redis_sockets: bound, for Redis clients; None: bound here, if the operator chose so.
-            on_listening: told the URL once connections are accepted.
-
-        Raises:
-            UnusableCertificate: TLS is chosen, and its files cannot be used.
-        """
+        """`on_listening` gets the URL; `redis_sockets` None means bound here, as configured."""
         leave_out_queries()
         self._certificate = certificate_of(settings)
         super().__init__(_config(app, settings, self._certificate))
@@ -68,16 +58,11 @@ class Server(uvicorn.Server):
         self._on_listening = on_listening
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to stop; being told to is no failure, so the process ends with 0."""
+        """Begin to stop; a signal is no failure, so the process exits with 0."""
         super().handle_exit(sig, frame)
         self._captured_signals.clear()  # or uvicorn would end by this signal, once it has stopped
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen.
-
-        Raises:
-            Exposed: other machines would reach a gateway without credentials.
-        """
         settings = self._settings
         if sockets is None:
             addresses = await asyncio.to_thread(addresses_of, settings.host, settings.port)
@@ -101,13 +86,12 @@ class Server(uvicorn.Server):
             self._on_listening(url_of(self._settings, port))
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until told to stop; ends the process with 1 if something else was the reason."""
+        """Serve until told to stop; exit with 1 if it stops for another reason."""
         super().run(sockets)
         if self._gateway.died.is_set() or not self.started:
             sys.exit(1)
 
     async def main_loop(self) -> None:
-        """Serve; new certificates are used meanwhile."""
         if self._certificate is None:
             await super().main_loop()
             return
@@ -117,11 +101,9 @@ class Server(uvicorn.Server):
             watching.cancel()
 
     async def on_tick(self, counter: int) -> bool:
-        """Do uvicorn's regular work; tells whether to stop."""
         return await super().on_tick(counter) or self._gateway.died.is_set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer blocked requests, then stop."""
         self._gateway.draining.set()
         self._gateway.backend.drain()
         await self.redis.close(0 if self.force_exit else GRACE_S)
@@ -144,11 +126,6 @@ class Server(uvicorn.Server):
 
 
 def check_addresses(addresses: Iterable[str], settings: Settings, *, has_credentials: bool) -> None:
-    """Refuse to serve other machines without credentials.
-
-    Raises:
-        Exposed: the text names the ways on.
-    """
     check_exposure(
         settings.host,
         addresses,
@@ -161,29 +138,23 @@ def check_addresses(addresses: Iterable[str], settings: Settings, *, has_credent
 
 
 def url_of(settings: Settings, port: int) -> str:
-    """Return the URL of the gateway, at the port where it listens."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     scheme = "http" if settings.tls_cert is None else "https"
     return f"{scheme}://{host}:{port}"
 
 
 def certificate_of(settings: Settings) -> Certificate | None:
-    """Return the certificate of the settings; None: there is no TLS.
-
-    Raises:
-        UnusableCertificate: its files cannot be used.
-    """
     if settings.tls_cert is None or settings.tls_key is None:
         return None
     return Certificate(settings.tls_cert, settings.tls_key)
 
 
 def _end_vanished_peers(listening: socket.socket, settings: Settings) -> None:
-    """Let the system end connections whose peer is gone without a word; accepted ones inherit it.
+    """Let the system close connections whose peer vanished silently; accepted ones inherit it.
 
-    Without this, what was sent to a host that has vanished is tried again for a quarter of an hour,
-    and who only waits for an answer is never missed. Twice what a slow client may take, so that one
-    who is there is told by us first.
+    Without this, what was sent to a vanished host is retransmitted for a quarter of an hour, and a
+    peer that only waits for an answer is never missed. The time is twice what a slow client may
+    take, so that a live peer is told by us first.
     """
     silence_s = max(settings.heartbeat_ms // 1000, 1)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -1,4 +1,4 @@
-"""Tracing: spans of requests, by OpenTelemetry's conventions for messaging."""
+"""Spans of requests, by OpenTelemetry's conventions for messaging."""
 
 from __future__ import annotations
 
@@ -40,12 +40,11 @@ _NAMED_MAX = 8
 
 
 def name_of(operation: MessagingOperation, streams: list[str]) -> str:
-    """Return the name of a span: the operation, and the stream, if it is a single one."""
     return f"{operation.name} {streams[0]}" if len(streams) == 1 else operation.name
 
 
 def streams_of(request: Request[Any]) -> list[str]:
-    """Return the first streams that a request is about: those that it needs rights on."""
+    """Return the first streams that a request needs rights on."""
     needs = aspects_of(request).needs(request)
     names = dict.fromkeys(need.stream for need in needs if need.stream is not None)
     return [text_of(name) for name in islice(names, _NAMED_MAX)]
@@ -54,7 +53,6 @@ def streams_of(request: Request[Any]) -> list[str]:
 def attributes_of(
     operation: MessagingOperation, request: Request[Any], streams: list[str]
 ) -> Attributes:
-    """Return the attributes of a request before it is carried out."""
     attributes: Attributes = {
         "messaging.system": _SYSTEM,
         "messaging.operation.name": operation.name,
@@ -75,7 +73,6 @@ def attributes_of(
 
 
 def attributes_of_entries(count: int, entries: list[Entry | Delivery]) -> Attributes:
-    """Return the attributes of entries that were read."""
     attributes: Attributes = {"messaging.batch.message_count": count}
     if count == len(entries) == 1:
         attributes["messaging.message.id"] = str(entries[0].id)
@@ -83,7 +80,6 @@ def attributes_of_entries(count: int, entries: list[Entry | Delivery]) -> Attrib
 
 
 def attributes_of_reply(reply: object) -> Attributes:
-    """Return the attributes of a finished append."""
     match reply:
         case Added(ids=[single]):
             return {"messaging.message.id": str(single)}
@@ -91,7 +87,7 @@ def attributes_of_reply(reply: object) -> Attributes:
 
 
 def entries_of(reply: object) -> Iterator[Entry | Delivery]:
-    """Yield the entries of a reply, but for those that are packed: nobody looks into them here."""
+    """Yield the entries of a reply, except packed ones, which are not decoded here."""
     match reply:
         case Claimed(deliveries=deliveries):
             yield from deliveries
@@ -107,7 +103,6 @@ def entries_of(reply: object) -> Iterator[Entry | Delivery]:
 
 
 def value_of(fields: Fields | None, name: bytes) -> bytes | None:
-    """Return the value of a field, or None."""
     if fields is None or name not in fields[::2]:
         return None
     return fields[2 * fields[::2].index(name) + 1]
@@ -122,19 +117,10 @@ _propagator = TraceContextTextMapPropagator()
 
 
 class TracedAccess(Access):
-    """An access under a parent that is sampled."""
-
     __slots__ = ("_field", "_parent", "_tracer")
 
     def __init__(self, access: Access, tracer: Tracer, parent: Context, field: bytes) -> None:
-        """Trace the requests of an access.
-
-        Args:
-            access: of who asks.
-            tracer: makes spans.
-            parent: of all spans.
-            field: in which the context of an append travels with its entry; empty: in none.
-        """
+        """The context of an append is stored with its entry in `field`; empty means not at all."""
         super().__init__(access.backend, access.principal, access.audit, access.usage)
         self.is_slowed = access.is_slowed
         self._tracer = tracer
@@ -142,7 +128,7 @@ class TracedAccess(Access):
         self._field = field
 
     def perform(self, request: Request[T]) -> Coroutine[Any, Any, T]:
-        """Carry out a request, and trace it, if it is one of those that have a span."""
+        """Carry out a request, with a span if its operation has one."""
         operation = aspects_of(request).span
         if operation is None:
             return super().perform(request)
@@ -151,7 +137,6 @@ class TracedAccess(Access):
         return self._sent(request, operation)
 
     async def _sent(self, request: Request[T], operation: MessagingOperation) -> T:
-        """Carry out a change: an append, or the settling of deliveries."""
         span = self._begun(request, operation)
         performed: Request[Any] = request
         try:
@@ -169,7 +154,7 @@ class TracedAccess(Access):
             span.end()
 
     async def _received(self, request: Request[T], operation: MessagingOperation) -> T:
-        """Carry out a read. Its span is ended, and so sent, if there was something to read."""
+        """Carry out a read. Its span is ended, and so exported, only if something was read."""
         span = self._begun(request, operation)
         reply = await super().perform(request)
         count = delivered_in(request, reply)
@@ -191,7 +176,6 @@ class TracedAccess(Access):
         )
 
     async def _with_context(self, request: Add, span: Span) -> Add:
-        """Return an append whose entries carry the context of its span."""
         carrier: dict[str, str] = {}
         _propagator.inject(carrier, trace.set_span_in_context(span, self._parent))
         added = self._field, carrier["traceparent"].encode()
@@ -204,7 +188,6 @@ class TracedAccess(Access):
         return replace(request, drafts=drafts)
 
     def _contexts(self, entries: list[Entry | Delivery]) -> Iterator[SpanContext]:
-        """Yield the spans that appended the first entries."""
         if not self._field:
             return
         for entry in entries[:_LINKS_MAX]:
@@ -233,15 +216,8 @@ _PATH: Final = "/v1/traces"
 
 
 class Tracing:
-    """Spans of this process, on their way to a collector."""
-
     def __init__(self, exporter: SpanExporter, field: bytes = b"") -> None:
-        """Send spans.
-
-        Args:
-            exporter: sends them; it is called in a thread.
-            field: in which the context of an append travels with its entry; empty: in none.
-        """
+        """`exporter` is called in a thread; for `field` see `TracedAccess`."""
         own = Resource({"service.name": "headgate", "service.version": version("headgate")})
         resource = own.merge(OTELResourceDetector().detect())
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
@@ -251,12 +227,7 @@ class Tracing:
 
     @classmethod
     def to(cls, url: str, field: str) -> Self:
-        """Send spans to a collector by OTLP over HTTP.
-
-        Args:
-            url: of the collector, such as `http://localhost:4318`.
-            field: see the constructor.
-        """
+        """Export to a collector by OTLP over HTTP; `url` is such as `http://localhost:4318`."""
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
 
         # A collector that is away is a line now and then, and not one for each attempt.
@@ -265,7 +236,6 @@ class Tracing:
         return cls(OTLPSpanExporter(endpoint, timeout=_EXPORT_S_MAX), field.encode())
 
     def access(self, access: Access, headers: Mapping[bytes, bytes]) -> Access:
-        """Return an access whose requests are traced, if their parent is sampled."""
         parent = headers.get(_PARENT)
         if parent is None or len(parent) != _LENGTH or parent[-1] not in _SAMPLED:
             return access
@@ -276,5 +246,5 @@ class Tracing:
         return TracedAccess(access, self._tracer, context, self._field) if context else access
 
     async def close(self) -> None:
-        """Send the remaining spans, within seconds."""
+        """Export the remaining spans, within seconds."""
         await asyncio.to_thread(self._provider.shutdown)

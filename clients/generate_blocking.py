@@ -1,9 +1,9 @@
-"""Writes `headgate.client.blocking.classes` from the classes for asyncio: nobody writes them twice.
+"""Writes `headgate.client.blocking.classes` from the asyncio classes.
 
     python -m clients.generate_blocking
 
-Each method of a blocking class runs the method of the same name on the loop of a portal, and waits
-for it. Signatures and docstrings are those of the asynchronous classes.
+Each method of a blocking class runs the method of the same name on the loop of a portal and waits
+for it. Signatures and docstrings are those of the asyncio classes.
 """
 
 from __future__ import annotations
@@ -92,7 +92,6 @@ if TYPE_CHECKING:
 
 
 def generated() -> str:
-    """Return the source of the blocking module."""
     parts = [_HEADER]
     for module, classes in CLASSES.items():
         tree = ast.parse((SOURCES / f"{module}.py").read_text())
@@ -168,7 +167,6 @@ def _init(owner: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]
 
 
 def _attributes(init: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[str, str, str]]:
-    """Return the public attributes that have a type, and what the class says about them."""
     kinds = {arg.arg: ast.unparse(arg.annotation) for arg in init.args.args if arg.annotation}
     attributes = []
     for line in init.body:
@@ -240,7 +238,6 @@ def _adapted(docstring: str | None) -> str:
 
 
 def formatted(text: str) -> str:
-    """Return a source as the formatter leaves it."""
     ruff = [sys.executable, "-m", "ruff"]
     fixed = subprocess.run(  # noqa: S603 - the formatter of this environment
         [*ruff, "format", "--stdin-filename", str(TARGET), "-"],

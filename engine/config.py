@@ -52,8 +52,6 @@ FieldName = NewType("FieldName", bytes)
 
 
 class About(NamedTuple):
-    """The description and the range of a setting."""
-
     description: str
     """For users."""
 
@@ -71,8 +69,6 @@ class About(NamedTuple):
 
 
 class Form(Enum):
-    """The kind of a setting's value, if it is not None."""
-
     NUMBER = "number"
     NUMBERS = "list of numbers"
     STREAM = "stream"
@@ -93,8 +89,6 @@ _FORMS = {
 
 
 class Setting(NamedTuple):
-    """A field of a configuration or a policy."""
-
     name: str
     form: Form
     about: About
@@ -141,8 +135,6 @@ class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
 
 
 class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """The policy of a group, which it follows by itself; every part may be left out."""
-
     claim_idle_ms: Annotated[
         int | None, About("Reads that do not say it take over entries idle for so long.")
     ] = None
@@ -226,7 +218,6 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
 
     @property
     def other_streams(self) -> list[bytes]:
-        """Return the streams that the policy writes to."""
         settings = settings_of(GroupPolicy).values()
         named = [getattr(self, each.name) for each in settings if each.form is Form.STREAM]
         return [name for name in named if name is not None]
@@ -261,11 +252,9 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
         return msgspec.structs.replace(self, max_deliveries=None, dead_letter_stream=None)
 
     def is_spent(self, delivery_count: int) -> bool:
-        """Tell whether an entry has used up its deliveries."""
         return self.max_deliveries is not None and delivery_count >= self.max_deliveries
 
     def delay_ms(self, delivery_count: int) -> int:
-        """Return the delay of an entry before its next delivery, by its number of deliveries."""
         if not self.backoff_ms:
             return 0
         return self.backoff_ms[min(max(delivery_count, 1), len(self.backoff_ms)) - 1]
@@ -276,8 +265,6 @@ NO_POLICY: Final = GroupPolicy()
 
 
 class Patch(msgspec.Struct, Generic[S], frozen=True):
-    """A change of a configuration or a policy: new values, and which settings get them."""
-
     values: S
     """Settings that are not named have their default here."""
 
@@ -285,7 +272,6 @@ class Patch(msgspec.Struct, Generic[S], frozen=True):
 
     @classmethod
     def of(cls, kind: type[S], **changes: Any) -> Patch[S]:
-        """Return the patch that gives these settings new values, and leaves the others alone."""
         return Patch(kind(**changes), frozenset(changes))
 
     @classmethod
@@ -294,14 +280,12 @@ class Patch(msgspec.Struct, Generic[S], frozen=True):
         return Patch(value, frozenset(value.__struct_fields__))
 
     def applied_to(self, value: S) -> S:
-        """Return a configuration or a policy with the changes."""
         new = {name: getattr(self.values, name) for name in self.names}
         return msgspec.structs.replace(value, **new)
 
 
 @cache
 def settings_of(kind: type[msgspec.Struct]) -> Mapping[str, Setting]:
-    """Return the settings of a configuration or a policy by name, in their order."""
     hints = get_type_hints(kind, include_extras=True)
     return {name: _setting(name, *get_args(hint)) for name, hint in hints.items()}
 

@@ -23,8 +23,8 @@ _is_driving = False  # a coroutine is being run by an eager call, and not by a t
 class Completion(Generic[T]):
     """Something that one coroutine waits for: `await completion` returns its value.
 
-    Who completes it does so in a callback of the event loop, where nothing else is in progress: the
-    coroutine that waits may go on at once.
+    Complete it only in a callback of the event loop where nothing else is in progress: the
+    coroutine may go on at once.
     """
 
     __slots__ = ("_error", "_value", "_wake", "is_done")
@@ -32,27 +32,22 @@ class Completion(Generic[T]):
     _value: T
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self.is_done = False
         self._error: BaseException | None = None
         self._wake: Callable[[], None] | None = None
 
     def succeed(self, value: T) -> None:
-        """Let the coroutine go on with a value."""
         self._value = value
         self._complete()
 
     def fail(self, error: BaseException) -> None:
-        """Let the coroutine go on with an error."""
         self._error = error
         self._complete()
 
     def on_done(self, wake: Callable[[], None] | None) -> None:
-        """Set the callback that is called once it is done."""
         self._wake = wake
 
     def __await__(self) -> Generator[Any, Any, T]:
-        """Wait until it is done; returns the value, or raises the error."""
         if not self.is_done:
             if _is_driving:
                 yield self
@@ -75,19 +70,12 @@ class Completion(Generic[T]):
 
 
 class EagerCall:
-    """A coroutine that runs without a task for as long as it waits for completions alone."""
-
     __slots__ = ("_awaited", "_context", "_coroutine", "_on_end", "_task", "is_done")
 
     def __init__(
         self, coroutine: Coroutine[Any, Any, None], on_end: Callable[[EagerCall], object]
     ) -> None:
-        """Get ready to run a coroutine.
-
-        Args:
-            coroutine: is run by `start`. The handler of the event loop is told what it raises.
-            on_end: is called with this call when the coroutine has ended.
-        """
+        """Prepare a coroutine; the event loop's exception handler is told what it raises."""
         self.is_done = False
         self._coroutine = coroutine
         self._on_end = on_end
@@ -96,7 +84,6 @@ class EagerCall:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Run the coroutine until it waits for something."""
         self._advance(self._coroutine.send, None)
 
     def cancel(self, msg: object = None) -> bool:
@@ -157,8 +144,6 @@ class EagerCall:
 
 
 class _OwnTask:
-    """Asks for a task."""
-
     def __await__(self) -> Generator[Any, Any, None]:
         if _is_driving:
             yield self
@@ -199,7 +184,6 @@ class _Remainder(Coroutine[Any, Any, None]):
 
 
 def _report(error: BaseException, coroutine: Coroutine[Any, Any, None]) -> None:
-    """Tell the event loop of an error that nobody waits for, as it is told of those of tasks."""
     facts = {"message": f"{_name(coroutine)} has failed", "exception": error}
     asyncio.get_running_loop().call_exception_handler(facts)
 

@@ -211,10 +211,7 @@ class Engine:
 
     @property
     def unsaved_count(self) -> int:
-        """Return how many changes since the start are in no snapshot yet.
-
-        The count may be slightly too high.
-        """
+        """Return how many changes since the start are in no snapshot yet, maybe slightly more."""
         return self._storage.unsaved_count
 
     def performs(self, kind: type[Request[Any]]) -> bool:
@@ -477,10 +474,9 @@ class Engine:
             raise
 
     def _go_back(self, keyspace: Keyspace | None) -> None:
-        """Fail all blocked reads, and replace the state by an older one.
+        """Fail all blocked reads, and replace the state by an older one; None: keep the state.
 
-        Blocked reads fail because they may wait for changes that are being dropped. With None the
-        state stays as it is.
+        Blocked reads fail because they may wait for changes that are being dropped.
         """
         executor = self._executor
         executor.takeovers.forget()
@@ -501,8 +497,5 @@ class Engine:
         self._executor.waiters.drain()
 
     async def run_housekeeping(self) -> None:
-        """Remove expired entries, consumers and streams as time passes, until cancelled.
-
-        See `housekeeping`.
-        """
+        """Remove expired entries, consumers and streams as time passes, until cancelled."""
         await self._housekeeping.run()

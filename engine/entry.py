@@ -31,7 +31,6 @@ class EntryId(NamedTuple):
     seq: int
 
     def __str__(self) -> str:
-        """Return the canonical text, `ms-seq` in plain decimal."""
         return f"{self.ms}-{self.seq}"
 
     def next(self) -> EntryId:
@@ -48,16 +47,10 @@ class EntryId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, *, missing_seq: int = 0) -> EntryId:
-        """Read `ms-seq` or `ms`.
+        """Read `ms-seq` or `ms`; raises InvalidId.
 
         As lax as Redis: leading blanks, a leading `+` and leading zeros of each number pass.
-
-        Args:
-            text: what the caller wrote.
-            missing_seq: what `ms` alone means: 0 for starts, `U64_MAX` for ends.
-
-        Raises:
-            InvalidId: the text is no id.
+        `missing_seq` is what `ms` alone means: 0 for starts, `U64_MAX` for ends.
         """
         ms_text, dash, seq_text = text.partition("-")
         is_plain = len(text) <= _PLAIN_MAX and text.isascii()  # as nearly all ids are
@@ -96,7 +89,6 @@ class Entry(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Return the length of all names and values."""
         return size_of(self.fields)
 
 
@@ -117,43 +109,29 @@ def make_ids(numbers: Iterable[int]) -> list[EntryId]:
 
 
 def make_entries(ids: Iterable[EntryId], many: Sequence[Fields]) -> list[Entry]:
-    """Return entries of these ids and fields, which are as many."""
     return list(map(_make, repeat(Entry), zip(ids, many, strict=True)))
 
 
 def size_of(fields: Fields) -> int:
-    """Return the length of all names and values.
-
-    To join them takes half as long as to add their lengths, if they are not large.
-    """
+    """Join names and values for their length: half the time of adding, unless they are large."""
     return sum(map(len, fields)) if len(fields) < 200 else len(b"".join(fields))
 
 
 def size_in_chunk(fields: Fields) -> int:
-    """Return the size of an entry as it counts for its chunk: the bytes of names and values.
+    """Return the bytes of names and values, as an entry counts for its chunk.
 
-    If they are many and empty, two of them count as a byte: unpacking them takes as long.
+    If many are empty, two of them count as a byte: unpacking them takes as long.
     """
     size_bytes = size_of(fields)
     return size_bytes if len(fields) < CHUNK_PARTS_MIN else max(size_bytes, len(fields) // 2)
 
 
 def sizes_of(many: Iterable[Fields]) -> list[int]:
-    """Return the length of all names and values of each. See `size_of`."""
     return list(map(len, map(b"".join, many)))
 
 
 def check_fields(fields: Fields, index: int) -> None:
-    """Check that these can be stored as the fields of an entry.
-
-    Args:
-        fields: names and values.
-        index: the entry's place among those it is appended with, from 0.
-
-    Raises:
-        Invalid: there are none, too many, or a name without a value.
-        EntryTooLarge: they have too many bytes.
-    """
+    """Raise Invalid or EntryTooLarge unless these can be stored; `index` counts from 0."""
     if not fields or len(fields) % 2:
         raise Invalid(
             "an entry has a name and a value, or several of each",
@@ -168,15 +146,11 @@ def check_fields(fields: Fields, index: int) -> None:
 
 
 def is_storable(fields: Fields) -> bool:
-    """Tell whether an entry may have these names and values. They are pairs."""
     return len(fields) <= 2 * ENTRY_FIELDS_MAX and size_of(fields) <= ENTRY_BYTES_MAX
 
 
 class PartialId(msgspec.Struct, frozen=True):
-    """`ms-*`: the caller sets the time, the stream the sequence number.
-
-    Not a tuple, so that a decoder can tell it from an id.
-    """
+    """`ms-*`: the stream sets the sequence number. No tuple: a decoder must tell it from an id."""
 
     ms: int
 
@@ -201,11 +175,9 @@ class EntryTimes(NamedTuple):
 
     @property
     def timing(self) -> Timing:
-        """Return the timing that gives these times."""
         return Timing(deliver_at_ms=self.deliver_at_ms, expires_at_ms=self.expires_at_ms)
 
     def later_by(self, by_ms: int) -> EntryTimes:
-        """Return the same times by a clock that is ahead by so much."""
         deliver_at_ms, expires_at_ms = self
         return EntryTimes(
             None if deliver_at_ms is None else deliver_at_ms + by_ms,
@@ -214,27 +186,16 @@ class EntryTimes(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """The times of an entry as a writer gives them: from now on, or as unix times."""
-
     delay_ms: int | None = None
     deliver_at_ms: int | None = None
     ttl_ms: int | None = None
     expires_at_ms: int | None = None
 
     def or_none(self) -> Timing | None:
-        """Return None if it gives no time."""
         return None if self == _NO_TIMING else self
 
     def at(self, now_ms: int, index: int) -> EntryTimes | None:
-        """Return the unix times of an entry that is appended now; None: it has none.
-
-        Args:
-            now_ms: unix time.
-            index: the entry's place among those it is appended with, from 0.
-
-        Raises:
-            Invalid: the times contradict each other, or are out of range.
-        """
+        """Return the unix times of an entry appended now, None if it has none; raises Invalid."""
         delay_ms, deliver_at_ms, ttl_ms, expires_at_ms = self
         if delay_ms is not None:
             if deliver_at_ms is not None:
@@ -268,8 +229,6 @@ _NO_TIMING = Timing()
 
 
 class Draft(NamedTuple):
-    """An entry that has no id yet."""
-
     id: IdRequest
     fields: Fields
     timing: Timing | None = None  # when groups may deliver it; None: at any time

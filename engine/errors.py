@@ -29,13 +29,17 @@
     │   └── TransactionTooLong
     ├── LimitExceeded
     │   ├── ReplyTooLarge
+    │   ├── StreamTooLarge
     │   └── TooManyWaiters
     ├── NotSupported
-    │   └── SeveralSlots
+    │   ├── SeveralSlots
+    │   └── NoArchive
     ├── Unavailable
     │   ├── Disconnected
     │   │   └── AnswerLost
     │   ├── Draining
+    │   ├── NotLeader
+    │   ├── LeaseLost
     │   └── MemoryFull
     └── Corrupt
         ├── Broken
@@ -99,15 +103,11 @@ class StreamTooLarge(LimitExceeded):
 
 
 class TooManyWaiters(LimitExceeded):
-    """As many reads are blocked as may be at the same time."""
-
     def __init__(self, limit: int) -> None:
         super().__init__("blocked reads", limit)
 
 
 class NotSupported(StreamError):
-    """The backend lacks the ability that a request needs."""
-
     def __init__(self, ability: str) -> None:
         text = f"this backend lacks {ability}, which the embedded engine has"
         super().__init__(f"{text}; GET /v1/limits lists what a backend can")
@@ -115,15 +115,11 @@ class NotSupported(StreamError):
 
 
 class SeveralSlots(NotSupported):
-    """The request names streams in several slots of a cluster, and would not be atomic there."""
-
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} over several slots of a cluster")
 
 
 class NoArchive(NotSupported):
-    """The backend has no bucket, so its streams have no archives."""
-
     def __init__(self) -> None:
         text = "an archive needs an engine with a bucket behind its data directory"
         StreamError.__init__(self, f"{text}; GET /v1/limits lists what a backend can")
@@ -180,14 +176,7 @@ class Corrupt(StreamError):
     """A file does not contain what was written to it. The engine does not guess its contents."""
 
     def __init__(self, name: str, offset: int, why: str, *, record: int | None = None) -> None:
-        """Describe the damage.
-
-        Args:
-            name: the name of the file.
-            offset: where the damaged block begins.
-            why: what is wrong.
-            record: the first record of the block that is damaged, if those before it are not.
-        """
+        """Describe the damage: `record` is the first damaged one, `offset` the block's begin."""
         which = "" if record is None else f"record {record} "
         super().__init__(f"{name}, byte {offset}: {which}{why}")
         self.name = name
@@ -205,8 +194,6 @@ class NewerFormat(Corrupt):
 
 
 class StreamNotFound(NotFound):
-    """The stream does not exist."""
-
     def __init__(self, stream: bytes) -> None:
         super().__init__(f"there is no stream {_quoted(stream)}")
         self.stream = stream
@@ -226,8 +213,6 @@ class GroupNotFound(NotFound):
 
 
 class EntryNotFound(NotFound):
-    """The stream has no entry with this id."""
-
     def __init__(self, stream: bytes, entry_id: object) -> None:
         super().__init__(f"no entry {entry_id} in stream {_quoted(stream)}")
         self.stream = stream
@@ -235,8 +220,6 @@ class EntryNotFound(NotFound):
 
 
 class ScheduleNotFound(NotFound):
-    """The schedule does not exist."""
-
     def __init__(self, schedule: bytes) -> None:
         super().__init__(f"there is no schedule {_quoted(schedule)}")
         self.schedule = schedule
@@ -262,8 +245,6 @@ class ScheduleChanged(Conflict):
 
 
 class StreamExists(Conflict):
-    """A stream of this name exists with another configuration."""
-
     def __init__(self, stream: bytes) -> None:
         super().__init__(f"stream {_quoted(stream)} exists with another configuration")
         self.stream = stream
@@ -279,16 +260,7 @@ class GroupExists(Conflict):
 
 
 class IdNotGreater(Conflict):
-    """An explicit id is not greater than the id before it."""
-
     def __init__(self, wanted: object, *, last_id: object, index: int) -> None:
-        """Describe the conflict.
-
-        Args:
-            wanted: the id that the request asked for.
-            last_id: the id before it.
-            index: the index of the entry in the batch.
-        """
         super().__init__(f"the id is not above {last_id}, the last one before it")
         self.wanted = wanted
         self.last_id = last_id
@@ -297,15 +269,11 @@ class IdNotGreater(Conflict):
 
 
 class IdsExhausted(Conflict):
-    """The last id of the stream is the greatest id there is."""
-
     def __init__(self) -> None:
         super().__init__("the ids of the stream are exhausted: its last id is the greatest")
 
 
 class LastIdMismatch(Conflict):
-    """The last id of the stream is not the one that the writer expected."""
-
     def __init__(self, *, expected: object, last_id: object) -> None:
         super().__init__(f"the last id is {last_id}, not {expected}")
         self.expected = expected
@@ -313,16 +281,12 @@ class LastIdMismatch(Conflict):
 
 
 class ClosedToAppends(Conflict):
-    """The stream is closed: nothing is appended to it any more."""
-
     def __init__(self, stream: bytes) -> None:
         super().__init__(f"stream {_quoted(stream)} is closed, and takes no entries any more")
         self.stream = stream
 
 
 class IdempotencyMismatch(Conflict):
-    """The idempotency key was used for another request."""
-
     def __init__(self, key: bytes) -> None:
         super().__init__("the idempotency key was used for another request")
         self.key = key
@@ -362,22 +326,13 @@ class WrongSideKey(WrongType):
     """A server has something else under a key than what the gateway keeps there."""
 
     def __init__(self, key: bytes, why: str) -> None:
-        """Describe the foreign key.
-
-        Args:
-            key: the key, which belongs to the gateway or to one of its streams.
-            why: what is there.
-        """
         text = f"the server has something under the key {_quoted(key)} that is not the gateway's"
         Conflict.__init__(self, f"{text}: {why}")
         self.key = key
 
 
 class LimitReached(Conflict):
-    """There are as many of something as there may be.
-
-    One has to be deleted before another is created.
-    """
+    """There are as many of something as there may be; one has to be deleted first."""
 
     def __init__(self, what: str, limit: int) -> None:
         super().__init__(f"too many {what}: the limit is {limit}")
@@ -386,8 +341,6 @@ class LimitReached(Conflict):
 
 
 class InvalidId(Invalid):
-    """A text is not an entry id."""
-
     def __init__(self, text: str) -> None:
         shown = text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
         why = f"{shown!r} is not an entry id: write ms-seq, as 1718000000000-0"
@@ -396,8 +349,6 @@ class InvalidId(Invalid):
 
 
 class EntryTooLarge(Invalid):
-    """The names and values of an entry have too many bytes together."""
-
     def __init__(self, size_bytes_max: int, *, location: Location) -> None:
         super().__init__(f"an entry has at most {size_bytes_max} bytes", location=location)
         self.size_bytes_max = size_bytes_max
@@ -407,13 +358,7 @@ class CounterTooLow(Invalid):
     """A counter would contradict the entries of its stream, or the entries that were deleted."""
 
     def __init__(self, field: str, than: str, what: str) -> None:
-        """Describe the contradiction.
-
-        Args:
-            field: the counter that is too low.
-            than: the name of the value that it must not be below.
-            what: this value in words.
-        """
+        """The counter `field` must not be below the value `than`, which is `what` in words."""
         super().__init__(f"{field} is below {what}", location=(field,))
         self.than = than
 

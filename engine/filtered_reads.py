@@ -25,13 +25,7 @@ at it; None: there is not, or it is not known how far that was looked at."""
 
 
 async def read_matching(request: Read, look: Look, wait: Wait) -> list[StreamRead]:
-    """Read after each cursor until something matches, or the time of the request is over.
-
-    Args:
-        request: has a filter.
-        look: is called with the request as it goes on from where it has come to.
-        wait: likewise, at the end of all streams.
-    """
+    """Read after each cursor until something matches, or the time of the request is over."""
     reads = await look(replace(request, wait_ms=0))
     if request.wait_ms == 0 or has_news(reads):
         return reads
@@ -42,7 +36,6 @@ async def read_matching(request: Read, look: Look, wait: Wait) -> list[StreamRea
 async def _read_on(
     request: Read, reads: list[StreamRead], look: Look, wait: Wait
 ) -> list[StreamRead]:
-    """Go on after a first look at what did not match."""
     loop, wait_ms = asyncio.get_running_loop(), request.wait_ms
     over_s = None if wait_ms is None else loop.time() + wait_ms / 1000
     request = replace(request, wait_ms=0)

@@ -35,15 +35,11 @@ class TextCondition:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """An entry has a field."""
-
     name: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class NumberRange:
-    """The value of a field is a decimal number within bounds."""
-
     name: bytes
     low: float = -inf
     high: float = inf
@@ -53,22 +49,16 @@ class NumberRange:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """All filters hold."""
-
     filters: tuple[Filter, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """One of the filters holds."""
-
     filters: tuple[Filter, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class NotThat:
-    """A filter does not hold."""
-
     filter: Filter
 
 
@@ -76,7 +66,6 @@ Filter = TextCondition | Present | NumberRange | AllOf | AnyOf | NotThat
 
 
 def names_in(condition: Filter | None) -> frozenset[bytes]:
-    """Return the names of the fields that a condition looks at."""
     match condition:
         case None:
             return frozenset()
@@ -88,7 +77,6 @@ def names_in(condition: Filter | None) -> frozenset[bytes]:
 
 
 def condition_count(condition: Filter) -> int:
-    """Return how many conditions a filter has, with those that others are made of."""
     match condition:
         case AllOf(filters) | AnyOf(filters):
             return 1 + sum(map(condition_count, filters))
@@ -132,11 +120,7 @@ _BOUNDS = {"gt", "ge", "lt", "le"}
 
 
 def read_filter(text: str) -> Filter:
-    """Return the filter of a JSON text.
-
-    Raises:
-        Invalid: it is no filter, or too large. `location` is the place in the filter.
-    """
+    """Return the filter of a JSON text; Invalid has its place in the filter as `location`."""
     if len(text.encode(errors="surrogatepass")) > FILTER_BYTES_MAX:
         raise Invalid(f"at most {FILTER_BYTES_MAX} bytes of JSON")
     try:
@@ -148,12 +132,9 @@ def read_filter(text: str) -> Filter:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads filters, and counts them."""
-
     count: int = 0
 
     def filter(self, value: Any, place: Location) -> Filter:
-        """Return a filter, or raise where it is none."""
         self._take(place)
         if isinstance(value, list):
             return AllOf(self._each(value, place))
@@ -270,12 +251,9 @@ _Test = Callable[[_Values], bool]
 
 
 class Matcher:
-    """A filter that is ready to be asked about entries."""
-
     __slots__ = ("_names", "_test", "condition_count", "filter", "needed", "portion")
 
     def __init__(self, condition: Filter) -> None:
-        """Prepare a filter."""
         self.filter = condition
         self.condition_count = condition_count(condition)
         self.needed = needed_bytes(condition)  # packed entries with a match have one of these
@@ -285,7 +263,6 @@ class Matcher:
         self._test = _test_of(condition, {name: at for at, name in enumerate(self._names)})
 
     def matches(self, fields: Fields) -> bool:
-        """Tell whether an entry with these fields is let through."""
         places = _places_in(fields)
         found_places = map(places.get, self._names)
         return self._test([None if place is None else fields[place] for place in found_places])
@@ -308,19 +285,11 @@ def _places_in(fields: Fields) -> Mapping[bytes, int]:
 
 
 class Matchers:
-    """The matchers of the filters that were used last, as many as there is room for."""
-
     def __init__(self) -> None:
-        """Start empty."""
         self.condition_count = 0
         self._by_text: OrderedDict[str, Matcher] = OrderedDict()
 
     def of(self, text: str) -> Matcher:
-        """Return the matcher of a filter in JSON.
-
-        Raises:
-            Invalid: it is no filter, or too large.
-        """
         matcher = self._by_text.get(text)
         if matcher is not None:
             self._by_text.move_to_end(text)

@@ -31,16 +31,12 @@ class EntriesImage(NamedTuple):
 
 
 class CountersImage(NamedTuple):
-    """The counters of a stream's whole life."""
-
     last_id: EntryId
     max_deleted_id: EntryId
     entries_added: int
 
 
 class PendingImage(NamedTuple):
-    """A pending entry of a group. Its stream entry may be gone."""
-
     id: EntryId
     consumer: int  # its owner's place among the consumers of the group; -1: nobody owns it
     delivered_at_ms: int
@@ -48,16 +44,12 @@ class PendingImage(NamedTuple):
 
 
 class ConsumerImage(NamedTuple):
-    """A consumer of a group, without what it holds."""
-
     name: bytes
     seen_at_ms: int
     active_at_ms: int | None  # None: it never got anything
 
 
 class GroupImage(msgspec.Struct, frozen=True, array_like=True):
-    """A group of a stream."""
-
     name: bytes
     last_id: EntryId
     entries_read: int | None  # None: unknown
@@ -66,8 +58,6 @@ class GroupImage(msgspec.Struct, frozen=True, array_like=True):
 
 
 class KeysImage(msgspec.Struct, frozen=True, array_like=True):
-    """The idempotency keys of a stream, and its settings for them."""
-
     window_ms: int
     keys_max: int
     producers: dict[bytes, list[tuple[bytes, EntryId]]]  # keys in order of use, with their entries
@@ -76,8 +66,6 @@ class KeysImage(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StreamImage(msgspec.Struct, frozen=True, array_like=True):
-    """A stream with its groups."""
-
     chunks: list[EntriesImage]  # in order of their ids
     counters: CountersImage
     groups: list[GroupImage] = []
@@ -85,12 +73,10 @@ class StreamImage(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def length(self) -> int:
-        """Return how many entries there are."""
         return sum(chunk.entry_count for chunk in self.chunks)
 
     @property
     def thing_count(self) -> int:
-        """Return how many chunks, groups, consumers, pending entries and keys there are."""
         held = sum(len(group.consumers) + len(group.pending) for group in self.groups)
         producers = () if self.keys is None else self.keys.producers.values()
         return len(self.chunks) + len(self.groups) + held + sum(map(len, producers))

@@ -16,8 +16,6 @@ _ERROR = b"_error"
 
 
 class Origin(NamedTuple):
-    """The origin of a dead letter, as the values of its last fields."""
-
     stream: bytes
     id: bytes
     group: bytes
@@ -34,11 +32,9 @@ class Origin(NamedTuple):
             return None
 
     def is_group(self, stream: bytes, group: bytes) -> bool:
-        """Tell whether this group has made the dead letter."""
         return (self.stream, self.group) == (stream, group)
 
     def behind(self, fields: Fields) -> Fields:
-        """Return the fields of the dead letter that is made of an entry with these fields."""
         pairs = zip(_NAMES, self[:-1], strict=True)
         origin = tuple(part for pair in pairs for part in pair)
         return fields + origin + (() if self.error is None else (_ERROR, self.error))
@@ -64,20 +60,14 @@ def origins(fields: Fields) -> Iterator[tuple[int, Origin]]:
 
 
 def parted(fields: Fields) -> tuple[Fields, Origin | None]:
-    """Return the fields that a dead letter had as an entry, and its origin.
-
-    Of what is no dead letter, return all the fields and None.
-    """
+    """Return the fields that a dead letter had as an entry, and its origin; or all and None."""
     for start, origin in origins(fields):
         return fields[:start], origin
     return fields, None
 
 
 def entry_of(fields: Fields, stream: bytes, group: bytes) -> tuple[EntryId, Fields] | None:
-    """Return the id and the fields that a dead letter of a group had as an entry.
-
-    Of what is no dead letter of the group, return None.
-    """
+    """Return the id and fields that a dead letter of a group had as an entry; None for others."""
     own, origin = parted(fields)
     if origin is None or not origin.is_group(stream, group) or not own:
         return None

@@ -52,12 +52,10 @@ class EncodedDrafts(Sequence[Draft]):
     __slots__ = ("data", "ends", "size_ends")
 
     def __init__(self, data: bytes, ends: array[int], size_ends: array[int]) -> None:
-        """Take drafts.
+        """Take the fields of drafts, one behind the other in `data`.
 
-        Args:
-            data: the fields of each draft, one behind the other.
-            ends: 0, and the end of each draft in them.
-            size_ends: 0, and for each draft the size that it and those before it have in a chunk.
+        `ends` is 0 and the end of each draft; `size_ends` is 0 and the running sum of their sizes
+        in a chunk.
         """
         self.data = data
         self.ends = ends
@@ -65,7 +63,6 @@ class EncodedDrafts(Sequence[Draft]):
 
     @classmethod
     def joined(cls, parts: Sequence[EncodedDrafts]) -> EncodedDrafts:
-        """Return the drafts of all parts."""
         ends, size_ends = array("Q", [0]), array("Q", [0])
         for part in parts:
             for whole, more in ((ends, part.ends), (size_ends, part.size_ends)):
@@ -74,18 +71,15 @@ class EncodedDrafts(Sequence[Draft]):
         return cls(b"".join(part.data for part in parts), ends, size_ends)
 
     def packed(self, low: int, high: int) -> bytes:
-        """Return the fields of some drafts as `pack_fields` packs them."""
         return compressed(self._array(low, high))
 
     def _array(self, low: int, high: int) -> bytes:
         return array_header(high - low) + self.data[self.ends[low] : self.ends[high]]
 
     def __len__(self) -> int:
-        """Return how many drafts there are."""
         return len(self.ends) - 1
 
     def __iter__(self) -> Iterator[Draft]:
-        """Yield the drafts."""
         low = 0
         while low < len(self):
             last = min(low + _DECODED_AT_ONCE, len(self))
@@ -99,7 +93,6 @@ class EncodedDrafts(Sequence[Draft]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Draft]: ...
     def __getitem__(self, index: int | slice) -> Draft | Sequence[Draft]:
-        """Return the draft at a place, or drafts that are neighbours."""
         if isinstance(index, int):
             at = range(len(self))[index]
             return self[at : at + 1][0]
@@ -112,11 +105,9 @@ class Unpacker:
     """Unpacks entries; one for each thread."""
 
     def __init__(self) -> None:
-        """Start with a decompressor of its own."""
         self._decompress = zstandard.ZstdDecompressor().decompress
 
     def entries(self, packed: bytes) -> list[Entry]:
-        """Return entries that were packed with their ids."""
         return _decode(self.grown(packed))
 
     def run(self, packed: bytes, first_id: EntryId) -> list[Entry]:
@@ -125,7 +116,6 @@ class Unpacker:
         return make_entries(neighbours(first_id, len(many)), many)
 
     def grown(self, packed: bytes) -> bytes:
-        """Return packed entries, not compressed."""
         return self._decompress(packed) if packed.startswith(_COMPRESSED) else packed
 
 
@@ -136,12 +126,10 @@ grown = _unpacker.grown
 
 
 def pack_entries(entries: Sequence[Entry]) -> bytes:
-    """Return entries as a sealed chunk keeps them."""
     return compressed(encode_entries(entries))
 
 
 def pack_fields(many: Sequence[Fields]) -> bytes:
-    """Return the fields of entries whose ids are neighbours as a sealed chunk keeps them."""
     return compressed(encode_entries(many))
 
 
@@ -166,11 +154,7 @@ def unpacked_bytes(packed: bytes) -> int:
 
 
 def packed_count(packed: bytes) -> int:
-    """Return how many entries were packed, without unpacking one.
-
-    Raises:
-        ValueError: it does not begin as an array of msgpack does.
-    """
+    """Return how many entries were packed, without unpacking; ValueError if it is no array."""
     encoded = _unpacker.grown(packed)
     kind = int.from_bytes(encoded[:1])
     if kind in _SHORT_ARRAYS:

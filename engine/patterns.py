@@ -46,11 +46,6 @@ class PatternCursor(msgspec.Struct, frozen=True, array_like=True, omit_defaults=
 
     @classmethod
     def parse(cls, text: str) -> PatternCursor:
-        """Read the text of a cursor.
-
-        Raises:
-            InvalidId: the text is no cursor.
-        """
         if len(text) > _TEXT_MAX:
             raise InvalidId(text[:_TEXT_SHOWN])
         try:
@@ -95,11 +90,7 @@ _STAR = b""
 
 
 def matcher(pattern: bytes) -> Callable[[bytes], bool]:
-    """Return a function that tells whether a name matches the pattern.
-
-    Raises:
-        Invalid: the pattern is too long.
-    """
+    """Return a function that tells whether a name matches; Invalid if the pattern is too long."""
     if len(pattern) > PATTERN_BYTES_MAX:
         raise Invalid(f"pattern is longer than {PATTERN_BYTES_MAX} bytes")
     if pattern == b"*":
@@ -110,7 +101,6 @@ def matcher(pattern: bytes) -> Callable[[bytes], bool]:
 
 
 def literal_prefix(pattern: bytes) -> bytes:
-    """Return the bytes with which all names begin that match the pattern."""
     prefix, at = b"", 0
     while at < len(pattern) and pattern[at : at + 1] not in {b"*", b"?", b"["}:
         at += pattern[at : at + 1] == b"\\" and at + 1 < len(pattern)
@@ -129,7 +119,6 @@ def _expression(pattern: bytes) -> bytes:
 
 
 def _runs(pattern: bytes) -> list[bytes]:
-    """Return the parts of a pattern before, between and after its stars."""
     runs = [b""]
     for part in _parts(pattern):
         if part == _STAR:
@@ -160,9 +149,7 @@ def _parts(pattern: bytes) -> Iterator[bytes]:
 
 
 def _class(pattern: bytes, at: int) -> tuple[bytes, int]:
-    """Read a class; `at` is the place after its opening bracket.
-
-    Return it and the place after its end.
+    """Read a class from behind its opening bracket; return it and the place after its end.
 
     A class without an end extends to the end of the pattern. A closing bracket ends the class even
     if it is the first member, but not if it is the end of a range or follows a backslash.

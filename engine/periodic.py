@@ -32,15 +32,7 @@ def unwatched(work: str) -> None:
 
 
 async def repeat(work: Round, on_outcome: OnOutcome | None) -> Never:
-    """Do rounds of work until cancelled.
-
-    Args:
-        work: one round.
-        on_outcome: told of failures; None: the first one is raised.
-
-    Raises:
-        Exception: a round has failed, and nobody is told.
-    """
+    """Do rounds of work until cancelled; `on_outcome` None raises the first failure."""
     while True:
         await complete(work, on_outcome)
 

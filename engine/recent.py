@@ -12,17 +12,13 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """The newest values by key. What was put last stays, however large it is."""
-
     __slots__ = ("_by_key", "_size_bytes")
 
     def __init__(self) -> None:
-        """Start empty."""
         self._by_key: dict[K, tuple[V, int]] = {}  # with its size; the newest comes last
         self._size_bytes = 0
 
     def get(self, key: K) -> V | None:
-        """Return the value of a key, if it is there still."""
         held = self._by_key.get(key)
         return None if held is None else held[0]
 
@@ -38,7 +34,6 @@ class Recent(Generic[K, V]):
             self._remove(next(iter(self._by_key)))
 
     def clear(self) -> None:
-        """Let go of all of them."""
         self._by_key.clear()
         self._size_bytes = 0
 

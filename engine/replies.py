@@ -16,15 +16,11 @@ T = TypeVar("T")
 
 
 class Created(NamedTuple, Generic[T]):
-    """A thing to be created, as it is now; it may have been there."""
-
     is_new: bool
     info: T
 
 
 class DueSchedules(NamedTuple):
-    """The schedules about which something is to be done."""
-
     now_ms: int  # by the clock of what keeps them
     schedules: list[ScheduleInfo]
     next_ms: int | None  # when something is to be done about the next one; None: never
@@ -39,8 +35,6 @@ class Added(NamedTuple):
 
 
 class ClosedStream(NamedTuple):
-    """A stream that is closed, and the ids of the last append."""
-
     ids: list[EntryId]
     is_repeat: bool  # the key of the append was used before
     epoch: int
@@ -55,7 +49,7 @@ class Gap(NamedTuple):
 
 
 def gap_after(after: EntryId, trimmed_through: EntryId) -> Gap | None:
-    """Return the gap that a trim left for a reader which has seen everything up to `after`.
+    """Return the gap a trim left for a reader that has seen all up to `after`.
 
     `0-0` asks for whatever there is; only a cursor above it has seen anything.
     """
@@ -63,8 +57,6 @@ def gap_after(after: EntryId, trimmed_through: EntryId) -> Gap | None:
 
 
 class StreamRead(NamedTuple):
-    """The entries of one stream behind one cursor."""
-
     stream: bytes
     entries: list[Entry]
     next_after: EntryId  # the cursor for the next read
@@ -78,8 +70,8 @@ class StreamRead(NamedTuple):
     def placed(self) -> StreamRead:
         """Return the read with a gap if its cursor is above all that the stream has had.
 
-        Such a cursor is of an earlier life of the stream, which was made anew or restored. Nothing
-        would come until the ids are above it. So reading goes on at the present end.
+        Such a cursor is of an earlier life of the stream. Nothing would come until the ids are
+        above it, so reading goes on at the present end.
         """
         if self.after <= self.last_id:
             return self
@@ -87,21 +79,16 @@ class StreamRead(NamedTuple):
 
 
 class PatternRead(NamedTuple):
-    """Entries of streams that match a pattern."""
-
     reads: list[StreamRead]  # with entries, or a gap
     next_after: PatternCursor
     is_at_end: bool  # everything was read that there is
 
     @property
     def entry_count(self) -> int:
-        """Return how many entries there are."""
         return sum(len(each.entries) for each in self.reads)
 
 
 class OpenedRange(NamedTuple):
-    """A range as it was at one moment, which is read page by page."""
-
     entry_count: int  # of all of it
     entries: list[Entry]  # the first page
     number: int | None  # to read on; None: that was all
@@ -116,8 +103,6 @@ class PackedEntries(NamedTuple):
 
 
 class PackedPage(NamedTuple):
-    """A part of a range, packed, and what its reader checks to have all of it."""
-
     runs: list[PackedEntries]
     last_id: EntryId  # everything up to here is in it; the end of the range if that was reached
     epoch: int  # of the stream
@@ -125,8 +110,6 @@ class PackedPage(NamedTuple):
 
 
 class MatchingPage(NamedTuple):
-    """The matches of a filter in the first part of a range, and the end of that part."""
-
     entries: list[Entry]
     last_id: EntryId  # everything up to here was looked at; the end of the range if it was reached
 
@@ -154,8 +137,6 @@ class Split(NamedTuple):
 
 
 class Histogram(NamedTuple):
-    """Entries of a range by time: a count for each bucket, from the first on."""
-
     from_ms: int  # when the first bucket begins
     to_ms: int  # the last millisecond of the range
     bucket_ms: int
@@ -163,8 +144,6 @@ class Histogram(NamedTuple):
 
 
 class Written(NamedTuple):
-    """The entries of a writer's batch in one stream."""
-
     stream: bytes
     entries: int
     first_id: EntryId
@@ -199,7 +178,6 @@ class Delivery(NamedTuple):
 
     @property
     def delivery_count(self) -> int:
-        """Return its delivery count, this delivery included."""
         return self.delivered_before + 1 if self.count_set is None else self.count_set
 
 
@@ -216,8 +194,6 @@ class GroupState(StrEnum):
 
 
 class GroupRead(NamedTuple):
-    """The result of a group read in one stream."""
-
     stream: bytes
     deliveries: list[Delivery]
     served: bool  # false: nothing for now, a blocked read waits on; at the end it does not
@@ -237,23 +213,17 @@ class Outcome(StrEnum):
 
 
 class Claimed(NamedTuple):
-    """The result of XCLAIM or XAUTOCLAIM."""
-
     deliveries: list[Delivery]
     deleted_ids: list[EntryId]  # were pending, are gone from the stream, left the PEL
     next_start: EntryId  # where the next page begins; `0-0` when the scan is complete
 
 
 class Takeover(NamedTuple):
-    """Entries that one consumer held and another has now."""
-
     counts: Mapping[EntryId, int]  # delivery count of each before; if it came back, it has more
     by: bytes  # who has them now
 
 
 class PendingItem(NamedTuple):
-    """One line of XPENDING."""
-
     id: EntryId
     consumer: bytes | None  # None: nobody's, after a nack
     idle_ms: int | None  # None: nobody's
@@ -264,8 +234,6 @@ class PendingItem(NamedTuple):
 
 
 class PendingSummary(NamedTuple):
-    """The short form of XPENDING."""
-
     total: int
     min_id: EntryId | None
     max_id: EntryId | None
@@ -274,8 +242,6 @@ class PendingSummary(NamedTuple):
 
 
 class ConsumerInfo(NamedTuple):
-    """One consumer (XINFO CONSUMERS)."""
-
     name: bytes
     pending_count: int
     idle_ms: int  # since its last attempt
@@ -283,8 +249,6 @@ class ConsumerInfo(NamedTuple):
 
 
 class GroupInfo(NamedTuple):
-    """One group (XINFO GROUPS)."""
-
     name: bytes
     last_id: EntryId
     entries_read: int | None
@@ -299,8 +263,6 @@ class GroupInfo(NamedTuple):
 
 
 class StreamInfo(NamedTuple):
-    """One stream (XINFO STREAM)."""
-
     name: bytes
     epoch: int
     config: StreamConfig
@@ -324,8 +286,6 @@ class StreamInfo(NamedTuple):
 
 
 class GroupDetail(NamedTuple):
-    """One group of `StreamDetail`."""
-
     info: GroupInfo
     pending: list[PendingItem]
     consumers: list[ConsumerInfo]
@@ -349,8 +309,6 @@ class ObservedGroup(NamedTuple):
 
 
 class ObservedStream(NamedTuple):
-    """One stream, as it is measured now and then."""
-
     name: bytes
     length: int
     hot_bytes: int | None  # see `StreamInfo`
@@ -369,16 +327,12 @@ class Observation(NamedTuple):
 
 
 class StreamDetail(NamedTuple):
-    """One stream with entries, groups, consumers and pending entries (XINFO STREAM FULL)."""
-
     info: StreamInfo
     entries: list[Entry]
     groups: list[GroupDetail]
 
 
 class StreamDefaults(NamedTuple):
-    """The defaults of streams without a configuration of their own."""
-
     node_bytes_max: int
     node_entries_max: int
     idempotency_window_ms: int
@@ -386,8 +340,6 @@ class StreamDefaults(NamedTuple):
 
 
 class KeyInfo(NamedTuple):
-    """The idempotency keys of a stream."""
-
     window_ms: int
     keys_max: int  # of one producer
     producer_count: int
@@ -397,8 +349,6 @@ class KeyInfo(NamedTuple):
 
 
 class PendingInspection(NamedTuple):
-    """One pending entry, as XINFO STREAM FULL shows it."""
-
     id: EntryId
     consumer: bytes | None  # None: nobody's
     delivered_at_ms: int  # unix time; 0: nobody's
@@ -406,8 +356,6 @@ class PendingInspection(NamedTuple):
 
 
 class ConsumerInspection(NamedTuple):
-    """One consumer, as XINFO STREAM FULL shows it."""
-
     name: bytes
     seen_at_ms: int  # unix time
     active_at_ms: int | None  # unix time; None: never
@@ -416,16 +364,12 @@ class ConsumerInspection(NamedTuple):
 
 
 class GroupInspection(NamedTuple):
-    """One group, as XINFO STREAM FULL shows it."""
-
     info: GroupInfo
     pending: list[PendingInspection]
     consumers: list[ConsumerInspection]
 
 
 class StreamInspection(NamedTuple):
-    """One stream, as XINFO STREAM shows it."""
-
     info: StreamInfo
     keys: KeyInfo
     first: Entry | None
@@ -435,8 +379,6 @@ class StreamInspection(NamedTuple):
 
 
 class KeyspaceInfo(NamedTuple):
-    """All streams."""
-
     now_ms: int  # unix time
     stream_count: int
     expiring_count: int
@@ -473,7 +415,6 @@ class JournalStatus(NamedTuple):
 
     @property
     def dead_bytes(self) -> int:
-        """Return the bytes of extent files that are of no live entry, about."""
         return max(self.extents_bytes - self.cold_bytes, 0)
 
 
@@ -485,8 +426,6 @@ class LeaderRole(StrEnum):
 
 
 class BucketStatus(NamedTuple):
-    """The state of the bucket behind a data directory."""
-
     url: str
     role: LeaderRole
     is_durable: bool  # an answer waits for the bucket

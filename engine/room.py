@@ -25,7 +25,6 @@ class ReadRoom:
 
     @property
     def is_spent(self) -> bool:
-        """Tell whether nothing is left."""
         return self.bytes_left is not None and (self.bytes_left <= 0 or self.parts_left <= 0)
 
     @property
@@ -34,19 +33,14 @@ class ReadRoom:
         return self.bytes_left is not None and (self.bytes_left < 0 or self.parts_left <= 0)
 
     def share(self, count: int) -> ReadRoom:
-        """Return a room of its own, as large as the share of one in so many."""
         size_bytes = None if self.bytes_left is None else self.bytes_left // max(count, 1)
         return ReadRoom(size_bytes, self.parts_left // max(count, 1))
 
     def take(self, fields: Fields, *, is_first: bool) -> bool:
-        """Take in the fields of an entry if there is room; the first entry comes whatever its size.
-
-        Tells whether it was taken in.
-        """
+        """Take in an entry if there is room; the first one always. Tells whether it was taken."""
         return self.take_all(size_of(fields), len(fields), is_first=is_first)
 
     def take_all(self, size_bytes: int, count: int, *, is_first: bool = False) -> bool:
-        """Take in so many names and values, of that size together, if there is room for them."""
         if self.bytes_left is None:
             return True
         if not is_first and (size_bytes > self.bytes_left or count > self.parts_left):
@@ -56,10 +50,7 @@ class ReadRoom:
         return True
 
     def take_what_went(self, before: ReadRoom, after: ReadRoom, *, is_first: bool = True) -> bool:
-        """Take the bytes and parts that another read has used: the difference of its rooms.
-
-        Tells whether there was room for them; there is for the first entries, whatever their size.
-        """
+        """Take what another read used, `before` less `after`, if there is room; tells whether."""
         if before.bytes_left is None or after.bytes_left is None:
             return True
         size_bytes = before.bytes_left - after.bytes_left
@@ -70,7 +61,6 @@ class ReplyRoom:
     """The remaining budget of a read: its streams take in turn, until nothing is left."""
 
     def __init__(self, budget: Budget) -> None:
-        """Start with all of it."""
         self._count_left = budget.entries_max
         self._bytes_left = budget.size_bytes_max
         if budget.reply_bytes_max is not None:
@@ -87,20 +77,14 @@ class ReplyRoom:
         return 0 if is_spent and not self._is_first else self._count_left
 
     def limit(self, count: int | None) -> int:
-        """Return the limit for the next stream of a read."""
         return self.count if count is None else min(count, self.count)
 
     def take(
         self, entries: Sequence[Entry] | Sequence[Delivery], *, with_idle: bool = False
     ) -> int:
-        """Take in entries from the first on, as many as there is room for.
+        """Take in entries from the first on, as many as there is room for; returns how many.
 
-        Args:
-            entries: what a stream has.
-            with_idle: they are shown with idle time and delivery count, which takes room.
-
-        Returns:
-            How many were taken in.
+        `with_idle`: they are shown with idle time and delivery count, which takes room.
         """
         taken = 0
         left = self.count
@@ -126,8 +110,7 @@ class ReplyRoom:
 def shares(backlogs: Sequence[int], limit: int) -> list[int]:
     """Divide `limit` in proportion to the backlogs, by the largest remainder.
 
-    No share exceeds its backlog. Every stream with a backlog gets at least one, if `limit` is large
-    enough for that.
+    No share exceeds its backlog; each backlog gets at least one, if `limit` suffices.
     """
     if sum(backlogs) <= limit:
         return list(backlogs)
@@ -146,7 +129,6 @@ def shares(backlogs: Sequence[int], limit: int) -> list[int]:
 
 
 def _reply_bytes(entry_id: EntryId, fields: Fields | None, numbers: Sequence[int]) -> int:
-    """Return the size of an entry in RESP2: id, names and values, numbers."""
     size_bytes = _header_bytes(2 + len(numbers)) + _string_bytes(len(b"%d-%d" % entry_id))
     if fields is None:
         size_bytes += len("$-1\r\n")
@@ -156,7 +138,6 @@ def _reply_bytes(entry_id: EntryId, fields: Fields | None, numbers: Sequence[int
 
 
 def _header_bytes(number: int) -> int:
-    """Return the size of a number's line, or of a header with a length."""
     return len(str(number)) + len("*\r\n")
 
 

@@ -28,8 +28,6 @@ class Missed(StrEnum):
 
 
 class Definition(msgspec.Struct, frozen=True, array_like=True):
-    """An entry that is appended to a stream at every due time."""
-
     stream: bytes
     fields: Fields
     cron: str
@@ -38,7 +36,6 @@ class Definition(msgspec.Struct, frozen=True, array_like=True):
     is_paused: bool = False
 
     def has_times_of(self, other: Definition) -> bool:
-        """Tell whether both have the same due times."""
         return (self.cron, self.time_zone, self.is_paused) == (
             other.cron,
             other.time_zone,
@@ -47,11 +44,7 @@ class Definition(msgspec.Struct, frozen=True, array_like=True):
 
 
 def check_schedule(schedule: Definition) -> None:
-    """Check that a schedule can be kept, as far as its entry is concerned.
-
-    Raises:
-        Invalid: it has no fields, too many, or fields that the gateway adds.
-    """
+    """Raise Invalid if its entry has no fields, too many, or fields that the gateway adds."""
     fields = schedule.fields
     text = None
     if not fields or len(fields) % 2:
@@ -75,8 +68,6 @@ class Refusal(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """The progress of a schedule."""
-
     next_due_ms: int | None  # None: never, or it is paused
     retry_at_ms: int = 0  # the due time is not tried before, as it was refused
     last_due_ms: int | None = None
@@ -87,7 +78,6 @@ class Progress(NamedTuple):
 
     @property
     def wake_ms(self) -> int | None:
-        """Return when something is to be done; None: never, as the schedule is paused."""
         return None if self.next_due_ms is None else max(self.next_due_ms, self.retry_at_ms)
 
 
@@ -101,12 +91,10 @@ class ScheduleInfo(NamedTuple):
     progress: Progress
 
     def entry_fields(self, due_ms: int) -> Fields:
-        """Return the fields of the entry of a due time: it says why it is there."""
         due = (SCHEDULE_FIELD, self.name, DUE_FIELD, b"%d" % due_ms)
         return self.definition.fields + due
 
     def awaits(self, revision: int, due_ms: int) -> bool:
-        """Tell whether it still has this revision and waits for this due time."""
         return (self.revision, self.progress.next_due_ms) == (revision, due_ms)
 
     def set_to(self, definition: Definition, next_due_ms: int | None) -> ScheduleInfo:
@@ -117,7 +105,6 @@ class ScheduleInfo(NamedTuple):
     def ran(
         self, due_ms: int, next_due_ms: int | None, entry_id: EntryId, missed: int
     ) -> ScheduleInfo:
-        """Return it after the entry of a due time was appended."""
         before = self.progress
         progress = Progress(
             next_due_ms,
@@ -131,7 +118,6 @@ class ScheduleInfo(NamedTuple):
     def passed(
         self, next_due_ms: int | None, retry_at_ms: int, missed: int, refusal: Refusal | None
     ) -> ScheduleInfo:
-        """Return it after due times went by without an entry, or after one was refused."""
         before = self.progress
         progress = before._replace(
             next_due_ms=next_due_ms,

@@ -20,8 +20,6 @@ T = TypeVar("T")
 
 
 class _Act(NamedTuple):
-    """A call for a thread, with the completion of its caller; None: nobody waits."""
-
     act: Callable[[], Any]
     done: Completion[Any] | None
     loop: asyncio.AbstractEventLoop
@@ -38,12 +36,7 @@ class Threads:
     """
 
     def __init__(self, count: int, name: str) -> None:
-        """Get ready; the threads start with the first call.
-
-        Args:
-            count: how many there are.
-            name: what they are called.
-        """
+        """Get ready; the threads start with the first call."""
         self._acts: SimpleQueue[_Act | None] = SimpleQueue()
         self._threads = [
             Thread(target=self._run, name=f"{name}_{number}", daemon=True)
@@ -52,23 +45,16 @@ class Threads:
         self._are_started = self._is_over = False
 
     async def call(self, act: Callable[[], T]) -> T:
-        """Call a function in a thread. It is called also if this is cancelled.
+        """Call a function in a thread, even if this is cancelled before it begins.
 
-        Raises:
-            OSError: the system refuses the first thread.
-            RuntimeError: `shutdown` was called.
+        Raises OSError if the system refuses the first thread, RuntimeError after `shutdown`.
         """
         done: Completion[T] = Completion()
         self._put(act, done)
         return await done
 
     async def call_if_awaited(self, act: Callable[[], T]) -> T:
-        """Call a function in a thread, unless this is cancelled before it begins.
-
-        Raises:
-            OSError: the system refuses the first thread.
-            RuntimeError: `shutdown` was called.
-        """
+        """Call a function in a thread, unless this is cancelled first; raises as `call`."""
         is_awaited = True
 
         def act_if_awaited() -> T | None:
@@ -82,12 +68,7 @@ class Threads:
             is_awaited = False
 
     def begin(self, act: Callable[[], object]) -> None:
-        """Let a thread call a function, for which nobody waits.
-
-        Raises:
-            OSError: the system refuses the first thread.
-            RuntimeError: `shutdown` was called.
-        """
+        """Let a thread call a function, for which nobody waits; raises as `call`."""
         self._put(act, None)
 
     def _put(self, act: Callable[[], Any], done: Completion[Any] | None) -> None:
@@ -141,7 +122,6 @@ def _do(taken: _Act) -> None:
 
 
 def _report(loop: asyncio.AbstractEventLoop, error: BaseException) -> None:
-    """Tell of an error for which nobody waits."""
     loop.call_exception_handler({"message": "a call in a thread has failed", "exception": error})
 
 
@@ -154,7 +134,6 @@ def _report(loop: asyncio.AbstractEventLoop, error: BaseException) -> None:
 
 
 def this_turn() -> Turn:
-    """Return the turn of the running event loop."""
     loop = asyncio.get_running_loop()
     turn = _turns.get(loop)
     if turn is None:
@@ -163,8 +142,6 @@ def this_turn() -> Turn:
 
 
 class Turn:
-    """The time that is left for long work, from turn to turn of an event loop."""
-
     __slots__ = (
         "_beginning",
         "_call_soon",
@@ -176,7 +153,6 @@ class Turn:
     )
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start with all of the time."""
         self._call_soon, self._time = loop.call_soon, loop.time
         self._create_future = loop.create_future
         self._over_s: float | None = None  # when it is used up; None: nobody has asked
@@ -186,7 +162,6 @@ class Turn:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether the time is used up."""
         now_s = self._time()
         if self._over_s is None:
             self._over_s = now_s + TURN_MS_MAX / 1000
@@ -216,7 +191,6 @@ class Turn:
         await self.pause()
 
     def call_later(self, callback: Callable[[], object]) -> None:
-        """Call back in a later turn that has time."""
         _ = self.is_over  # or else no next turn may be noticed
         self._going_on.append(callback)
 

@@ -1,1 +1,1 @@
-"""Auth: principals, their rights, and their limits of use."""
+"""Principals, their rights, and their limits of use."""

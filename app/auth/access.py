@@ -1,11 +1,11 @@
-"""Access: the backend as one principal may use it. All requests of clients pass here.
+"""The backend as one principal may use it; all requests of clients pass here.
 
 1. The rights are checked by the value of the request, before anything is looked up.
 2. The request is narrowed: a list to the names that may be read, an append to streams that exist
    unless the principal may create them.
 3. The backend performs it, within the limits of use of the principal.
 
-Acts of management and denials leave a line in the audit log.
+Acts of management and denials are written to the audit log.
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -64,21 +64,12 @@ _CREATE = "manage on a stream that is to be created, or append by a grant with `
 
 
 class Access:
-    """The access of a principal to a backend, within its rights."""
-
     __slots__ = ("audit", "backend", "is_slowed", "principal", "usage")
 
     def __init__(
         self, backend: Backend, principal: Principal, audit: Audit, usage: Usage = UNLIMITED
     ) -> None:
-        """Let a principal use a backend.
-
-        Args:
-            backend: unguarded; what ends a connection uses it, whatever the principal may do.
-            principal: who asks. On a connection another one may take its place.
-            audit: where acts and denials are written.
-            usage: how much the principal uses.
-        """
+        """Take an unguarded backend; whatever ends a connection uses it without any rights."""
         self.backend = backend
         self.principal = principal
         self.audit = audit
@@ -86,46 +77,35 @@ class Access:
         self.is_slowed = False
 
     def slowed(self) -> Self:
-        """Return an access for a connection that stays open: what would be too much waits.
-
-        Another principal may take it over.
-        """
+        """Return an access for a connection that stays open: it waits where others are refused."""
         access = copy(self)
         access.is_slowed = True
         return access
 
     def become(self, other: "Access") -> None:
-        """Go on as another principal."""
         self.principal = other.principal
         self.usage = other.usage
 
     @property
     def claim_feed(self) -> ClaimFeed | None:
-        """Return the feed of takeovers, or None. Who may read as a consumer may follow it."""
+        """Return the feed of takeovers, or None; whoever may read as a consumer may follow it."""
         return self.backend.claim_feed
 
     @property
     def name(self) -> str:
-        """Return the name of the principal as a user of Redis."""
         return "default" if self.principal.is_anonymous else self.principal.id
 
     @property
     def maker(self) -> str | None:
-        """Return the principal in whose share something is made; None: an operator, without one."""
+        """Return the principal whose share new things count toward; None for an operator."""
         return None if self.principal.may(ADMIN) else self.principal.id
 
     @property
     def is_limited(self) -> bool:
-        """Tell whether the principal may use only so much."""
         return self.usage.is_limited
 
     def check(self, verbs: AbstractSet[Verb]) -> None:
-        """Check that the principal has one of these verbs, on any stream. No verb: any will do.
-
-        Raises:
-            Forbidden: the principal has none of them.
-            Unauthenticated: likewise, and nobody has said who asks; or the credential has ended.
-        """
+        """Check that the principal has one of these verbs on any stream; no verbs accept any."""
         try:
             self.principal.check_any(verbs)
         except (Forbidden, Unauthenticated) as error:
@@ -133,15 +113,13 @@ class Access:
             raise
 
     def require(self, needs: Iterable[Need]) -> None:
-        """Check that the rights cover the needs; raises as `perform`."""
         self._check(needs, None)
 
     def perform(self, request: Request[T]) -> Coroutine[Any, Any, T]:
-        """Carry out a request, as `Backend.perform` does.
+        """Carry out a request.
 
-        Raises:
-            Forbidden: the principal may not do this. Nothing was looked up.
-            Unauthenticated: likewise, and nobody has said who asks; or the credential has ended.
+        Raises Forbidden if the principal may not do this (nothing was looked up), and
+        Unauthenticated if nobody has said who asks or the credential has ended.
         """
         principal = self.principal
         is_plain = (  # nothing speaks against most appends, and there are many
@@ -161,8 +139,8 @@ class Access:
     async def perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | Exception]:
         """Carry out requests one after the other, as `Backend.perform_in_order` does.
 
-        Requests that leave a line or are limited are performed by themselves. So is one that is
-        refused, and then its error takes the place of its reply.
+        Requests that are audited or limited are performed by themselves. So is one that is refused,
+        and then its error takes the place of its reply.
         """
         if self._is_alone(requests[0]):
             try:
@@ -189,7 +167,6 @@ class Access:
         return self.usage.is_limited or self._is_act(request)
 
     def admit(self, request: Request[T]) -> Request[T]:
-        """Return the request as it may be performed; raises as `perform`."""
         principal = self.principal
         needs = aspects_of(request).needs(request)
         if not principal.may_all(needs):
@@ -198,16 +175,12 @@ class Access:
         return request if narrow is None else narrow(request, principal)
 
     def charge(self, requests: Sequence[Request[Any]]) -> None:
-        """Take account of requests that somebody else performs at one moment.
-
-        Raises:
-            RateLimited: they have to come later.
-        """
+        """Charge requests that somebody else performs at one moment; raises RateLimited."""
         if self.usage.is_rated:
             metering.charge(requests, self.usage)
 
     def settle(self, requests: Sequence[Request[Any]], outcomes: Sequence[Any]) -> None:
-        """Take account of what has become of them."""
+        """Adjust the charge and the audit log to the outcomes of such requests."""
         for request, outcome in zip(requests, outcomes, strict=True):
             if self._is_act(request):
                 self.audit.note(self.principal, request, outcome)
@@ -215,28 +188,20 @@ class Access:
                 metering.settle(request, outcome, self.usage)
 
     async def perform_owned(self, request: Request[T]) -> T:
-        """Carry out a request on a stream of the gateway's own, for the feature that owns it.
-
-        The feature has checked the rights.
-        """
+        """Carry out a request on one of the gateway's own streams; the caller checks the rights."""
         with self.act(request):
             return await self.backend.perform(request)
 
     def act(self, what: Request[Any] | str) -> AbstractContextManager[None]:
-        """Write a line about an act when the context ends: a request, or the operation's name."""
+        """Audit an act when the context ends; `what` is a request or an operation's name."""
         return nullcontext() if self.principal.is_home else self.audit.act(self.principal, what)
 
     def refusal(
         self, request: Request[T], admitted: Request[T], error: StreamError
     ) -> Forbidden | None:
-        """Return the refusal of a request after its error; None: the error may be shown.
+        """Return the refusal behind an error, or None if the error may be shown.
 
-        It would have created a stream, or taken policies along that reach too far.
-
-        Args:
-            request: as it came.
-            admitted: as it was admitted.
-            error: what became of that.
+        The request would have created a stream, or taken along policies that reach too far.
         """
         if isinstance(error, OutOfReach) and isinstance(request, RenameStream | CopyStream):
             needs = policy_needs(request.to, [error.stream])
@@ -252,9 +217,9 @@ class Access:
         return refusal
 
     def own_producer(self, producer: bytes) -> bytes:
-        """Return the name under which appends of a producer of this principal are remembered.
+        """Return the name under which this principal's appends for a producer are remembered.
 
-        An append that is known appends nothing, so nobody uses up those of another principal.
+        A known append appends nothing, so no principal can use up the names of another one.
         """
         principal = self.principal
         return producer if principal.is_home else owned(producer, principal.id.encode())
@@ -262,8 +227,8 @@ class Access:
     def own_writer(self, writer: bytes) -> bytes:
         """Return the name under which a writer of this principal is remembered.
 
-        A batch of a writer is committed once. So a principal must not commit in the name of the
-        writer of another one, whose batches would be taken for repeats.
+        A batch of a writer is committed once, so a principal must not commit in the name of another
+        one's writer, whose batches would be taken for repeats.
         """
         principal = self.principal
         if principal.may(_APPEND_EVERYWHERE):
@@ -281,7 +246,6 @@ class Access:
             raise
 
     def _is_act(self, request: Request[Any]) -> bool:
-        """Tell whether the audit log gets a line about a request."""
         return aspects_of(request).is_act and not self.principal.is_home
 
     async def _perform(self, request: Request[T], admitted: Request[T]) -> T:
@@ -319,7 +283,6 @@ def _creates(request: Request[Any]) -> bool:
 
 
 def _is_target(request: Request[Any], stream: bytes) -> bool:
-    """Tell whether a stream is one to which the policy in the request writes."""
     return isinstance(request, CreateGroup | UpdateGroup) and stream != request.stream
 
 

@@ -1,4 +1,4 @@
-"""Aspects: for each kind of request the rights it needs, and how it is counted and traced."""
+"""The rights that each kind of request needs, and how it is counted and traced."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -31,16 +31,12 @@ POLICY_TARGET = (Verb.APPEND, Verb.MANAGE)
 
 
 class MessagingOperation(NamedTuple):
-    """An operation in a span, as OpenTelemetry's conventions for messaging name it."""
-
     name: str
     type: Literal["send", "receive", "settle"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aspects:
-    """The aspects of a kind of request."""
-
     needs: Rule
     is_act: bool = False
     """It manages something. The audit log has those."""
@@ -56,13 +52,10 @@ Table = dict[type[Request[Any]], Aspects]
 
 
 def on_nothing(_: Request[Any]) -> Collection[Need]:
-    """Return the needs of a request that everybody may make."""
     return ()
 
 
 def on_stream(*verbs: Verb) -> Rule:
-    """Return the rule of requests about one stream."""
-
     def rule(request: Any) -> Collection[Need]:
         return (Need(verbs, request.stream),)
 
@@ -70,12 +63,7 @@ def on_stream(*verbs: Verb) -> Rule:
 
 
 def on_streams(*verbs: Verb, is_shared: bool = False) -> Rule:
-    """Return the rule of requests about several streams; some may be about all, and need nothing.
-
-    Args:
-        verbs: needed on each of them.
-        is_shared: the answer is the same for whoever may do any of that.
-    """
+    """Return the rule of requests about several streams; without streams they need nothing."""
 
     def rule(request: Any) -> Collection[Need]:
         return [Need(verbs, stream, is_shared=is_shared) for stream in request.streams or ()]
@@ -84,25 +72,21 @@ def on_streams(*verbs: Verb, is_shared: bool = False) -> Rule:
 
 
 def on_deleted(request: Any) -> Collection[Need]:
-    """Return the needs of a deletion of streams: an operator may delete the gateway's own."""
+    """Return the needs of a deletion; only an operator may delete the gateway's own streams."""
     names = (request.stream,) if hasattr(request, "stream") else request.streams
     return [ADMIN if is_reserved(name) else Need((Verb.MANAGE,), name) for name in names]
 
 
 def on_cursors(request: Any) -> Collection[Need]:
-    """Return the needs of a read of several streams."""
     return [Need(READ, cursor.stream) for cursor in request.cursors]
 
 
 def on_all(*verbs: Verb) -> Rule:
-    """Return the rule of requests about all streams."""
     needs = (Need(verbs),)
     return lambda _: needs
 
 
 def on_group(*verbs: Verb) -> Rule:
-    """Return the rule of requests about a group as a whole."""
-
     def rule(request: Any) -> Collection[Need]:
         return (Need(verbs, request.stream, request.group),)
 
@@ -119,13 +103,13 @@ def on_consumer(*verbs: Verb) -> Rule:
 
 
 def on_both(request: Any) -> Collection[Need]:
-    """Return the needs of a stream that gets another name: there it can be read."""
+    """Return the needs of a rename: the stream can be read under its new name."""
     names = request.stream, request.to
     return *(Need((Verb.MANAGE,), name) for name in names), Need(READ, request.stream)
 
 
 def policy_needs(stream: bytes, targets: Iterable[bytes]) -> Collection[Need]:
-    """Return the needs of a stream whose policies write to others: they read it as well."""
+    """Return the needs of policies that write to other streams: they read the stream as well."""
     others = [target for target in targets if target != stream]
     if not others:
         return ()
@@ -331,14 +315,9 @@ A gateway with a request that is missing here does not start.
 
 
 def aspects_of(request: Request[Any]) -> Aspects:
-    """Return the aspects of a request.
-
-    Raises:
-        KeyError: nobody has decided them.
-    """
     return ASPECTS[type(request)]
 
 
 def undecided() -> list[str]:
-    """Return the names of requests for which no right is decided. There should be none."""
+    """Return the requests for which no right is decided; there should be none."""
     return sorted(kind.__name__ for kind in Request.__subclasses__() if kind not in ASPECTS)

@@ -1,10 +1,10 @@
-"""Audit: a line in the log for each act of management, and for each denial.
+"""A line in the log for each act of management, and for each denial.
 
 A line says who (`principal`, `key`), what (`what`, and the names it is about), from where
 (`client`), and the outcome: `ok`, or the code of the problem. Reads and appends leave no line. A
-name is shortened, and its control characters are escaped. No line has a secret or a value in it.
+name is shortened, and its control characters are escaped. No line contains a secret or a value.
 
-The number of lines is bounded. Where there are too many, a line tells how many were left out.
+The number of lines is bounded; where there are too many, a line tells how many were left out.
 """
 
 import asyncio
@@ -45,22 +45,14 @@ Later = Callable[[float, Callable[[], None]], object]
 
 
 class Served(Protocol):
-    """A request or a connection, as the lines about it have it."""
+    @property
+    def address(self) -> str: ...
 
     @property
-    def address(self) -> str:
-        """Return the address of the client."""
-        ...
+    def names(self) -> Mapping[str, str]: ...
 
     @property
-    def names(self) -> Mapping[str, str]:
-        """Return the names in the path, by their kind, as far as there are any."""
-        ...
-
-    @property
-    def operation(self) -> str | None:
-        """Return the operation that is asked for, if it has a name."""
-        ...
+    def operation(self) -> str | None: ...
 
 
 _served: ContextVar[Served | None] = ContextVar("served", default=None)
@@ -71,21 +63,12 @@ serve: Callable[[Served], object] = _served.set
 
 
 def served_address() -> str | None:
-    """Return the address of the client that this task serves; None: it serves none."""
     served = _served.get()
     return None if served is None else served.address
 
 
 class Audit:
-    """Writes the lines."""
-
     def __init__(self, clock: Callable[[], float], later: Later | None = None) -> None:
-        """Begin with nothing written.
-
-        Args:
-            clock: returns monotonic time in seconds.
-            later: calls something after a time; the event loop does, unless given.
-        """
         self._clock = clock
         self._later = later
         self._lines = TokenBucket(LINES_PER_S_MAX, clock(), burst=BURST_MAX)
@@ -93,12 +76,6 @@ class Audit:
 
     @contextmanager
     def act(self, principal: Principal, what: Request[Any] | str) -> Iterator[None]:
-        """Write a line when an act is over: that it was done, or why not.
-
-        Args:
-            principal: who acts.
-            what: a request, or the name of an operation that makes none.
-        """
         outcome = "ok"
         try:
             yield
@@ -115,7 +92,6 @@ class Audit:
             self._write("act", principal, what, outcome)
 
     def note(self, principal: Principal, request: Request[Any], outcome: object) -> None:
-        """Write that an act is over whose reply or error is there."""
         code = code_of(outcome) if isinstance(outcome, StreamError) else "ok"
         self._write("act", principal, request, code)
 
@@ -124,10 +100,7 @@ class Audit:
     ) -> None:
         """Write that somebody was denied something.
 
-        Args:
-            error: what they are answered.
-            principal: who it was; None: the credential was bad.
-            what: what they asked for, or what it needs; None: nobody had looked yet.
+        `principal` None means a bad credential; `what` None means that nothing was examined yet.
         """
         self._write("denied", principal, what, error.code)
 
@@ -167,7 +140,7 @@ class Audit:
 
 
 def shown(name: bytes | str) -> str:
-    """Return a name as a line shows it: short, in one line, with its control characters escaped."""
+    """Return a name as a line shows it: short, with control characters escaped."""
     raw = name if isinstance(name, bytes) else name.encode(errors="replace")
     text = text_of(raw[:SHOWN_BYTES_MAX])
     plain = "".join(
@@ -196,7 +169,6 @@ def _described(what: Request[Any] | Need) -> dict[str, object]:
 
 
 def _origin() -> dict[str, object]:
-    """Return the origin of this task's request, and the names in its path."""
     served = _served.get()
     if served is None:
         return {}

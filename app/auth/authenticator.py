@@ -1,6 +1,6 @@
-"""Authenticator: from a credential to the access of a principal, whatever the way in.
+"""From a credential to the access of a principal, for every kind of connection.
 
-A credential is verified once. After that it costs a look into a dictionary, until it ends.
+A credential is verified once; later uses are a dictionary lookup until it ends.
 """
 
 import asyncio
@@ -27,17 +27,13 @@ _SLEEP_S_MAX = 60.0
 
 
 class Expiry:
-    """A timer of one credential."""
-
     def __init__(self, principal: Principal, clock: Clock) -> None:
-        """Begin to wait for the time at which the credential ends."""
         self._principal = principal
         self._clock = clock
         self._timer: asyncio.TimerHandle | None = None
         self._sleep()
 
     def cancel(self) -> None:
-        """Wait no longer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -76,37 +72,23 @@ _WITHDRAWN = "The key that signed the token has been withdrawn."
 
 
 class Verifier(Protocol):
-    """Knows credentials of one kind."""
-
     def verify(self, token: str, now_ms: int) -> Principal:
-        """Return the principal of a credential.
-
-        Raises:
-            Unauthenticated: it is not valid.
-        """
+        """Return the principal of a credential; raises Unauthenticated if it is not valid."""
         ...
 
 
 class SignerVerifier(Verifier, Protocol):
-    """Knows tokens of an issuer."""
-
     def knows(self, key: str | None) -> bool:
-        """Tell whether tokens are verified with a key of this label; None: one without a label."""
+        """Tell whether tokens are verified with a key of this label; None: one without label."""
         ...
 
 
 class KeyVerifier(Verifier, Protocol):
-    """Knows API keys."""
-
     @property
-    def is_configured(self) -> bool:
-        """Tell whether there are keys, or have been."""
-        ...
+    def is_configured(self) -> bool: ...
 
 
 class Authenticator:
-    """Finds the principal of a credential."""
-
     def __init__(
         self,
         backend: Backend,
@@ -123,18 +105,9 @@ class Authenticator:
     ) -> None:
         """Let principals use a backend.
 
-        Args:
-            backend: what they use.
-            keys: API keys.
-            tokens: tokens of an issuer; None: there is none.
-            tickets: what signs and verifies tickets.
-            clock: tells when credentials end.
-            usages: how much each principal uses.
-            audit: where acts and denials are written.
-            bad_credentials: counts them; None: as many may come as by default.
-            anonymous: rights of requests without a credential; None: these may do nothing, or
-                everything where there are no credentials.
-            opened: settings that open operations to everybody.
+        `bad_credentials` None means the default rate. `anonymous` are the rights of requests
+        without a credential; None allows them nothing, or everything where there are no
+        credentials. `opened` are the settings that open operations to everybody.
         """
         self._backend = backend
         self._keys = keys
@@ -161,21 +134,17 @@ class Authenticator:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether everybody may do everything: there are no credentials."""
+        """Tell whether everybody may do everything, because there are no credentials."""
         return self._home is not None
 
     def look_again(self) -> None:
-        """See whether there are credentials now. From then on they are needed, for good."""
+        """Check whether there are credentials now; from then on they are required, permanently."""
         if self._home is not None and self._has_any():
             self._home.principal.end("The gateway asks for credentials now.")
             self._home = self.for_all = None
 
     def anonymous(self, served: Served | None = None) -> Access:
-        """Return the access of a request without a credential.
-
-        Args:
-            served: the request, if its address has limits of use.
-        """
+        """Return the access of a request without a credential."""
         access = self._home or self._anonymous
         if served is None or not self._usages.are_for_all:
             return access
@@ -183,11 +152,10 @@ class Authenticator:
         return Access(self._backend, access.principal, self._audit, usage)
 
     def by_header(self, value: bytes) -> Access:
-        """Return the access of who sends this `Authorization`.
+        """Return the access for an `Authorization` header.
 
-        Raises:
-            Unauthenticated: the credential is not valid. It is never taken for none.
-            TooManyBadCredentials: too many that are not valid come from the same network.
+        Raises Unauthenticated for an invalid credential, which is never treated as none, and
+        TooManyBadCredentials if too many invalid ones come from the same network.
         """
         if self._home is not None:
             return self._home
@@ -199,7 +167,6 @@ class Authenticator:
         return access
 
     def by_ticket(self, ticket: str) -> Access:
-        """Return the access of who has this ticket; raises as `by_header`."""
         if self._home is not None:
             return self._home
         access = self._by_ticket.get(ticket) if len(ticket) <= _LENGTH_MAX else None
@@ -209,7 +176,6 @@ class Authenticator:
         return access
 
     def by_token(self, token: str) -> Access:
-        """Return the access of who has this key or token; raises as `by_header`."""
         return self.by_header(_SCHEME.encode() + token.encode("latin-1", errors="replace"))
 
     def now_ms(self) -> int:
@@ -217,11 +183,6 @@ class Authenticator:
         return self._clock.wall_ms()
 
     def verify(self, token: str) -> Principal:
-        """Return the principal of a key or token.
-
-        Raises:
-            Unauthenticated: it is not valid.
-        """
         now_ms = self._clock.wall_ms()
         if token.startswith(_KEY_PREFIX):
             return self._keys.verify(token, now_ms)
@@ -232,28 +193,22 @@ class Authenticator:
         return principal
 
     def end_tokens(self, keys: Collection[str]) -> None:
-        """End the tokens that were verified with keys of the issuer that are no longer good."""
         for principal in list(self._of_tokens):
             if principal.key in keys:
                 principal.end(_WITHDRAWN)
 
     def check(self, access: Access, needs: Needs) -> None:
-        """Refuse an operation to who has no right of its kind at all.
-
-        Raises:
-            Forbidden: naming what is missing.
-            Unauthenticated: likewise, and nobody has said who asks.
-        """
+        """Refuse an operation to a principal without any right of its kind."""
         if needs.opened_by is None or needs.opened_by not in self._opened:
             access.check(needs.verbs)
 
     def forget(self) -> None:
-        """Let all credentials be verified anew. What they opened stays open."""
+        """Let all credentials be verified again; connections that they opened stay open."""
         self._by_header.clear()
         self._by_ticket.clear()
 
     def at_end(self, principal: Principal, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call back once a credential has ended, for whatever reason; returns how to cancel that.
+        """Call back once a credential has ended, for any reason; return a function to cancel that.
 
         The callback is called once, and not before this returns.
         """
@@ -308,7 +263,7 @@ class Authenticator:
 
     @contextmanager
     def watching(self, principal: Principal) -> Iterator[None]:
-        """End a credential in time while the context lasts: then requests in its name fail."""
+        """End a credential on time during the context: then requests in its name fail."""
         forget = self.at_end(principal, lambda: None)
         try:
             yield

@@ -1,4 +1,4 @@
-"""Credentials: opens everything that an authenticator needs, and follows its changes."""
+"""Opens everything that an authenticator needs, and follows its changes."""
 
 import asyncio
 from collections.abc import Collection, Iterator, Sequence
@@ -28,8 +28,6 @@ _CHANGED = "keys changed"
 
 
 class CredentialOptions(NamedTuple):
-    """The credential settings of an operator."""
-
     data_dir: Path | None = None  # None: nothing is kept
     keys_file: Path | None = None  # None: that of the data directory, if there is one
     issuer: IssuerChoices = IssuerChoices()
@@ -42,10 +40,9 @@ class CredentialOptions(NamedTuple):
 
 
 class Credentials:
-    """The credentials of a gateway. Call `load`, then `authenticator`; `run` follows changes."""
+    """The credentials of a gateway; call `load`, then `authenticator`; `run` follows changes."""
 
     def __init__(self, options: CredentialOptions, clock: Clock | None = None) -> None:
-        """Get ready; nothing is read yet."""
         self._options = options
         self._clock = clock or SystemClock()
         path = options.keys_file
@@ -68,11 +65,7 @@ class Credentials:
         self._has_changed = asyncio.Event()
 
     def load(self) -> None:
-        """Read the files.
-
-        Raises:
-            ValueError: one of them has a fault; the text names it.
-        """
+        """Read the files; raises ValueError, which names the faulty one."""
         secret = self._options.ticket_secret
         if secret is not None and len(secret) < SECRET_BYTES:
             raise CredentialFault(f"the secret of tickets should have {SECRET_BYTES} bytes or more")
@@ -86,7 +79,6 @@ class Credentials:
         self._issuer = open_issuer(self._options.issuer, on_withdrawn=self._end_tokens)
 
     def authenticator(self, backend: Backend) -> Authenticator:
-        """Return the authenticator of a backend."""
         usages, siblings = Usages(self._options.limits, self._monotonic_s), self._options.siblings
         if siblings is not None:
             self._shared_usage = SharedUsage(usages, siblings)
@@ -110,11 +102,9 @@ class Credentials:
 
     @property
     def are_configured(self) -> bool:
-        """Tell whether there are keys or an issuer of tokens."""
         return self._ring.is_configured or self._issuer is not None
 
     def warnings(self) -> Iterator[str]:
-        """Yield warnings for everybody to see; the log has the details."""
         if self._keys is not None and self._keys.warning is not None:
             yield "The keys file cannot be used as it is: what was read before stays in use."
         jwks = None if self._issuer is None else self._issuer.jwks
@@ -126,7 +116,6 @@ class Credentials:
             yield "The keys that verify tokens may be old: those fetched last stay in use."
 
     async def run(self) -> None:
-        """Follow the files, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             if self._keys is not None:
                 tasks.create_task(self._keys.run())
@@ -138,12 +127,11 @@ class Credentials:
                 tasks.create_task(periodic.repeat("changes announced", self._announce_change))
 
     async def close(self) -> None:
-        """Save when keys were used."""
         if self._keys is not None:
             await self._keys.close()
 
     async def _verify_anew(self) -> None:
-        """Let keys be verified anew now and then, so that it is known when they were used."""
+        """Let keys be verified again now and then, so that their last use is known."""
         await asyncio.sleep(_FORGET_INTERVAL_S)
         if self._authenticator is not None:
             self._authenticator.forget()
@@ -163,13 +151,12 @@ class Credentials:
         self._has_changed.set()
 
     def _look(self, sender: int, body: bytes) -> None:
-        """Look at the keys file: another process has seen that it has changed."""
         del sender, body
         if self._keys is not None:
             self._keys.look()
 
     async def _announce_change(self) -> None:
-        """Let no process go on for long with keys that others do not take any more."""
+        """Keep processes from accepting keys for long that others no longer accept."""
         await self._has_changed.wait()
         self._has_changed.clear()
         if self._options.siblings is not None:
@@ -180,9 +167,9 @@ class Credentials:
                 raise
 
     def ticket_secret(self) -> bytes:
-        """Return the secret of tickets: the one chosen, or the one of the data directory.
+        """Return the secret of tickets: the configured one, or that of the data directory.
 
-        Where nothing is kept this is a new one for each call.
+        Without a data directory each call returns a new one.
         """
         if self._options.ticket_secret is not None:
             return self._options.ticket_secret

@@ -1,4 +1,4 @@
-"""Exposure: without credentials a gateway serves this machine only.
+"""Without credentials a gateway serves only this machine.
 
 Otherwise a gateway that somebody starts with `--host 0.0.0.0` to try it out would let the whole
 network read and delete everything.
@@ -13,23 +13,16 @@ _GRANT = '\'{"streams":["*"],"do":["read","append","consume","manage"]}\''
 
 
 class Exposed(Exception):
-    """Whoever reaches the gateway could do everything; the text names the ways on."""
+    """Anybody who reaches the gateway could do everything; the text names the ways out."""
 
 
 def check_exposure(
     host: str, addresses: Iterable[str], *, has_credentials: bool, allow_anonymous: bool, keys: str
 ) -> None:
-    """Refuse to serve other machines without credentials.
+    """Refuse to serve other machines without credentials; raises Exposed.
 
-    Args:
-        host: as it was given.
-        addresses: of the sockets that listen, or those that `host` stands for.
-        has_credentials: whether there are keys, or settings for tokens.
-        allow_anonymous: whether the operator wants others to come in without any.
-        keys: the flags of `headgate keys add` that name the file of this gateway.
-
-    Raises:
-        Exposed: there is an address that other machines reach, and no reason to serve it.
+    `host` is as it was given; `addresses` are what listens, or what `host` resolves to. `keys` are
+    the flags of `headgate keys add` that name this gateway's file.
     """
     if has_credentials or allow_anonymous or all(map(is_loopback, addresses)):
         return
@@ -43,7 +36,7 @@ def check_exposure(
 
 
 def keys_flags(data_dir: Path | None, keys_file: Path | None) -> str:
-    """Return the flags that name the keys file; a gateway that keeps nothing needs one as well."""
+    """Return the flags that name the keys file; a gateway that stores nothing needs one too."""
     if keys_file is not None:
         return f"--keys-file {quote(str(keys_file))}"
     if data_dir is None:
@@ -52,10 +45,7 @@ def keys_flags(data_dir: Path | None, keys_file: Path | None) -> str:
 
 
 def is_loopback(address: str) -> bool:
-    """Tell whether an address is reached from this machine only.
-
-    A text that is no address does not lead to it for sure.
-    """
+    """Tell whether an address can be reached only from this machine; False if it is invalid."""
     try:
         parsed = ip_address(address.partition("%")[0])  # without its zone
     except ValueError:

@@ -1,9 +1,9 @@
-"""Grants: what a credential allows, as an operator or an issuer of tokens writes it.
+"""What a credential allows, as an operator or an issuer of tokens writes it.
 
 A grant names streams, and what may be done with them. A pattern is a name, or the beginning of a
 name and `*`. `{sub}` and `{claim}` stand for claims of a token. `{{` and `}}` stand for braces,
-such as those of hash tags: `{{acme}}*`. A grant that names groups holds for these groups only, and
-one that names a consumer holds for this consumer only.
+such as those of hash tags: `{{acme}}*`. A grant that names groups applies only to these groups, and
+one that names a consumer only to this consumer.
 """
 
 import re
@@ -41,17 +41,13 @@ class Verb(StrEnum):
 
 
 class Pattern(NamedTuple):
-    """A name, or what a name begins with."""
-
     text: bytes
     is_prefix: bool = False
 
     def matches(self, name: bytes) -> bool:
-        """Tell whether this is the name, or its beginning."""
         return name.startswith(self.text) if self.is_prefix else name == self.text
 
     def __str__(self) -> str:
-        """Return the pattern as it is written."""
         return self.text.decode(errors="replace") + "*" * self.is_prefix
 
 
@@ -78,8 +74,6 @@ Patterns = Annotated[list[PatternText], Field(min_length=1, max_length=PATTERNS_
 
 
 class Right(NamedTuple):
-    """A grant whose claims are filled in."""
-
     verbs: frozenset[Verb]
     streams: tuple[Pattern, ...]
     groups: tuple[Pattern, ...] | None = None  # None: of all groups, and of the stream itself
@@ -109,12 +103,7 @@ class Grant(BaseModel):
         return self
 
     def bind(self, claims: Mapping[str, object]) -> Right:
-        """Return the grant with the claims of a token filled in.
-
-        Raises:
-            UnboundClaim: a claim is missing or is no text, or holds `*`, a brace or a control
-                character.
-        """
+        """Return the grant with a token's claims filled in; raises UnboundClaim for unsafe ones."""
         return Right(
             frozenset(self.do),
             tuple(_bound(text, claims) for text in self.streams),
@@ -171,16 +160,13 @@ class UsageLimits(BaseModel):
     subscriptions_max: Limit | None = Field(None, description="Subscriptions at once.")
 
     def over(self, defaults: "UsageLimits") -> "UsageLimits":
-        """Return these limits, and the defaults for those that are left out."""
         own = self.model_dump(exclude_none=True)
         return UsageLimits.model_validate({**defaults.model_dump(), **own})
 
     @property
     def are_any(self) -> bool:
-        """Tell whether there is a limit at all."""
         return any(limit is not None for _, limit in self)
 
 
 def verbs_of(rights: Sequence[Right]) -> frozenset[Verb]:
-    """Return the verbs that are allowed with some stream at least."""
     return frozenset[Verb]().union(*(right.verbs for right in rights))

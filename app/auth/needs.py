@@ -1,4 +1,4 @@
-"""Needs: what an operation says it needs. An operation that says nothing cannot be put together.
+"""What an operation declares to need; one that declares nothing cannot be compiled.
 
 The verbs are checked before the body arrives, so that nobody without any right sends one. The exact
 rights, on the streams of the request, are checked by `access`.
@@ -15,8 +15,6 @@ _ATTRIBUTE = "needs"
 
 
 class Needs(NamedTuple):
-    """The needs of an operation, on any stream."""
-
     verbs: frozenset[Verb] = frozenset()  # one of them; none: any right
     is_open: bool = False  # nothing at all
     opened_by: str | None = None  # the setting that makes it open
@@ -28,17 +26,15 @@ OPEN = Needs(is_open=True)
 
 
 def needs(*verbs: Verb, opened_by: str | None = None, by_url: bool = False) -> Callable[[F], F]:
-    """Declare the needs of an operation: one of the verbs; without verbs, any right."""
+    """Declare that an operation needs one of the verbs; without verbs, any right."""
     return _declaring(Needs(frozenset(verbs), opened_by=opened_by, by_url=by_url))
 
 
 def is_open(operation: F) -> F:
-    """Declare that an operation needs nothing."""
     return _declaring(OPEN)(operation)
 
 
 def needs_of(operation: Callable[..., Any]) -> Needs | None:
-    """Return the declared needs of an operation; None if it has declared none."""
     declared = operation.__dict__.get(_ATTRIBUTE)
     return declared if isinstance(declared, Needs) else None
 

@@ -1,4 +1,4 @@
-"""Principal: the caller. Every way in makes one of a credential, and asks it for its rights."""
+"""The caller: every kind of connection turns a credential into one, and asks its rights."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +22,7 @@ _REMEMBERED_BYTES_MAX = 1024
 
 
 class Need(NamedTuple):
-    """A need of a request: one of the verbs, on a stream, a group, as a consumer."""
+    """A need of a request: one of the verbs on a stream or group, or as a consumer."""
 
     verbs: tuple[Verb, ...]
     stream: bytes | None = None  # None: all streams together
@@ -33,11 +33,10 @@ class Need(NamedTuple):
 
     @property
     def is_reserved(self) -> bool:
-        """Tell whether the stream is one of the gateway's own. No grant covers these."""
+        """Tell whether the stream is one of the gateway's own, which no grant covers."""
         return self.stream is not None and not self.is_owned and is_reserved(self.stream)
 
     def __str__(self) -> str:
-        """Return it in words."""
         text = f"{' or '.join(self.verbs)} on {_shown(self.stream)}"
         if self.group is not None:
             text += f", group {_shown(self.group)}"
@@ -55,34 +54,27 @@ def _shown(name: bytes | None) -> str:
 
 
 class Unauthenticated(GatewayError):
-    """There is no credential, or it is not valid, or no longer."""
+    """There is no credential, or it is invalid or has ended."""
 
     def __init__(self, detail: str) -> None:
-        """Say why, in words that tell nothing of what is valid."""
         super().__init__("unauthenticated", detail)
 
 
 class Forbidden(GatewayError):
-    """The principal may not do this. The text names the missing right, and never what exists."""
+    """The principal may not do this; the text names the missing right, never what exists."""
 
     def __init__(self, need: Need | str) -> None:
-        """Name the missing right."""
         super().__init__("forbidden", f"This needs {need}, and the credential does not allow it.")
 
 
 class Reserved(Forbidden):
-    """The name is one of the gateway's own."""
-
     def __init__(self, stream: bytes | None) -> None:
-        """Name the stream."""
         text = f"Names that begin with `{RESERVED.decode()}` are reserved for the gateway"
         rule = "their streams are read and deleted with `admin`, and no request changes them"
         GatewayError.__init__(self, "forbidden", f"{text}, as {_shown(stream)}: {rule}.")
 
 
 class Principal:
-    """Somebody with rights, until the credential ends."""
-
     __slots__ = (
         "__weakref__",
         "_allowed",
@@ -114,17 +106,13 @@ class Principal:
         is_anonymous: bool = False,
         is_home: bool = False,
     ) -> None:
-        """Make a principal.
+        """Create a principal.
 
-        Args:
-            id: who it is: the name of a key, or the subject of a token.
-            rights: what it may do.
-            limits: how much it may use; what is None is as the settings say.
-            expires_at_ms: unix time at which the credential ends by itself; None: never.
-            key: which key signed or is the credential, for the log; never the secret.
-            parent: whose rights bound these, as a ticket allows no more than its owner may.
-            is_anonymous: nobody has said who asks.
-            is_home: nobody has to, as there are no credentials.
+        `id` is the name of a key or the subject of a token. Limits that are None come from the
+        settings. `expires_at_ms` None means never. `key` names the key for the log, never its
+        secret. The rights of `parent` bound these, as a ticket allows no more than its owner may.
+        `is_anonymous`: nobody has said who asks. `is_home`: nobody has to, as there are no
+        credentials.
         """
         self.id = id
         self.rights = tuple(rights)
@@ -143,11 +131,10 @@ class Principal:
         self._tickets: WeakSet[Principal] | None = None
 
     def may_all(self, needs: Iterable[Need]) -> bool:
-        """Tell whether it is known that the rights are enough for all this; False: look."""
+        """Tell whether the rights are already known to cover all this; False means unknown."""
         return self.ending is None and all(map(self._allowed.get, needs))
 
     def may(self, need: Need) -> bool:
-        """Tell whether the rights are enough."""
         known = self._allowed.get(need)
         if known is None:
             if need.is_reserved:
@@ -161,41 +148,26 @@ class Principal:
         return known
 
     def check(self, need: Need) -> None:
-        """Check that the rights cover a need.
-
-        Raises:
-            Forbidden: saying what was missing.
-            Unauthenticated: likewise, and nobody has said who asks.
-        """
+        """Check that the rights cover a need; raises Forbidden or Unauthenticated."""
         if not self.may(need):
             raise Reserved(need.stream) if need.is_reserved else self._refusal(str(need))
 
     def check_any(self, verbs: AbstractSet[Verb]) -> None:
-        """Check that the rights have one of these verbs, on any stream. No verb: any will do.
-
-        Raises:
-            Forbidden: there is none of them among the rights.
-            Unauthenticated: likewise, and nobody has said who asks; or the credential has ended.
-        """
+        """Check that the rights have one of these verbs on any stream; no verbs accept any."""
         self.check_valid()
         if self.verbs.isdisjoint(verbs or Verb):
             raise self._refusal(" or ".join(sorted(verbs or ("a grant",))))
 
     def check_valid(self) -> None:
-        """Refuse everything once the credential has ended.
-
-        Raises:
-            Unauthenticated: saying why it has ended.
-        """
+        """Raise Unauthenticated, saying why, once the credential has ended."""
         if self.ending is not None:
             raise Unauthenticated(self.ending)
 
     def is_expired(self, clock: Clock) -> bool:
-        """Tell whether the time of the credential is over."""
         return self.expires_at_ms is not None and clock.wall_ms() >= self.expires_at_ms
 
     def reach(self, verbs: tuple[Verb, ...]) -> NameFilter | None:
-        """Return the streams on which one of these verbs is allowed; None: all.
+        """Return the streams on which one of these verbs is allowed; None means all.
 
         Reserved names are not among them, unless it is None.
         """
@@ -214,7 +186,6 @@ class Principal:
         return NameFilter(names, tuple(pattern.text for pattern in patterns if pattern.is_prefix))
 
     def may_create(self, stream: bytes) -> bool:
-        """Tell whether an append may create this stream."""
         known = self._creates.get(stream)
         if known is None:
             known = self.may(Need((Verb.MANAGE,), stream)) or (
@@ -235,7 +206,7 @@ class Principal:
         return Forbidden(what)
 
     def end(self, reason: str) -> None:
-        """End the credential, and call those who wait for that. It happens once."""
+        """End the credential once, and call those who wait for that."""
         if self.ending is None:
             self.ending = reason
             for callback in list(self._on_end):
@@ -247,15 +218,11 @@ class Principal:
                 ticket.end(reason)
 
     def at_end(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call back when the credential is ended; returns how to cancel that.
-
-        See `Authenticator.at_end`, which also ends it in time.
-        """
+        """Call back when the credential is ended; return a function to cancel that."""
         self._on_end.add(callback)
         return partial(self._on_end.discard, callback)
 
     def own(self, ticket: "Principal") -> None:
-        """Let a ticket end with this principal."""
         if self._tickets is None:
             self._tickets = WeakSet()
         self._tickets.add(ticket)
@@ -289,5 +256,4 @@ def _allows(right: Right, need: Need) -> bool:
 
 
 def home() -> Principal:
-    """Return the principal of everybody, where no credentials are configured."""
     return Principal("anonymous", (EVERYTHING,), is_anonymous=True, is_home=True)

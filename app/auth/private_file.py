@@ -1,4 +1,4 @@
-"""Private files: only their owner may read them; they change as a whole, and are watched."""
+"""Files that only their owner may read, which change atomically and are watched."""
 
 import fcntl
 import logging
@@ -15,20 +15,18 @@ from headgate.app.runtime.threads import GUARDS
 
 
 class CredentialFault(ValueError):
-    """A file, a key or a setting of credentials cannot be used. The text has no secret."""
+    """A file, key or setting of credentials cannot be used; the text has no secret."""
 
 
 _MODE = 0o600
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a file in place of the one that is there; when this returns, it is on disk.
+    """Replace a file durably.
 
     A link stays, and the file that it leads to is replaced. What root writes belongs to the owner
-    of the file that was there, or else of the folder, so that the gateway can read it.
-
-    Raises:
-        OSError: it cannot be written; then nothing has changed.
+    of the previous file, or else of the folder, so that the gateway can read it. If OSError is
+    raised, nothing has changed.
     """
     path = path.resolve()
     unfinished = path.with_name(f".{path.name}.{token_hex(8)}")
@@ -49,12 +47,10 @@ def write_private(path: Path, data: bytes) -> None:
 
 @contextmanager
 def lock_of(path: Path) -> Iterator[None]:
-    """Wait until no other process changes this file, and keep others waiting meanwhile.
+    """Hold the lock of a file against other processes.
 
-    The lock is a file of its own beside it, which stays: the file itself is replaced.
-
-    Raises:
-        OSError: the folder cannot be written to.
+    The lock is a separate file beside it, which stays: the file itself is replaced. Raises OSError
+    if the folder cannot be written to.
     """
     path = path.resolve()
     lock = path.with_name(f"{path.name}.lock")
@@ -96,17 +92,15 @@ _MISSING = "there is no such file any more"
 class WatchedFile(Generic[T]):
     """A file whose content is taken each time it has changed.
 
-    Once it was read, a file that vanishes or has a fault changes nothing: what was taken last
-    stays, and `warning` says so until the file is well again.
+    Once it was read, a file that vanishes or is faulty changes nothing: the last content stays, and
+    `warning` says so until the file is valid again.
     """
 
     def __init__(self, path: Path, read: Callable[[Path], T], take: Callable[[T], None]) -> None:
-        """Watch a file.
+        """Watch a file, or a link to it: Kubernetes replaces the link.
 
-        Args:
-            path: of the file, or of a link to it: Kubernetes exchanges the link.
-            read: reads it, in a thread; raises a ValueError that names the file.
-            take: takes what was read, on the event loop.
+        `read` runs in a thread and raises a ValueError that names the file; `take` runs on the
+        event loop.
         """
         self._path = path
         self._read = read
@@ -117,18 +111,13 @@ class WatchedFile(Generic[T]):
         self.warning: str | None = None
 
     def load(self) -> None:
-        """Read the file for the first time, before the event loop runs; it may be missing.
-
-        Raises:
-            ValueError: it has a fault.
-        """
+        """Read the file, if any, before the event loop runs; raises ValueError if it is faulty."""
         self._stamp = stamp_of(self._path)
         if self._stamp is not None:
             self._take(self._read(self._path))
             self.is_taken = True
 
     async def look(self) -> None:
-        """Take the file if it has changed."""
         stamp = await GUARDS.call(partial(stamp_of, self._path))
         self._looks_before_retry -= 1
         is_retry = self.warning is not None and self._looks_before_retry <= 0

@@ -1,4 +1,4 @@
-"""Strict JSON: objects without duplicate members, as keys files and tokens have them."""
+"""JSON objects without duplicate members, as in keys files and tokens."""
 
 import json
 from collections.abc import Sequence
@@ -8,11 +8,7 @@ from pydantic_core import from_json
 
 
 def object_of(data: bytes) -> dict[str, Any]:
-    """Return the JSON object that this is.
-
-    Raises:
-        ValueError: it is none, has a member twice, or is nested too deep.
-    """
+    """Parse a JSON object; ValueError: it is none, repeats a member, or is too deeply nested."""
     from_json(data, allow_inf_nan=False)  # refuses what is too deep, is not UTF-8 or is no JSON
     value = json.loads(data, object_pairs_hook=_unique)
     if not isinstance(value, dict):

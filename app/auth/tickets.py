@@ -1,9 +1,9 @@
-"""Tickets: short tokens for URLs, where a browser can send no header.
+"""Short tokens for URLs, where a browser can send no header.
 
 A ticket allows one stream, and at most what its owner may do there. It is a JWT signed with a
-secret of the gateway, so every gateway with this secret takes it. It ends with the key of its
-owner; the ticket of the owner of a token ends no later than this token, and with the key that
-signed it. A ticket of somebody without a credential allows what everybody may do.
+secret of the gateway, so every gateway with this secret accepts it. It ends with the key of its
+owner; the ticket of a token's owner ends no later than this token, and with the key that signed it.
+A ticket of somebody without a credential allows what everybody may do.
 """
 
 import re
@@ -31,34 +31,28 @@ _EXPIRED = "The ticket has expired."
 
 
 class Owners(Protocol):
-    """The principals of keys, to whom tickets belong."""
-
     def mark_of(self, principal: Principal) -> str | None:
-        """Return a mark of a principal's key and secret, without the secret; None: no key."""
+        """Return an identifier of a principal's key and secret that hides it; None: no key."""
         ...
 
     def owner_of(self, mark: str, now_ms: int) -> Principal | None:
-        """Return the principal with this mark; None if its secret opens nothing any more."""
+        """Return the principal with this mark, or None if its secret is no longer valid."""
         ...
 
 
 class Scope(NamedTuple):
-    """The rights of a ticket."""
-
     verbs: frozenset[Verb]  # some of read, append, consume
     stream: bytes
     group: bytes | None = None
     consumer: bytes | None = None
 
     def needs(self) -> list[Need]:
-        """Return the needs that the owner itself must be allowed."""
         needs = [Need((verb,), self.stream) for verb in sorted(self.verbs - {Verb.CONSUME})]
         if Verb.CONSUME in self.verbs:
             needs.append(Need((Verb.CONSUME,), self.stream, self.group, self.consumer))
         return needs
 
     def rights(self) -> list[Right]:
-        """Return the rights of the ticket's bearer."""
         streams = (Pattern(self.stream),)
         rights = [Right(self.verbs - {Verb.CONSUME}, streams)]
         if Verb.CONSUME in self.verbs and self.group is not None:
@@ -70,26 +64,14 @@ class Scope(NamedTuple):
 
 
 class Tickets:
-    """Signs and verifies tickets."""
-
     def __init__(self, secret: bytes, owners: Owners, clock: Clock) -> None:
-        """Use a secret of 32 bytes or more.
-
-        Args:
-            secret: shared by all gateways that take each other's tickets.
-            owners: who may have made a ticket with a key.
-            clock: tells when a ticket ends.
-        """
+        """Use a secret of at least 32 bytes, shared by all gateways that accept these tickets."""
         self._secret = secret
         self._owners = owners
         self._clock = clock
 
     def issue(self, principal: Principal, scope: Scope, ttl_ms: int) -> tuple[str, int]:
-        """Return a ticket, and the unix time in milliseconds at which it ends.
-
-        Raises:
-            Forbidden: the principal may not do this itself.
-        """
+        """Return a ticket and the unix time in milliseconds of its end; raises Forbidden."""
         principal.check_valid()
         for need in scope.needs():
             principal.check(need)
@@ -117,16 +99,11 @@ class Tickets:
         return jwt.encode(claims, self._secret, _ALGORITHM), expires_at_ms
 
     def verify(self, ticket: str, anonymous: Principal) -> Principal:
-        """Return the principal of a ticket: the same as its owner, with fewer rights.
+        """Return the principal of a ticket: its owner's identity with fewer rights.
 
-        Its parent is its owner; None: a token, whose signer is its `key`.
-
-        Args:
-            ticket: as it stands in the URL.
-            anonymous: the owner of tickets of those without a credential.
-
-        Raises:
-            Unauthenticated: it is not one of ours, or has ended, or its owner's key has.
+        Its parent is its owner, or None for a token, whose signer is its `key`. `anonymous` owns
+        the tickets of those without a credential. Raises Unauthenticated if the ticket is not ours
+        or has ended, or its owner's key has.
         """
         if len(ticket) > _LENGTH_MAX or not _FORM.fullmatch(ticket):
             raise Unauthenticated(INVALID)
@@ -177,7 +154,6 @@ class Tickets:
 
 
 def new_secret() -> bytes:
-    """Return a secret for tickets."""
     return secrets.token_bytes(SECRET_BYTES)
 
 

@@ -1,4 +1,4 @@
-"""Embedded: the engine in this process, with the state that its data directory holds."""
+"""The engine in this process, with the state that its data directory holds."""
 
 from __future__ import annotations
 
@@ -60,15 +60,11 @@ _DURABLE = {
 
 
 class BucketOptions(NamedTuple):
-    """The bucket behind a data directory."""
-
     url: str
     replication: ReplicationOptions
 
 
 class EmbeddedOptions(NamedTuple):
-    """The options of the engine in this process, with its bounds."""
-
     data_dir: Path | None  # None: streams live in memory only
     fsync: FsyncPolicy = FsyncPolicy.ALWAYS
     growth: Growth = Growth()
@@ -80,30 +76,19 @@ class EmbeddedOptions(NamedTuple):
 
     @property
     def has_bucket(self) -> bool:
-        """Tell whether streams may have archives."""
         return self.bucket is not None
 
     @property
     def durable(self) -> Durable:
-        """Return the durability of a change when it is answered."""
         if self.bucket is not None and self.bucket.replication.is_durable:
             return Durable.BUCKET
         return Durable.NOTHING if self.data_dir is None else _DURABLE[self.fsync]
 
 
 class EmbeddedBackend:
-    """The engine in this process.
-
-    It has every ability; a journal only if it has a disk, and archives only if it has a bucket.
-    """
+    """The engine in this process, with a journal if it has a disk, and archives if a bucket."""
 
     def __init__(self, engine: Engine, durable: Durable = Durable.NOTHING) -> None:
-        """Wrap an engine as a backend.
-
-        Args:
-            engine: keeps the streams.
-            durable: what the journal of the engine waits for, if it has one.
-        """
         self.engine = engine
         self.durable = durable
         self.perform = engine.perform
@@ -120,22 +105,18 @@ class EmbeddedBackend:
         )
 
     def way_of(self, kind: type[Request[Any]]) -> Way:
-        """Return the way of requests of a kind."""
         return Way.NATIVELY if self.engine.performs(kind) else Way.NOT
 
     @property
     def failure(self) -> str | None:
-        """Return why nothing can be changed until a restart, or None if all is well."""
         return self.engine.failure
 
     @property
     def refusal(self) -> str | None:
-        """Return why some or all changes are refused, for now or until a restart, or None."""
         return self.engine.refusal
 
     @property
     def activity(self) -> BackendActivity:
-        """Return the counts since the start."""
         total, journal = self.engine.activity, self.engine.storage
         counts = total.appended_count, total.acked_count
         if not isinstance(journal, Journal):
@@ -146,7 +127,6 @@ class EmbeddedBackend:
         )
 
     def memory_bytes(self) -> Mapping[str, int]:
-        """Return how many bytes of memory the streams use, by kind."""
         memory = self.engine.memory
         return {
             "streams": memory.streams_bytes,
@@ -162,12 +142,10 @@ class EmbeddedBackend:
 
     @property
     def waiter_count(self) -> int:
-        """Return how many reads are blocked."""
         return self.engine.waiter_count
 
     @property
     def waited_for(self) -> tuple[int, int]:
-        """Return the number of streams with blocked reads, and with blocked group reads."""
         return self.engine.waited_for
 
     async def until_leading(self) -> None:
@@ -176,16 +154,13 @@ class EmbeddedBackend:
 
     @property
     def unsaved_count(self) -> int:
-        """Return how many changes are in no snapshot yet."""
         return self.engine.unsaved_count
 
     @property
     def is_draining(self) -> bool:
-        """Tell whether the engine is about to stop."""
         return self.engine.is_draining
 
     def drain(self) -> None:
-        """Prepare to stop: blocked reads end with `Draining`, and new reads do not block."""
         self.engine.drain()
 
     async def run(self) -> None:
@@ -197,28 +172,18 @@ class EmbeddedBackend:
             releasing.cancel()
 
     async def close(self) -> None:
-        """Make all changes durable, and end `run`."""
         await self.engine.close()
 
 
 class EmbeddedJournal:
-    """The journal of this process."""
-
     def __init__(self, journal: Journal) -> None:
-        """Wrap a journal as an ability."""
         self._journal = journal
 
     @property
     def status(self) -> JournalStatus:
-        """Return the status of the journal."""
         return self._journal.status
 
     async def start_rewrite(self) -> bool:
-        """Start to replace the history by a snapshot; return False if a rewrite is running.
-
-        Raises:
-            Unavailable: the disk has failed, or the journal does not write to it now.
-        """
         return self._journal.start_rewrite()
 
 
@@ -227,14 +192,8 @@ def open_embedded(
 ) -> EmbeddedBackend:
     """Load the data directory and return the engine as a backend.
 
-    Args:
-        options: how the engine is opened.
-        progress: called with the progress of loading.
-
-    Raises:
-        Unavailable: another process uses the directory.
-        Corrupt: a file is damaged or missing, or a newer version wrote it.
-        OSError: the directory cannot be used.
+    Raises Unavailable if another process uses the directory, Corrupt if a file is damaged, missing
+    or from a newer version, and OSError if the directory cannot be used.
     """
     storage: MemoryStorage | Journal = MemoryStorage(records_max=0)
     keyspace = None
@@ -253,7 +212,7 @@ def open_embedded(
 
 
 def _place_of(directory: Path) -> str:
-    """Return the place of a directory: a copy of it has another one."""
+    """Return the identity of a directory's place: a copy of it has another one."""
     stat = directory.stat()
     return f"{machine.boot_id()}:{stat.st_dev:x}:{stat.st_ino:x}"
 
@@ -316,8 +275,7 @@ def _open_journal(
 def _attached(directory: Disk, bucket: Bucket, progress: Progress) -> Attached:
     """Bring a directory and its bucket together; a store that does not answer is asked again.
 
-    Raises:
-        Unavailable: it does not answer for long, or the two do not belong together.
+    Raises Unavailable if it does not answer for long, or if the two do not belong together.
     """
     clock = SystemClock()
     over_ms = clock.monotonic_ms() + _PATIENCE_MS
@@ -346,17 +304,8 @@ def open_snapshot(
 ) -> AbstractContextManager[EmbeddedBackend]:
     """Load a data directory to read it; no file in it is changed.
 
-    `run` is not needed: without it, nothing goes by itself. The directory stays locked while the
-    context lasts.
-
-    Args:
-        data_dir: the directory.
-        progress: called with the progress of loading.
-
-    Raises:
-        Unavailable: another process uses the directory.
-        Corrupt: a file is damaged or missing, or a newer version wrote it.
-        OSError: the directory cannot be used.
+    `run` is not needed: without it, nothing expires by itself. The directory stays locked during
+    the context. Raises the same errors as `open_embedded`.
     """
     directory = SystemDisk(data_dir)
     try:

@@ -1,4 +1,4 @@
-"""In order: the requests of a pipeline, for a backend whose streams are in another process."""
+"""Carry out the requests of a pipeline for a backend whose streams are in another process."""
 
 from __future__ import annotations
 
@@ -17,13 +17,9 @@ from headgate.engine.requests import Request
 async def perform_in_order(
     perform: Perform, requests: Sequence[Request[Any]], together: AbstractSet[object]
 ) -> list[Any | StreamError]:
-    """Carry out the first requests of a pipeline; returns their replies or errors.
+    """Carry out the first requests of a pipeline and return their replies or errors.
 
-    Args:
-        perform: carries out a request.
-        requests: of the pipeline.
-        together: kinds of requests that keep their order if they are sent together, and whose
-            replies are small.
+    Kinds in `together` have small replies and keep their order when they are sent together.
     """
     first = requests[:APPENDED_AT_ONCE_MAX]
     count = sum(1 for _ in takewhile(lambda request: type(request) in together, first))

@@ -1,4 +1,4 @@
-"""Leading: what a gateway with a bucket does only once it may change the streams."""
+"""What a gateway with a bucket does only once it may change the streams."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from headgate.engine.replies import BucketStatus
 
 
 def bucket_of(backend: Backend) -> BucketStatus | None:
-    """Return the state of the bucket; None: there is none, or it is not known yet."""
+    """Return the state of the bucket, or None if there is none or it is not known yet."""
     with suppress(Unavailable):
         return None if backend.journal is None else backend.journal.status.bucket
     return None
 
 
 async def until_leading(backend: Backend) -> None:
-    """Return once this gateway may change the streams: at once, but for a standby."""
+    """Wait until this gateway may change the streams: only a standby waits."""
     if isinstance(backend, EmbeddedBackend):
         await backend.until_leading()
 
 
 async def remove_stranded_then(backend: Backend) -> None:
-    """Remove the remains of an earlier life, once that may be changed."""
+    """Remove what an earlier life left behind, once that may be changed."""
     await until_leading(backend)
     with suppress(Unavailable):  # then nothing can change, and there is all that was
         await remove_stranded(backend)

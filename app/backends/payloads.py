@@ -1,8 +1,8 @@
-"""Payloads: reads and writes those of DUMP and RESTORE, in a thread and in a room of their own.
+"""Read and write payloads of DUMP and RESTORE in one thread, with bounded memory.
 
-All connections of a process share both. So what clients send takes nothing from the threads that
-look after credentials and certificates, and no more memory than `UNPACKED_BYTES_MAX`, however many
-of them send it. Whoever comes first is served first, and nobody has two payloads there at once.
+All connections of a process share both, so what clients send neither blocks the threads that look
+after credentials and certificates nor takes more memory than `UNPACKED_BYTES_MAX`. Callers are
+served in order of arrival, and nobody has two payloads there at once.
 """
 
 from __future__ import annotations
@@ -30,32 +30,24 @@ T = TypeVar("T")
 
 
 class PayloadTooLarge(Invalid):
-    """A payload, or all of a transaction, would take more than there is room for."""
+    """A payload, or a whole transaction, would take more than there is room for."""
 
 
 class PayloadsBusy(Unavailable):
-    """There is no room now, because of payloads of others. Nothing has happened."""
+    """Payloads of others take all the room now; nothing has happened."""
 
     def __init__(self) -> None:
         super().__init__("Payloads of other clients are being restored")
 
 
 class Payloads:
-    """A thread that unpacks and packs payloads, one at a time."""
-
     def __init__(
         self,
         size_bytes_max: int = UNPACKED_BYTES_MAX,
         elements_max: int = UNPACKED_ELEMENTS_MAX,
         waiting_max: int = UNPACKING_MAX,
     ) -> None:
-        """Start without a thread.
-
-        Args:
-            size_bytes_max: what all payloads together may take, unpacked.
-            elements_max: how many elements they may have together.
-            waiting_max: how many may wait for the thread.
-        """
+        """Bound the unpacked payloads together; the thread starts with the first one."""
         self._bounds = size_bytes_max, elements_max
         self._threads = Threads(1, "payloads")  # more would only take turns with the event loop
         self._waiting_max = waiting_max
@@ -67,11 +59,9 @@ class Payloads:
 
     @property
     def size_bytes(self) -> int:
-        """Return the size of all payloads now."""
         return self._room.size_bytes
 
     def share(self) -> Share:
-        """Return the share of one command or transaction, as long as it is open."""
         return self._room.share()
 
     async def read(
@@ -80,17 +70,11 @@ class Payloads:
         share: Share,
         change: Callable[[StreamImage], StreamImage] = lambda image: image,
     ) -> StreamImage:
-        """Return the stream of a payload. It ends early if this is cancelled and `share` closed.
+        """Return the stream of a payload; `change` runs in the thread and returns the result.
 
-        Args:
-            payload: what DUMP replied.
-            share: keeps the room of the stream, and has to be closed at the end.
-            change: is called in the thread, and returns the stream that is returned.
-
-        Raises:
-            PayloadTooLarge: it would take more than there is for all.
-            PayloadsBusy: others have taken what there is.
-            RdbError, Invalid: see `read_payload`.
+        `share` keeps the room of the stream and must be closed. If this is cancelled, the work
+        stops once `share` is closed. Raises PayloadTooLarge, PayloadsBusy, and what `read_payload`
+        raises.
         """
         try:
             share.take(len(payload))  # while it waits, too
@@ -103,19 +87,11 @@ class Payloads:
         return image
 
     async def write(self, image: StreamImage) -> bytes:
-        """Return the payload of a stream.
-
-        Raises:
-            PayloadsBusy: too many payloads wait already.
-        """
+        """Return the payload of a stream; raises PayloadsBusy if too many wait already."""
         return await self.run(lambda: written(image))
 
     async def run(self, act: Callable[[], T]) -> T:
-        """Call a function in the thread, unless this is cancelled before it begins.
-
-        Raises:
-            PayloadsBusy: too many payloads wait already.
-        """
+        """Call a function in the thread, unless cancelled before it begins; raises PayloadsBusy."""
         if self._waiting_count >= self._waiting_max:
             raise PayloadsBusy
         self._waiting_count += 1
@@ -126,7 +102,7 @@ class Payloads:
 
 
 def written(image: StreamImage) -> bytes:
-    """Return the payload of a stream, as DUMP replies it. This may take a second."""
+    """Return the payload of a stream, as DUMP replies it; this may take a second."""
     version = WIDEST_VERSION if image.keys is None else KEYS_VERSION
     return b"".join(write_payload(image, version))
 

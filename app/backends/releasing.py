@@ -1,4 +1,4 @@
-"""Releasing: entries of a connection that cannot settle them any more.
+"""Release the entries of a connection that cannot settle them any more.
 
 `app.live.subscriber` does the same while the connection ends. These functions are for backends with
 leases, which release what others held, or what could not be released at the end of a connection.
@@ -31,20 +31,15 @@ _TEMPORARY = re.compile(rb"temporary-[0-9a-f]{16}")
 
 
 def temporary_name(number: int) -> bytes:
-    """Return the name of a consumer made for one connection, of a random number of 64 bits."""
+    """Return the name of a consumer created for one connection, from a random 64-bit number."""
     return b"temporary-%016x" % number
 
 
 async def give_back(perform: Perform, holding: Holding, counts: Mapping[EntryId, int]) -> None:
-    """Give back what a connection held, and delete a consumer that was made for it.
+    """Give back what a connection held, and delete its temporary consumer.
 
-    Args:
-        perform: carries out requests.
-        holding: the consumer that the connection read as.
-        counts: the delivery counts of the entries that it held.
-
-    Raises:
-        Unavailable: nothing can be changed now.
+    `counts` are the delivery counts of the entries. Raises Unavailable if nothing can be changed
+    now.
     """
     with ignoring_what_is_gone():
         if counts:
@@ -54,15 +49,9 @@ async def give_back(perform: Perform, holding: Holding, counts: Mapping[EntryId,
 
 
 async def release_pending(perform: Perform, holding: Holding, idle_ms: int = 0) -> None:
-    """Give back what a consumer holds, page by page.
+    """Give back, page by page, what a consumer holds and was idle for `idle_ms`.
 
-    Args:
-        perform: carries out requests.
-        holding: the consumer.
-        idle_ms: only entries that have been idle for so long.
-
-    Raises:
-        StreamError: the group is gone, or nothing can be changed now.
+    Raises StreamError if the group is gone or nothing can be changed now.
     """
     names = holding.stream, holding.group
     start: EntryId | None = MIN_ID
@@ -77,13 +66,12 @@ async def release_pending(perform: Perform, holding: Holding, idle_ms: int = 0) 
 
 
 async def delete_consumer(perform: Perform, holding: Holding) -> None:
-    """Delete a consumer; what it holds goes to the next reader."""
     await perform(DeleteConsumer(holding.stream, holding.group, holding.consumer, release=True))
 
 
 @contextmanager
 def ignoring_what_is_gone() -> Iterator[None]:
-    """Suppress errors that say that there is nothing to release any more."""
+    """Suppress errors that mean that there is nothing left to release."""
     try:
         yield
     except Unavailable:
@@ -93,29 +81,25 @@ def ignoring_what_is_gone() -> Iterator[None]:
 
 
 class LateReleases:
-    """The connections of this process, and what is to be released once that is possible.
+    """The connections of this process, and what to release once that is possible.
 
     It is a `Leases`, though no other gateway can release anything.
     """
 
     def __init__(self, perform: Perform) -> None:
-        """Begin with nothing to release."""
         self._perform = perform
         self._left: deque[tuple[Holding, Mapping[EntryId, int]]] = deque(maxlen=_LEFT_MAX)
         self._temporary: set[tuple[bytes, bytes, bytes]] = set()
         self._wake = asyncio.Event()
 
     async def register(self, holding: Holding) -> None:
-        """Note that a connection reads as a consumer."""
         if holding.is_temporary:
             self._temporary.add((holding.stream, holding.group, holding.consumer))
 
     async def unregister(self, holding: Holding) -> None:
-        """Note that a connection has ended."""
         self._temporary.discard((holding.stream, holding.group, holding.consumer))
 
     def is_held(self, stream: bytes, group: bytes, consumer: bytes) -> bool:
-        """Tell whether a connection reads as a consumer that was made for it."""
         return (stream, group, consumer) in self._temporary
 
     def release_later(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
@@ -125,7 +109,6 @@ class LateReleases:
         self._wake.set()
 
     async def run(self) -> None:
-        """Release the entries of ended connections, until this is cancelled."""
         while True:
             await self._wake.wait()
             await asyncio.sleep(_PAUSE_S)
@@ -141,16 +124,10 @@ async def remove_stranded(
 ) -> None:
     """Remove the consumers whose connections ended with an earlier life of the gateway.
 
-    If gateways have leases, other gateways do this when the lease of this one is over.
-
-    Nobody can come back under a name that was made for one connection, so its entries go to the
-    next reader at once. Names of this form belong to the gateway. A client that chooses one only
-    loses its entries to the next reader.
-
-    Args:
-        backend: where to look.
-        is_held: tells whether a connection reads as a consumer (stream, group, consumer); None: the
-            backend knows.
+    If gateways have leases, other gateways do this when the lease of this one expires. Nobody can
+    come back under a name that was created for one connection, so its entries go to the next reader
+    at once. Names of this form belong to the gateway; a client that chooses one only loses its
+    entries to the next reader. `is_held` (stream, group, consumer) None: the backend knows.
     """
     after: bytes | None = None
     leases = backend.leases

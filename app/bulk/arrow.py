@@ -1,4 +1,4 @@
-"""Arrow: record batches as entries, with pyarrow, which a gateway need not have.
+"""Record batches of Arrow as entries, with pyarrow, which is optional.
 
 Encoding (`encoder`) and decoding are plain functions. They run in one of a few threads, so that the
 event loop goes on meanwhile, and they work with a few calls on whole columns.
@@ -46,38 +46,26 @@ _FIELDS_AT_ONCE = 16_384
 
 
 class ArrowThreads:
-    """The threads of a gateway that encode and decode Arrow. They begin when they are needed."""
-
     def __init__(self) -> None:
-        """Start without threads."""
         self._threads = Threads(THREADS_MAX, "arrow")
 
     async def run(self, act: Callable[[], T]) -> T:
-        """Call a function in a thread while the event loop goes on."""
         return await self._threads.call_if_awaited(act)
 
     async def load(self) -> None:
-        """Check that pyarrow is installed.
-
-        Raises:
-            GatewayError: it is not.
-        """
         await self.run(_pyarrow)
 
     async def close(self) -> None:
-        """End the threads after their work."""
         await asyncio.to_thread(self._threads.shutdown)
 
 
 def threads_of(request: HTTPConnection) -> ArrowThreads:
-    """Return the threads of the gateway that serves a request."""
     threads: ArrowThreads = request.state.arrow
     return threads
 
 
 @cache
 def _pyarrow() -> Any:
-    """Return the library; it is imported at the first use of Arrow."""
     os.environ.setdefault(*_POOL)
     try:
         import_module("numpy")
@@ -89,8 +77,6 @@ def _pyarrow() -> Any:
 
 
 class NewRows(NamedTuple):
-    """The drafts of an Arrow body, in order."""
-
     drafts: Sequence[Draft]
     streams: list[str | None] | None  # of each draft; None: the body does not say
     digest: bytes  # empty if none is needed, or if drafts have ids or times
@@ -99,14 +85,9 @@ class NewRows(NamedTuple):
 def decode(body: bytes, bounds: ArrowBounds, *, has_key: bool = False) -> NewRows:
     """Return the rows of an Arrow IPC stream.
 
-    Args:
-        body: with a column `fields` (a map, or a list of structs of `name` and `value`), and
-            perhaps `id` (null is `*`), `stream`, and times as `Timing` names them.
-        bounds: what it may hold.
-        has_key: a digest is needed; without it, it is empty.
-
-    Raises:
-        GatewayError: it is no such stream; with the column or the row that is wrong.
+    It has a column `fields` (a map, or a list of structs of `name` and `value`), and perhaps `id`
+    (null is `*`), `stream`, and times as `Timing` names them. `has_key`: a digest is needed;
+    otherwise it is empty. Raises GatewayError, naming the wrong column or row.
     """
     pa = _pyarrow()
     try:
@@ -117,7 +98,7 @@ def decode(body: bytes, bounds: ArrowBounds, *, has_key: bool = False) -> NewRow
 
 
 def decode_append(body: bytes, bounds: ArrowBounds, *, has_key: bool) -> NewRows:
-    """Return the rows of an append; they are objects if they are few, see `decode`."""
+    """Return the rows of an append, as objects if they are few; see `decode`."""
     rows = decode(body, bounds, has_key=has_key)
     return rows if len(rows.drafts) >= PACKED_COUNT_MIN else rows._replace(drafts=list(rows.drafts))
 
@@ -174,7 +155,7 @@ def _timings(batch: Any, first: int) -> list[Timing | None]:
 
 
 def _portions(table: Any) -> Iterator[Any]:
-    """Yield batches of neighbouring rows, however the sender has cut them."""
+    """Yield batches of neighbouring rows, however the sender has split them."""
     for batch in table.combine_chunks().to_batches(max_chunksize=_ROWS_AT_ONCE):
         ends = batch.column("fields").offsets.to_numpy()[: len(batch) + 1]
         low = 0
@@ -186,7 +167,6 @@ def _portions(table: Any) -> Iterator[Any]:
 
 
 def _fields(column: Any, first: int) -> FieldColumns:
-    """Return the fields of each row; `first` is the number of the first row, for errors."""
     from headgate.app.bulk.framed import FieldColumns  # noqa: PLC0415 - it needs pyarrow
 
     pa = _pyarrow()

@@ -1,7 +1,7 @@
-"""Arrow bodies: checks that a body is sound and within its bounds before it is decoded.
+"""Check that an Arrow body is sound and within its bounds before it is decoded.
 
-Arrow trusts its input. It follows offsets; views may repeat the same bytes; so a few megabytes can
-become gigabytes, or end the process. The cheap checks come first.
+Arrow trusts its input. It follows offsets, and views may repeat the same bytes, so a few megabytes
+can become gigabytes or end the process. The cheap checks come first.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 class ArrowBounds(NamedTuple):
-    """The bounds of a body in Arrow."""
-
     rows_max: int
     size_bytes_max: int  # names, values, ids and names of streams together
     may_name_streams: bool = False  # it may have a column `stream`
@@ -26,11 +24,6 @@ class ArrowBounds(NamedTuple):
 
 def table_of(pa: Any, body: bytes, bounds: ArrowBounds) -> Any:
     """Return the table of a body, after checking that it is whole, sound and has the right columns.
-
-    Args:
-        pa: pyarrow.
-        body: an Arrow IPC stream.
-        bounds: what it may hold.
 
     Raises:
         GatewayError: it has something that it may not have.
@@ -53,7 +46,7 @@ def table_of(pa: Any, body: bytes, bounds: ArrowBounds) -> Any:
 
 
 def _check_size(pa: Any, table: Any, bytes_max: int) -> None:
-    """Refuse a body that is too large when each value has bytes of its own.
+    """Refuse a body that is too large when each value has its own bytes.
 
     Views may all show the same bytes, and so may two columns: 300 views of 8 MB are a body of 8 MB.
     """
@@ -71,7 +64,7 @@ def _check_size(pa: Any, table: Any, bytes_max: int) -> None:
 
 
 def leaves_of(pa: Any, column: Any) -> tuple[Any, ...]:
-    """Return the arrays of bytes below a column: of fields its names and its values."""
+    """Return the byte arrays below a column: names and values for `fields`."""
     if column.type == pa.int64():
         return ()
     if pa.types.is_map(column.type):
@@ -83,7 +76,6 @@ def leaves_of(pa: Any, column: Any) -> tuple[Any, ...]:
 
 
 def _lengths(pa: Any, column: Any) -> Any:
-    """Return the length of each value; null has none."""
     if not (pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type)):
         return pa.compute.binary_length(column)
     # A view is four numbers of 32 bits, the length first.
@@ -141,7 +133,7 @@ _WANTED = {_is_fields: "a map of binary or utf8", _is_text: "utf8", _is_time: "i
 
 
 def _check_uncompressed(pa: Any, body: bytes) -> None:
-    """Refuse compressed batches: a body within its bound could become as large as it likes."""
+    """Refuse compressed batches: a small body could decompress to any size."""
     messages = pa.ipc.MessageReader.open_stream(body)
     while True:
         try:

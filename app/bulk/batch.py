@@ -1,4 +1,4 @@
-"""Batches: reads the entries of a JSON body in pieces."""
+"""Read the entries of a JSON body in pieces."""
 
 import json
 import re
@@ -50,32 +50,22 @@ _OPENING = re.compile(rb"\s*+\[\s*+(?=\{)")
 
 
 def opening_of(body: bytes) -> int | None:
-    """Return the offset of the first object of a large array; None if the body is one piece."""
+    """Return the offset of the first object of a large array, or None if the body is one piece."""
     match = _OPENING.match(body) if len(body) > WHOLE_BYTES else None
     return None if match is None else match.end()
 
 
 def likely_end(body: bytes, begin: int) -> int | None:
-    """Return the probable end of a piece that begins there; None if it goes to the end.
-
-    The next one begins behind the comma that follows.
-    """
+    """Return the probable end of a piece that begins at `begin`; None: the end of the body."""
     match = _BETWEEN.search(body, begin + PIECE_BYTES)
     return None if match is None else match.start() + 1
 
 
 def true_end(body: bytes, begin: int, stop: int) -> Generator[list[Any], None, int | None]:
-    """Return the end of a piece that begins there, before a comma or the last bracket.
+    """Return the end of a piece that begins at an item, before a comma or the last bracket.
 
-    It yields nothing, in lists, so that other tasks run in between.
-
-    Args:
-        body: the array.
-        begin: of an item.
-        stop: where to look no more; it is the end if the piece has none before.
-
-    Returns:
-        None if there are no such items.
+    It yields empty lists, so that other tasks run in between. The search ends at `stop`, which is
+    the end if the piece has none before. Returns None if there are no such items.
     """
     depth, at, brackets = 0, begin, 0
     while True:
@@ -117,16 +107,10 @@ _new_entries = TypeAdapter(Annotated[list[EntryInput], Field(fail_fast=True)])
 
 
 async def drafts_of(body: bytes, *, is_lines: bool, entries_max: int) -> list[Draft]:
-    """Return the entries of a body.
+    """Return the entries of a body: a JSON array, or one entry per line if `is_lines`.
 
-    Args:
-        body: a JSON array of entries, or one entry per line.
-        is_lines: it is lines.
-        entries_max: it may have so many.
-
-    Raises:
-        GatewayError: an entry makes no sense, or there are none, or too many.
-        RequestValidationError: the body is no JSON, or has something else than entries in it.
+    Raises GatewayError for invalid entries or a wrong number of them, and RequestValidationError if
+    the body is no JSON or has something else than entries.
     """
     turn, drafts = this_turn(), list[Draft]()
     for portion in _of_lines(body) if is_lines else portions_of(body, _of_items):
@@ -139,11 +123,6 @@ async def drafts_of(body: bytes, *, is_lines: bool, entries_max: int) -> list[Dr
 
 
 def check_count(count: int, limit: int) -> None:
-    """Refuse a batch that has no entries, or too many.
-
-    Raises:
-        GatewayError: it has.
-    """
     if not count:
         raise GatewayError("invalid_request", "a batch has at least one entry", pointer="/body")
     if count > limit:
@@ -154,17 +133,12 @@ def check_count(count: int, limit: int) -> None:
 def portions_of(
     body: bytes, read: Callable[[bytes, int], list[T]], item_bytes_max: int | None = None
 ) -> Iterator[list[T]]:
-    """Yield the items of a JSON array, in portions.
+    """Yield the items of a JSON array in portions.
 
-    Args:
-        body: the array.
-        read: returns the items of an array that is a piece of it, which begins with the item of
-            that number. It raises `NotJsonError` where the piece is no JSON.
-        item_bytes_max: a piece that must have a longer item is not read.
-
-    Raises:
-        GatewayError: an item is too long.
-        RequestValidationError: the body is no JSON.
+    `read` gets an array that is a piece of it, and the number of its first item; it raises
+    `NotJsonError` for invalid JSON. A piece that must have an item longer than `item_bytes_max` is
+    not read. Raises GatewayError if an item is too long, and RequestValidationError if the body is
+    no JSON.
     """
     piece_bytes_max = WHOLE_BYTES + (item_bytes_max or len(body))
     begin = opening_of(body)
@@ -208,7 +182,7 @@ def _check_piece(size_bytes: int, size_bytes_max: int, first: int) -> None:
 
 
 class NotJsonError(Exception):
-    """A piece of an array is no JSON."""
+    pass
 
 
 def _malformed(text: str) -> RequestValidationError:
@@ -217,7 +191,6 @@ def _malformed(text: str) -> RequestValidationError:
 
 
 def _of_items(piece: bytes, first: int) -> list[Draft]:
-    """Return the entries of an array; `first` is the number of its first one."""
     plain = plain_drafts(piece, is_lines=False)
     if plain is not None:
         return plain
@@ -233,14 +206,12 @@ def _of_items(piece: bytes, first: int) -> list[Draft]:
 
 
 def _moved(error: Any, first: int) -> dict[str, Any]:
-    """Return an error in an item of a piece with its place in the body."""
     index, *inner = error["loc"] or (None,)
     place = (index + first, *inner) if isinstance(index, int) else error["loc"]
     return {**error, "loc": ("body", *place)}
 
 
 def _of_lines(body: bytes) -> Iterator[list[Draft]]:
-    """Yield the entries of lines, in portions."""
     count = 0
     for piece in lines(body):
         check_dense(piece)
@@ -273,7 +244,6 @@ def _check_long_line(line: bytes, index: int) -> None:
 
 
 def _at_line(error: ValidationError, index: int) -> list[Any]:
-    """Return the errors of a line, with its place in the body and its number for people."""
     errors = []
     for line_error in error.errors(include_url=False, include_input=False):
         context = {**line_error.get("ctx", {}), "line": index + 1}

@@ -1,4 +1,4 @@
-"""Encoder: entries as an Arrow stream. It needs pyarrow and numpy, so it is imported when used."""
+"""Encode entries as an Arrow stream; it needs pyarrow and numpy, so import it when used."""
 
 from __future__ import annotations
 
@@ -25,26 +25,15 @@ _INT64_MAX = 2**63 - 1
 
 
 class Encoded(NamedTuple):
-    """A part of an Arrow stream."""
-
     entry_count: int
     pieces: list[bytes]
 
 
 class Encoder:
-    """Entries of one stream into an Arrow IPC stream, batch by batch."""
-
     def __init__(
         self, stream: str, epoch: int, compression: str | None, selection: Selection
     ) -> None:
-        """Begin the stream; its schema says whose entries they are.
-
-        Args:
-            stream: its name.
-            epoch: its life.
-            compression: of the batches.
-            selection: what of it is sent.
-        """
+        """Start the stream; its schema has the stream's name and epoch."""
         self._selection = selection
         self._needed = needed_bytes(selection.filter)
         self._schema = pa.schema(
@@ -67,7 +56,7 @@ class Encoder:
     def encode(self, runs: Sequence[PackedEntries]) -> Encoded:
         """Return the next part of the stream, with these entries as one batch.
 
-        It may have no row: then the reader knows that the gateway is still looking.
+        It may have no row: that tells the reader that the gateway is still searching.
         """
         packed = [self._unpacker.grown(run.packed) for run in runs]
         if self._needed:
@@ -99,8 +88,6 @@ class Encoder:
 
 
 class _Written(io.RawIOBase):
-    """A file that keeps what is written until it is taken."""
-
     def __init__(self) -> None:
         self._buffers: list[bytes] = []
 
@@ -112,14 +99,12 @@ class _Written(io.RawIOBase):
         return len(data)
 
     def taken(self) -> list[bytes]:
-        """Return everything, in pieces that are not too large."""
         data = b"".join(self._buffers)
         self._buffers.clear()
         return [data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES)]
 
 
 def _id_columns(ms: Numbers, seq: Numbers) -> tuple[Any, Any, Any]:
-    """Return ids as texts, their times and their sequence numbers."""
     text = pa.string()
     texts = pc.binary_join_element_wise(pa.array(ms).cast(text), pa.array(seq).cast(text), "-")
     # Beyond a signed number the text alone has the truth.

@@ -1,4 +1,4 @@
-"""Event body: a request with one event of CloudEvents or a batch of them, as entries."""
+"""A request with one CloudEvents event or a batch of them, as entries."""
 
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -16,15 +16,13 @@ _DIGEST_BYTES = 16
 
 
 class Identity(NamedTuple):
-    """The source and the id of an event, or of all events of a batch: an event has them alone."""
+    """The source and id that identify an event, or all events of a batch."""
 
     source: bytes
     id: bytes
 
 
 class EventBody(NamedTuple):
-    """The entries of a request with events."""
-
     drafts: list[Draft]
     identity: Identity
     pointer_to_id: str
@@ -39,19 +37,7 @@ async def event_body(
     timing: Timing | None,
     events_max: int,
 ) -> EventBody:
-    """Read the events of a request.
-
-    Args:
-        headers: of the request.
-        media_type: of the body, without parameters.
-        content: the body.
-        timing: of the entries that they become.
-        events_max: a batch has so many at most.
-
-    Raises:
-        GatewayError: an event is none, or they are too many or too long.
-        RequestValidationError: a batch is no JSON array.
-    """
+    """Read the events of a request; raises GatewayError or RequestValidationError."""
     if media_type == BATCH:
         return await _batch(content, timing, events_max)
     if media_type == STRUCTURED:
@@ -94,7 +80,7 @@ def _identity_of(event: Event) -> tuple[bytes, bytes]:
 
 
 def _short(part: bytes) -> bytes:
-    """Return a part of an identity in no more bytes than an idempotency key has."""
+    """Return a part of an identity within the length of an idempotency key."""
     if len(part) <= _IDENTITY_BYTES_MAX:
         return part
     return blake2b(part, digest_size=_DIGEST_BYTES).digest()

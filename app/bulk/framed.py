@@ -1,4 +1,4 @@
-"""Framed fields: names and values of Arrow columns in one piece, each behind its length.
+"""Names and values of Arrow columns in one piece, each behind its length.
 
 It needs pyarrow and numpy, so it is imported when used. Arrow takes headers, names and values out
 of one array, in the order in which they are to be written. So it copies them without an object for
@@ -32,7 +32,7 @@ class FieldColumns(NamedTuple):
     ends: NDArray[np.int64]  # 0, and for each entry how many fields it and those before have
 
     def encoded(self) -> EncodedDrafts:
-        """Return the entries as drafts, each an array of msgpack."""
+        """Return the entries as drafts, each a MessagePack array."""
         data, ends = self._framed(array_header, _binary_header)
         lengths = pc.add(pc.binary_length(self.names), pc.binary_length(self.values)).to_numpy()
         size_ends = np.append(0, np.cumsum(lengths, dtype=np.int64))[self.ends]
@@ -44,17 +44,14 @@ class FieldColumns(NamedTuple):
         return EncodedDrafts(data, _array(ends), _array(size_ends))
 
     def add_to(self, digest: Digest) -> None:
-        """Add the entries to the digest of a request."""
         digest.add_framed(self._framed(Digest.header, Digest.header)[0])
 
     def _framed(
         self, header_of_entry: Callable[[int], bytes], header_of_part: Callable[[int], bytes]
     ) -> tuple[bytes, NDArray[np.int64]]:
-        """Return the parts of all entries behind headers; 0, and where each entry ends.
+        """Return the parts of all entries behind headers; and 0, followed by each entry's end.
 
-        Args:
-            header_of_entry: by how many names and values it has.
-            header_of_part: of a name or a value, by its length.
+        `header_of_entry` gets the number of names and values, `header_of_part` a length.
         """
         counts = np.diff(self.ends)
         kinds, kind_of = np.unique(counts, return_inverse=True)
@@ -84,7 +81,6 @@ class FieldColumns(NamedTuple):
 
 
 def _binary_header(length: int) -> bytes:
-    """Return the beginning of a binary of msgpack (its specification)."""
     for kind, width in ((0xC4, 1), (0xC5, 2)):
         if length < 1 << (8 * width):
             return bytes([kind]) + length.to_bytes(width)

@@ -1,8 +1,8 @@
-"""Packed columns: ids, names and values out of packed entries, without an object for any of them.
+"""Ids, names and values out of packed entries, without an object for any of them.
 
-Packed entries are msgpack (`engine.packing`). Where one of its values ends follows from its first
-bytes, so one entry can only be walked step by step. But many can be walked together, one value of
-each in a step, and numpy does a step for all of them at once:
+Packed entries are MessagePack (`engine.packing`). Where one of its values ends follows from its
+first bytes, so one entry can only be walked step by step. But many can be walked together, one
+value of each in a step, and numpy does a step for all of them at once:
 
 1. Join the runs. Behind each stands a byte that begins no value: who reaches it stays there.
 2. Guess where the fields of each entry begin: at an array that has a binary behind it.
@@ -14,13 +14,13 @@ Bytes in a value may look like an array. Then there are more guesses than entrie
 none leads to are dropped. If the guesses cannot be proven, or if entries are large, runs are walked
 instead of entries:
 
-1. Walk from the beginning of each run until all have reached their ends, and mark each place. How
-   long a value is tell the two bytes that it begins with.
+1. Walk from the beginning of each run until all have reached their ends, and mark each place. The
+   first two bytes of a value tell its length.
 2. The marked places, in order, are the values. Each ends where the next begins.
 
 A run of entries is an array of them. An entry is an array of its fields, or of its id and these.
 Names and values are binary, and nothing else is; an array in front of a binary begins the fields of
-an entry; the numbers are ids, time and sequence in turns.
+an entry; the numbers are alternately the time and the sequence number of an id.
 """
 
 from __future__ import annotations
@@ -74,8 +74,6 @@ _STEPS_AT_ONCE = 16
 
 
 class Columns(NamedTuple):
-    """Entries in columns."""
-
     ms: Numbers
     seq: Numbers
     field_ends: NDArray[np.int32]  # 0, and for each entry how many fields it and those before have
@@ -89,7 +87,6 @@ class Columns(NamedTuple):
 
 
 def flat_bounds(by_part: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return bounds entry by entry that are part by part."""
     return np.ascontiguousarray(by_part.transpose(2, 0, 1)).ravel()
 
 
@@ -98,7 +95,7 @@ _Walked = tuple[NDArray[np.int32], NDArray[np.int32], Numbers]
 
 
 def columns_of(runs: Sequence[PackedEntries], packed: Sequence[bytes]) -> Columns:
-    """Return the entries of runs, in order; `packed` has each run's entries, not compressed."""
+    """Return the entries of runs, in order; `packed` has each run's uncompressed entries."""
     data = np.frombuffer(b"".join(part for each in packed for part in (each, _END)), np.uint8)
     lengths = np.fromiter(map(len, packed), np.int64, len(packed))
     begins = np.cumsum(lengths + len(_END)) - lengths - len(_END)
@@ -110,14 +107,7 @@ def columns_of(runs: Sequence[PackedEntries], packed: Sequence[bytes]) -> Column
 def _walked_by_entry(
     runs: Sequence[PackedEntries], data: Bytes, begins: Places, ends: Places
 ) -> _Walked | None:
-    """Return the entries of runs; None: the guesses cannot be proven.
-
-    Args:
-        runs: how many entries each has, and whether these have ids.
-        data: of all runs.
-        begins: of the runs.
-        ends: likewise.
-    """
+    """Return the entries of runs, or None if the guesses cannot be proven."""
     counts = np.array([run.entry_count for run in runs])
     if counts.max(initial=0) <= _COUNT_MIN and len(data) > _ENTRY_BYTES_MAX * counts.sum():
         return None
@@ -155,7 +145,7 @@ def _walked_by_entry(
 
 
 def _guessed(data: Bytes, count_max: int) -> Places | None:
-    """Return the places of arrays with a binary behind them; None: there are too many."""
+    """Return the places of arrays followed by a binary, or None if there are too many."""
     guesses, count = [], 0
     for begin in range(0, len(data), _BYTES_AT_ONCE):
         part = data[begin : begin + _BYTES_AT_ONCE]
@@ -170,7 +160,6 @@ def _guessed(data: Bytes, count_max: int) -> Places | None:
 
 
 def _heads(data: Bytes, entries: Places, has_ids: NDArray[np.bool_]) -> Places:
-    """Return the places of the fields of entries."""
     if not has_ids.any():
         return entries
     behind = entries + 2
@@ -180,7 +169,6 @@ def _heads(data: Bytes, entries: Places, has_ids: NDArray[np.bool_]) -> Places:
 
 
 def _part_counts(data: Bytes, heads: Places) -> Places:
-    """Return how many names and values there are behind places."""
     counts = (data[heads] & 0x0F).astype(np.int64)
     is_longer = data[heads] == _ARRAY_16
     if is_longer.any():
@@ -191,10 +179,7 @@ def _part_counts(data: Bytes, heads: Places) -> Places:
 def _field_bounds(
     data: Bytes, heads: Places, part_counts: Places
 ) -> tuple[Places, NDArray[np.int32]]:
-    """Return the ends of entries, and the bounds of their names and values; walks them together.
-
-    Where there are none, what is returned is nowhere.
-    """
+    """Walk entries together; return their ends, and the bounds of names and values."""
     if part_counts.sum() > len(data):  # nobody has packed so many
         return np.full(len(heads), len(data)), np.empty(0, np.int32)
     if len(heads) and (part_counts == part_counts[0]).all():
@@ -225,7 +210,7 @@ def _field_bounds(
 
 
 def _step_in(data: Bytes, at: Places) -> NDArray[np.integer[Any]]:
-    """Go from the headers of binaries to their bytes; returns how many they have."""
+    """Move from the headers of binaries to their bytes; return their lengths."""
     kinds = data.take(at, mode="clip")
     lengths = data.take(at + 1, mode="clip")
     at += 2
@@ -237,7 +222,7 @@ def _step_in(data: Bytes, at: Places) -> NDArray[np.integer[Any]]:
 
 
 def _find_long(data: Bytes, at: Places, kinds: Bytes, lengths: Places) -> None:
-    """Correct the places and the lengths of long binaries; other things are nowhere."""
+    """Correct the places and lengths of long binaries; anything else is moved to the end."""
     for kind in (_BIN_16, _BIN_32):
         is_long = kinds == kind
         if is_long.any():
@@ -249,7 +234,6 @@ def _find_long(data: Bytes, at: Places, kinds: Bytes, lengths: Places) -> None:
 
 
 def _walked_by_run(data: Bytes, begins: Places) -> _Walked:
-    """Return the entries of runs, that begin at places."""
     values = _values(data, begins)
     kinds = data[values]
     is_binary = (kinds >= _BIN_8) & (kinds <= _BIN_32)
@@ -266,7 +250,6 @@ def _walked_by_run(data: Bytes, begins: Places) -> _Walked:
 
 
 def _numbers(data: Bytes, at: Places) -> Numbers:
-    """Return the numbers that begin at places."""
     kinds = data[at]
     numbers = kinds.astype(np.uint64)
     for kind, width in _UINTS.items():
@@ -297,7 +280,6 @@ def _values(data: Bytes, at: Places) -> Places:
 
 
 def _big_endian(data: Bytes, at: Places, width: int) -> Numbers:
-    """Return the numbers, so many bytes long, behind the first bytes of values."""
     numbers = np.zeros(len(at), np.uint64)
     for offset in range(1, width + 1):
         numbers = numbers << np.uint64(8) | data.take(at + offset, mode="clip")
@@ -307,9 +289,8 @@ def _big_endian(data: Bytes, at: Places, width: int) -> Numbers:
 def _ids(runs: Sequence[PackedEntries], numbers: Numbers) -> tuple[Numbers, Numbers]:
     """Return the times and sequence numbers of the entries of runs.
 
-    Args:
-        runs: what has no ids of its own has ids that follow its first.
-        numbers: ids that entries have themselves.
+    `numbers` are the ids that entries have themselves; in runs without ids, they follow the first
+    one.
     """
     counts = np.array([run.entry_count for run in runs])
     firsts = np.array([run.first_id or (0, 0) for run in runs], np.uint64)

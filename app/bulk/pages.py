@@ -1,4 +1,4 @@
-"""Pages: a range of a stream, read a page at a time; a filter leaves some of each page."""
+"""Read a range of a stream a page at a time; a filter keeps only some of each page."""
 
 from functools import partial
 
@@ -25,14 +25,10 @@ EntryRange = tuple[EntryId, EntryId, bool]
 class Pages:
     """A range of a stream, and how far it was read.
 
-    Attributes:
-        stream: its name.
-        selection: what of its entries is wanted; columns are left to who encodes them.
-        is_down: the highest ids come first.
-        position: the last id that was read; None: there is no more, as the page before was empty,
-            or a filter was asked about the whole range.
-        is_over: there is no more, whatever the position.
-        times: of the entries of the last page, as far as they have some and that was asked for.
+    `position` is the last id that was read; None means the end: the page before was empty, or a
+    filter was asked about the whole range. `is_over` means the end whatever the position. `times`
+    belong to the last page, if they were requested. Columns of the selection are left to the
+    encoder.
     """
 
     def __init__(
@@ -44,7 +40,6 @@ class Pages:
         *,
         with_times: bool = False,
     ) -> None:
-        """Begin at one end of a range."""
         self.times: dict[EntryId, EntryTimes] = {}
         self._with_times = with_times
         self.stream, self.selection = stream, selection
@@ -54,7 +49,7 @@ class Pages:
         self.is_over = False
 
     async def next_page(self, limit: int, size_bytes_max: int) -> list[Entry]:
-        """Return the next entries; with a filter there may be none, and more behind."""
+        """Return the next entries; with a filter a page may be empty before the end."""
         entries = await self._next_page(limit, size_bytes_max)
         if self._with_times and entries:
             finding = FindTimes(self.stream, [entry.id for entry in entries])
@@ -98,17 +93,8 @@ async def arrow_answer(
 ) -> Response:
     """Return the entries of a range, or those after a cursor, as Arrow.
 
-    Args:
-        request: what is answered.
-        stream: whose entries.
-        bounds: the lowest and the highest id.
-        cursor: begin after it, whatever the lowest id is.
-        limit: entries at most; None: all of them.
-        compression: of the batches.
-        selection: what of the entries is sent.
-
-    Raises:
-        GatewayError: there is a filter, and a limit.
+    A cursor overrides the lowest id; `limit` None means all. Raises GatewayError for a filter
+    together with a limit.
     """
     if selection.filter is not None and limit is not None:
         text = "with a filter all entries are looked at: leave it out"
@@ -141,7 +127,6 @@ async def arrow_answer(
 
 
 async def _first_after(access: Access, info: StreamInfo, cursor: EntryId | From) -> EntryId:
-    """Return the first id of a range for a cursor."""
     if cursor is From.LAST:
         last = await access.perform(Range(info.name, reverse=True, limit=1))
         return last[0].id if last else info.last_id

@@ -1,4 +1,4 @@
-"""Ranges: sends a range of a stream as Arrow, either to its end or broken off."""
+"""Send a range of a stream as Arrow; an incomplete answer is broken off."""
 
 from __future__ import annotations
 
@@ -36,14 +36,12 @@ _BATCH_BYTES_MAX = 4 * 2**20
 
 
 def missed_through(info: StreamInfo, selection: Selection) -> EntryId:
-    """Return the greatest id that a trim removed and that is not read in an archive."""
+    """Return the greatest id that a trim removed and that is not read from an archive."""
     gone_through = info.gone_through if selection.archived else None
     return info.trimmed_through if gone_through is None else gone_through
 
 
 class BulkRange:
-    """The unread part of a range."""
-
     def __init__(
         self,
         access: Access,
@@ -55,17 +53,9 @@ class BulkRange:
         threads: ArrowThreads,
         hold: Callable[[int], None],
     ) -> None:
-        """Describe the range.
+        """Describe the range; entries added after `info` are not read, and `limit` None means all.
 
-        Args:
-            access: where the stream is.
-            info: the stream as it is now; entries that come later are not read.
-            low: lowest id.
-            high: highest id.
-            limit: entries at most; None: all.
-            selection: what of them is sent.
-            threads: where its batches are made.
-            hold: told how many bytes are made that are not sent.
+        `hold` is told how many bytes are encoded but not sent.
         """
         self._access = access.slowed()
         self._stream = info.name
@@ -81,7 +71,7 @@ class BulkRange:
     async def batches(
         self, compression: Compression, metrics: Metrics
     ) -> AsyncGenerator[bytes, None]:
-        """Yield the Arrow stream piece by piece. While one batch is sent the next one is made.
+        """Yield the Arrow stream in pieces; the next batch is encoded while one is sent.
 
         If entries of the range are removed before they are read, the answer breaks off, so that
         nobody takes half of it for the whole.
@@ -113,16 +103,14 @@ class BulkRange:
         return Encoder(text_of(self._stream), self._epoch, kind, self._selection)
 
     async def _batch(self, encoder: Encoder) -> Encoded | None:
-        """Return the next batch; None: there is none."""
         runs = await self._next_runs()
         return await self._threads.run(partial(encoder.encode, runs)) if runs else None
 
     async def _next_runs(self) -> list[PackedEntries]:
-        """Return the runs of the next batch, nothing at the end.
+        """Return the runs of the next batch; none at the end.
 
-        Raises:
-            StreamNotFound: what was to be read by now may be missing something. The stream is gone,
-                another has its name, or it was trimmed up to here.
+        Raises StreamNotFound if entries may be missing: the stream is gone or replaced, or it was
+        trimmed up to here.
         """
         while self._low <= self._high and self._left:
             limit = min(self._left, _ROWS_MAX)

@@ -1,13 +1,13 @@
-"""Selection: which entries and fields of a bulk read are sent, and their layout. It needs pyarrow.
+"""Which entries and fields of a bulk read are sent, and their layout; needs pyarrow.
 
-The conditions of a filter are looked at for all entries of a batch at once:
+The conditions of a filter are evaluated for all entries of a batch at once:
 
-1. A run of packed entries that cannot have a match is left out before it is looked into: a match
-   needs some bytes, such as a name with its value behind it.
+1. A run of packed entries that cannot have a match is skipped before it is unpacked: a match needs
+   some bytes, such as a name with its value behind it.
 2. For each name in the filter, the fields of that name are found, and a condition gives for each of
-   them whether it holds. An entry without the field has no match. Of a field that repeats, the last
-   one counts.
-3. What is left is copied: the entries for which the filter holds, with the fields that are wanted.
+   them whether it holds. An entry without the field has no match. Of a repeated field, the last one
+   counts.
+3. The rest is copied: the matching entries, with the wanted fields.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Layout:
 
     @classmethod
     def of(cls, columns: Columns, names: Collection[bytes]) -> Self | None:
-        """Return the layout of entries as far as these names go; None: there is none."""
+        """Return the layout of entries for these names, or None if their places differ."""
         if columns.walked.ndim == 1:
             return None
         places: dict[bytes, list[int]] = {name: [] for name in names}
@@ -69,7 +69,7 @@ class Layout:
         return cls(columns, places)
 
     def values(self, name: bytes) -> Any:
-        """Return the values of a name, the last one of each entry; None: entries lack it."""
+        """Return the last value of a name in each entry, or None if entries lack it."""
         if not self.places[name]:
             return None
         bounds = flat_bounds(self._by_part[2 * self.places[name][-1] + 1][None])
@@ -77,11 +77,7 @@ class Layout:
         return pc.take(pieces, pa.array(np.arange(0, len(bounds), 2)), boundscheck=False)
 
     def bounds(self, stays: NDArray[np.bool_]) -> NDArray[np.int32]:
-        """Return the bounds of the names and values of some entries, of the names of this layout.
-
-        Args:
-            stays: which entries these are.
-        """
+        """Return the bounds of the layout's names and values, of the entries that stay."""
         wanted = sorted(place for places in self.places.values() for place in places)
         parts = [part for place in wanted for part in (2 * place, 2 * place + 1)]
         by_part = self._by_part[parts]
@@ -89,17 +85,16 @@ class Layout:
 
 
 def pieces_of(data: Bytes, bounds: NDArray[np.int32]) -> Any:
-    """Return the bytes between each two neighbours of bounds, as an Arrow array.
+    """Return the bytes between neighbouring bounds, as an Arrow array.
 
-    Every second piece is what msgpack has between names and values. Arrow takes the others out of
-    it, without Python.
+    Every second piece is what MessagePack has between names and values. Arrow takes the others out
+    of it, without Python.
     """
     buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary(), max(len(bounds) - 1, 0), buffers)
 
 
 def _texts(data: Bytes, begins: NDArray[np.int32], length: int) -> bytes:
-    """Return texts of one length, joined."""
     if not length:
         return b""
     count = len(data) - length + 1
@@ -113,10 +108,7 @@ _TEXT_TESTS = {"exact": pc.equal, "prefix": pc.starts_with, "suffix": pc.ends_wi
 
 
 class FieldTable:
-    """The names and values of the fields of some entries, copied when they are needed."""
-
     def __init__(self, columns: Columns) -> None:
-        """Take the fields of all entries."""
         self.field_ends = columns.field_ends
         self._columns = columns
         self._layout: Layout | None = None
@@ -128,16 +120,14 @@ class FieldTable:
 
     @cached_property
     def _places(self) -> NDArray[np.int64]:
-        """Return the numbers of the fields that are left."""
         return np.arange(int(self.field_ends[-1]))
 
     @property
     def left(self) -> tuple[Any, Any]:
-        """Return the names and values of the fields that are left, as Arrow arrays."""
         return self._taken(self._places, 0), self._taken(self._places, 2)
 
     def select(self, selection: Selection) -> Mask:
-        """Drop the entries and fields that are not wanted; returns which entries stay."""
+        """Drop the unwanted entries and fields; return which entries stay."""
         condition, columns = selection.filter, selection.columns
         self._layout = Layout.of(self._columns, names_in(condition))
         stays = np.ones(self._count, np.bool_)
@@ -177,11 +167,9 @@ class FieldTable:
 
     @cached_property
     def _entries(self) -> NDArray[np.int64]:
-        """Return the number of the entry of each field."""
         return np.repeat(np.arange(self._count), np.diff(self.field_ends))
 
     def _taken(self, places: NDArray[np.int64], part: Literal[0, 2]) -> Any:
-        """Return the names, or the values, of fields."""
         return pc.take(self._pieces, pa.array(4 * places + part), boundscheck=False)
 
     def _matches(self, condition: Filter) -> Mask:
@@ -206,7 +194,6 @@ class FieldTable:
         return matches
 
     def _field(self, name: bytes) -> _Field:
-        """Return the field of a name."""
         if self._layout is not None:
             values = self._layout.values(name)
             if values is None:
@@ -217,14 +204,11 @@ class FieldTable:
 
 
 class _Field:
-    """The values of one name."""
-
     def __init__(self, entries: NDArray[np.int64] | slice, values: Any) -> None:
         self.entries = entries  # that have the values
         self._values = values
 
     def meets(self, condition: TextCondition | Present | NumberRange) -> Mask:
-        """Return a mask of the values that meet a condition."""
         match condition:
             case TextCondition(_, kind, text):
                 return _as_mask(_TEXT_TESTS[kind](self._values, text))
@@ -237,7 +221,6 @@ class _Field:
 
     @cached_property
     def _numbers(self) -> tuple[Mask, NDArray[np.float64]]:
-        """Return a mask of the values that are decimal numbers, and these numbers."""
         is_short = _as_mask(pc.less_equal(pc.binary_length(self._values), NUMBER_LENGTH_MAX))
         is_number = is_short.copy()
         short = self._values.filter(pa.array(is_short))

@@ -1,8 +1,8 @@
-"""Staged rows: the content of a chunk of a batch, and its format in a file.
+"""The content of a chunk of a batch, and its format in a file.
 
-A file is a checksum and then blocks, each a length and so many rows as msgpack. Nothing else runs
-while a block is encoded or decoded, so a block is small. Behind a length of zero are encoded rows:
-they are copied and not decoded, so they are one block.
+A file is a checksum and then blocks, each a length and rows as MessagePack. Nothing else runs while
+a block is encoded or decoded, so a block is small. Behind a length of zero are encoded rows: they
+are copied and not decoded, so they are one block.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ _LENGTH = struct.Struct(">I")
 
 
 class Rows(msgspec.Struct, frozen=True, array_like=True):
-    """For each entry its stream, its id, its fields and its times."""
-
     streams: list[bytes]
     stream_of: list[int] | None  # of each entry, a place among the streams; None: all the first
     ids: list[tuple[int, ...] | None] | None  # ms and seq, or ms alone; None: all are `*`
@@ -50,11 +48,7 @@ class Rows(msgspec.Struct, frozen=True, array_like=True):
         )
 
     def by_stream(self) -> dict[bytes, list[Draft]]:
-        """Return the rows of each stream as drafts.
-
-        Raises:
-            ValueError, IndexError: nobody has made such rows.
-        """
+        """Return each stream's rows as drafts; ValueError, IndexError: the rows are corrupt."""
         drafts: dict[bytes, list[Draft]] = {}
         for at, fields in enumerate(self.fields):
             name = self.streams[0 if self.stream_of is None else self.stream_of[at]]
@@ -64,11 +58,10 @@ class Rows(msgspec.Struct, frozen=True, array_like=True):
         return drafts
 
     def __len__(self) -> int:
-        """Return how many rows there are."""
         return len(self.fields)
 
     def blocks(self) -> Iterator[Rows]:
-        """Yield the rows a block at a time; there is one also if there are no rows."""
+        """Yield the rows in blocks; no rows make one empty block."""
         if not self.fields:
             yield self
         begin = parts = 0
@@ -79,7 +72,6 @@ class Rows(msgspec.Struct, frozen=True, array_like=True):
                 begin, parts = end, 0
 
     def _portion(self, begin: int, end: int) -> Rows:
-        """Return some of the rows, with the streams that they name."""
         fields = self.fields[begin:end]
         ids = None if self.ids is None else self.ids[begin:end]
         timings = None if self.timings is None else self.timings[begin:end]
@@ -92,8 +84,6 @@ class Rows(msgspec.Struct, frozen=True, array_like=True):
 
 
 class EncodedRows(msgspec.Struct, frozen=True, array_like=True):
-    """Rows of one stream, without ids."""
-
     stream: bytes
     data: bytes
     ends: bytes  # arrays of 64-bit numbers, as of `EncodedDrafts`
@@ -101,42 +91,31 @@ class EncodedRows(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def of(cls, stream: bytes, drafts: EncodedDrafts) -> EncodedRows:
-        """Return drafts as rows."""
         return cls(stream, drafts.data, drafts.ends.tobytes(), drafts.size_ends.tobytes())
 
     @property
     def streams(self) -> list[bytes]:
-        """Return the names of the streams."""
         return [self.stream]
 
     def by_stream(self) -> dict[bytes, EncodedDrafts]:
-        """Return the rows of the stream as drafts."""
         ends, size_ends = array("Q", self.ends), array("Q", self.size_ends)
         return {self.stream: EncodedDrafts(self.data, ends, size_ends)}
 
     def __len__(self) -> int:
-        """Return how many rows there are."""
         return len(self.ends) // 8 - 1
 
 
 class StagedDrafts:
-    """The drafts of a batch, stream by stream."""
-
     def __init__(self) -> None:
-        """Start without drafts."""
         self._parts: dict[bytes, list[Sequence[Draft]]] = {}
 
     def add(self, rows: Rows | EncodedRows) -> None:
-        """Add rows behind those that there are.
-
-        Raises:
-            ValueError, IndexError: nobody has made such rows.
-        """
+        """Append rows; raises ValueError or IndexError if they are corrupt."""
         for stream, part in rows.by_stream().items():
             self._parts.setdefault(stream, []).append(part)
 
     def drafts(self) -> dict[bytes, Sequence[Draft]]:
-        """Return the drafts of each stream; they are objects if they are few."""
+        """Return the drafts of each stream, as objects if they are few."""
         return {stream: _joined(parts) for stream, parts in self._parts.items()}
 
 
@@ -148,7 +127,6 @@ def _joined(parts: Sequence[Sequence[Draft]]) -> Sequence[Draft]:
 
 
 def encode(rows: Rows | EncodedRows) -> bytes:
-    """Return a file of rows."""
     parts = []
     if isinstance(rows, EncodedRows):
         parts = [_LENGTH.pack(0), _encode(rows)]
@@ -161,11 +139,7 @@ def encode(rows: Rows | EncodedRows) -> bytes:
 
 
 def decode(file: bytes) -> Iterator[Rows | EncodedRows]:
-    """Yield the rows of a file, block by block.
-
-    Raises:
-        ValueError: it is not what was staged.
-    """
+    """Yield the rows of a file, block by block; raises ValueError if it was not staged so."""
     content = memoryview(file)[_CHECKSUM.size :]
     if not content or file[: _CHECKSUM.size] != _CHECKSUM.pack(google_crc32c.value(bytes(content))):
         raise ValueError("not what was staged")

@@ -1,11 +1,11 @@
-"""Staging: chunks of batches that are not committed yet, as files.
+"""Chunks of uncommitted batches, as files.
 
-They are written to another name and renamed, so a chunk is there as a whole or not at all, also
-after a crash; they are not forced to disk, as the commit is what makes them last. A batch that gets
-no more chunks is forgotten after a while.
+They are written under another name and renamed, so a chunk exists as a whole or not at all, even
+after a crash. They are not fsynced, as the commit makes them durable. A batch that gets no more
+chunks is forgotten after a while.
 
-One thread does everything, the bookkeeping too: nothing comes between, and a request that is
-cancelled leaves nothing half done.
+One thread does everything, including the bookkeeping: nothing comes between, and a cancelled
+request leaves nothing half done.
 """
 
 from __future__ import annotations
@@ -75,27 +75,23 @@ class ChunkName(NamedTuple):
 
     @classmethod
     def of_file(cls, name: str) -> ChunkName | None:
-        """Return the name of the chunk in a file; None: no chunk is called so."""
         match = _FILE.fullmatch(name)
         return None if match is None else cls(int(match[1]), int(match[2]), match[3])
 
     @property
     def file(self) -> str:
-        """Return the name of its file."""
         return f"{self.partition}-{self.number}-{self.attempt}"
 
 
 class BatchName(NamedTuple):
-    """A batch of a writer."""
-
     writer: bytes
     batch: int
 
     @property
     def folder(self) -> Path:
-        """Return the folder of its chunks: names of writers may be too long for files.
+        """Return the folder of its chunks; it is hashed, as a writer's name may be too long.
 
-        It begins in the same way for all writers of one owner.
+        It has the same prefix for all writers of one owner.
         """
         owner, has_owner, _ = self.writer.rpartition(b"/")
         start = sha256(owner).hexdigest()[:_OWNER_DIGITS] if has_owner else _NOBODY
@@ -103,21 +99,16 @@ class BatchName(NamedTuple):
 
 
 def _owner(folder: Path) -> str:
-    """Return the digits of the owner in the folder of a batch."""
     return folder.parent.name[:_OWNER_DIGITS]
 
 
 class _Batch:
-    """The chunks of one batch."""
-
     def __init__(self, touched_ms: int) -> None:
         self.sizes: dict[ChunkName, int] = {}
         self.touched_ms = touched_ms  # when its last chunk came, by the monotonic clock
 
 
 class Staging:
-    """All staged chunks."""
-
     def __init__(
         self,
         directory: Path | None,
@@ -127,14 +118,10 @@ class Staging:
         clock: Clock | None = None,
         siblings: Siblings | None = None,
     ) -> None:
-        """Stage below a directory; nothing is touched before it is needed.
+        """Stage below a directory (None: a temporary one), not touched before its first use.
 
-        Args:
-            directory: where to; None is a temporary one.
-            bytes_max: of all chunks together.
-            ttl_ms: how long a batch is kept after its last chunk.
-            clock: what time it is; the machine's unless given.
-            siblings: other processes that stage below the same directory, if there are any.
+        `bytes_max` is for all chunks together; `ttl_ms` counts from a batch's last chunk. Siblings
+        stage below the same directory.
         """
         self._siblings = siblings
         self._unfinished = _UNFINISHED if siblings is None else f"{_UNFINISHED}{siblings.number}"
@@ -151,15 +138,10 @@ class Staging:
         self._thread = Threads(1, "staging")
 
     def wall_ms(self) -> int:
-        """Return the unix time."""
         return self._clock.wall_ms()
 
     async def put(self, batch: BatchName, chunk: ChunkName, rows: Rows | EncodedRows) -> int:
-        """Stage a chunk, in place of one of the same name; returns its size in bytes.
-
-        Raises:
-            GatewayError: there is no room, or the disk fails.
-        """
+        """Stage a chunk, replacing one of the same name; return its bytes. Raises GatewayError."""
         size_bytes = await self._in_thread(partial(self._put, batch.folder, chunk, rows))
         await self._announce(batch.folder, chunk, size_bytes)
         return size_bytes
@@ -167,24 +149,17 @@ class Staging:
     async def take(
         self, batch: BatchName, chunks: Sequence[ChunkName]
     ) -> dict[bytes, Sequence[Draft]]:
-        """Return the drafts for each stream, chunk after chunk. The chunks stay.
-
-        Raises:
-            GatewayError: one is not there.
-        """
+        """Return the drafts by stream, chunk by chunk; GatewayError if a chunk is missing."""
         return await self._in_thread(partial(self._take, batch.folder, chunks))
 
     async def drop(self, batch: BatchName) -> None:
-        """Forget all chunks of a batch."""
         await self._in_thread(partial(self._drop, batch.folder))
         await self._announce(batch.folder, None, 0)
 
     async def sweep(self) -> None:
-        """Forget batches that have got no chunk for too long."""
         await self._in_thread(self._sweep)
 
     async def run(self) -> None:
-        """Sweep now and from time to time, until cancelled."""
         await periodic.repeat("staged chunks swept", self._sweep_and_wait)
 
     async def _sweep_and_wait(self) -> None:
@@ -192,18 +167,16 @@ class Staging:
         await asyncio.sleep(SWEEP_INTERVAL_S)
 
     async def close(self) -> None:
-        """Let go of the thread, and of a temporary directory."""
         await self._in_thread(self._forget_temporary)
         await asyncio.to_thread(self._thread.shutdown)
 
     async def _announce(self, folder: Path, chunk: ChunkName | None, size_bytes: int) -> None:
-        """Let the other processes know of a chunk, or that there are none of a batch."""
+        """Tell the other processes of a chunk; None: the batch has none left."""
         if self._siblings is not None:
             change = str(folder), None if chunk is None else chunk.file, size_bytes
             await self._siblings.announce(_TOPIC, _encode(change))
 
     def _hear(self, sender: int, body: bytes) -> None:
-        """Take account of what another process has staged or dropped."""
         del sender
         folder, file, size_bytes = _decode(body)
         chunk = None if file is None else ChunkName.of_file(file)
@@ -229,11 +202,6 @@ class Staging:
         return len(data)
 
     def _write(self, directory: Path, chunk: ChunkName, data: bytes) -> None:
-        """Write the file of a chunk.
-
-        Raises:
-            OSError: it cannot be written.
-        """
         self._root().mkdir(0o700, parents=True, exist_ok=True)  # nobody else may look below it
         for is_last in (False, False, True):
             try:
@@ -248,7 +216,7 @@ class Staging:
                 return
 
     def _note(self, folder: Path, chunk: ChunkName | None, size_bytes: int) -> None:
-        """Take note of a chunk, or that there are none of a batch; here or at another process."""
+        """Record a chunk of this or another process; None: the batch has none left."""
         batches = self._loaded()
         if chunk is None:
             self._forget(folder)
@@ -293,7 +261,7 @@ class Staging:
         return taken.drafts()
 
     def _is_staged(self, folder: Path, chunk: ChunkName) -> bool:
-        """Tell whether a chunk is there; what another process has staged may not be known yet."""
+        """Tell whether a chunk exists; another process may have staged it unannounced."""
         held = self._loaded().get(folder)
         if held is not None and chunk in held.sizes:
             return True
@@ -305,7 +273,6 @@ class Staging:
             return False
 
     def _forget(self, folder: Path) -> bool:
-        """Forget a batch; tells whether it was known."""
         held = self._loaded().pop(folder, None)
         if held is None:
             return False
@@ -333,7 +300,6 @@ class Staging:
         return self._directory
 
     def _loaded(self) -> dict[Path, _Batch]:
-        """Return the staged batches, read once from the files."""
         if self._batches is None:
             self._batches = {}
             scan = _Scan()
@@ -350,7 +316,6 @@ class Staging:
         return self._batches
 
     def _load(self, folder: Path, scan: _Scan) -> None:
-        """Take note of the chunks of a batch."""
         assert self._batches is not None
         held, touched_ms = _Batch(0), 0
         for entry in scan.entries(folder):
@@ -375,7 +340,6 @@ class Staging:
             self._count += len(held.sizes)
 
     def _remove_unfinished(self, entry: os.DirEntry[str], written_at_s: float) -> None:
-        """Remove a file that nobody is writing any more."""
         age_s = self._clock.wall_ms() / 1000 - written_at_s
         if self._siblings is None or age_s > _UNFINISHED_S_MAX:
             Path(entry.path).unlink()
@@ -386,13 +350,10 @@ class Staging:
 
 
 class _Scan:
-    """The content of the staging directory, with the paths in it that are not of this gateway."""
-
     def __init__(self) -> None:
         self.unknown: list[Path] = []
 
     def entries(self, folder: Path) -> list[os.DirEntry[str]]:
-        """Return the entries of a folder; nothing if it cannot be read."""
         try:
             with os.scandir(folder) as entries:
                 return list(entries)
@@ -404,7 +365,6 @@ class _Scan:
 
 
 def _folders(directory: Path | None, scan: _Scan) -> list[Path]:
-    """Return the folders of batches below a directory."""
     folders = [] if directory is None else [directory]
     for name in _FOLDERS:
         below: list[Path] = []

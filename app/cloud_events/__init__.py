@@ -1,4 +1,4 @@
-"""CloudEvents: entries as events of CloudEvents 1.0, and events as entries.
+"""Entries as CloudEvents 1.0 events, and events as entries.
 
 | of an event | field of its entry |
 |---|---|

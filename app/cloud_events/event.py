@@ -1,4 +1,4 @@
-"""Event: an event of CloudEvents 1.0, its attributes and its data, in and out of an entry."""
+"""An event of CloudEvents 1.0, its attributes and data, to and from an entry."""
 
 import re
 from base64 import b64encode
@@ -54,19 +54,12 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,30})?([Zz]|[+-]\d\
 
 
 class AttributeFault(NamedTuple):
-    """The first thing that is wrong with the attributes of an event."""
-
     name: str | None  # of the attribute; None: it is about all of them
     text: str
 
 
 def fault_in(attributes: Mapping[str, str], content_type: str | None) -> AttributeFault | None:
-    """Return the first fault of the attributes of an event, if there is one.
-
-    Args:
-        attributes: without the content type.
-        content_type: of the data, if it is said.
-    """
+    """Return the first fault of the attributes, which exclude the content type, or None."""
     if len(attributes) > ATTRIBUTES_MAX:
         return AttributeFault(None, f"at most {ATTRIBUTES_MAX} attributes")
     for name in REQUIRED:
@@ -112,7 +105,7 @@ def _is_time(text: str) -> bool:
 
 
 def time_of(entry_id: EntryId) -> str | None:
-    """Return the time in an id as an attribute; None, if it is not of this era."""
+    """Return the time in an id as an attribute, or None if it is after the year 9999."""
     try:
         moment = datetime.fromtimestamp(entry_id.ms / 1000, UTC)
     except (ValueError, OverflowError, OSError):  # somebody has chosen the id
@@ -148,7 +141,7 @@ FAULTS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
 def is_json(content_type: str | None) -> bool:
-    """Tell whether data of a content type are JSON; without one they are."""
+    """Tell whether data of a content type are JSON; None is JSON."""
     if content_type is None:
         return True
     media_type = _media_type(content_type)
@@ -169,7 +162,6 @@ def _media_type(content_type: str) -> str:
 
 
 def member_of(data: bytes, content_type: str | None) -> tuple[str, object]:
-    """Return the member of a structured event that has its data: its name, and its value."""
     if len(data) <= PLAIN_BYTES_MAX:
         try:
             if is_json(content_type):
@@ -183,13 +175,9 @@ def member_of(data: bytes, content_type: str | None) -> tuple[str, object]:
 
 
 def data_of(member: bytes, content_type: str | None) -> bytes | None:
-    """Return the bytes of the member `data`: of a text that is not JSON, its characters.
+    """Return the bytes of the member `data`, a JSON text: the characters of a non-JSON text.
 
-    What has another type than JSON and is null is not there.
-
-    Args:
-        member: a JSON text.
-        content_type: of the data, if it is said.
+    A null of another type than JSON means no data.
     """
     if is_json(content_type):
         return member
@@ -199,11 +187,7 @@ def data_of(member: bytes, content_type: str | None) -> bytes | None:
 
 
 def data_of_base64(member: bytes, pointer: str) -> bytes:
-    """Return the bytes of the member `data_base64`; `pointer` says where it stood.
-
-    Raises:
-        GatewayError: it is no base64 text.
-    """
+    """Return the bytes of the member `data_base64`; raises GatewayError if it is no base64."""
     try:
         text = _text(member)
     except msgspec.ValidationError:
@@ -234,14 +218,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Event(NamedTuple):
-    """An event."""
-
     attributes: Mapping[str, str]  # without the content type
     content_type: str | None
     data: bytes | None
 
     def to_fields(self) -> Fields:
-        """Return the fields of its entry."""
         parts: list[bytes] = []
         for name, value in self.attributes.items():
             parts += (_PREFIX + name.encode(), value.encode())
@@ -252,7 +233,7 @@ class Event(NamedTuple):
         return tuple(parts)
 
     def structured(self) -> dict[str, object]:
-        """Return the event as an object of JSON, for msgspec (the JSON format, 3)."""
+        """Return the event as a JSON object for msgspec (the JSON format, 3)."""
         event: dict[str, object] = dict(self.attributes)
         if DELIVERIES in event:
             event[DELIVERIES] = int(self.attributes[DELIVERIES])
@@ -274,12 +255,7 @@ class Event(NamedTuple):
 
 
 def event_of(stream: str, entry: Entry) -> Event:
-    """Return an entry as an event, with the id of the entry as an extension.
-
-    Args:
-        stream: the name of its stream.
-        entry: whatever its fields are.
-    """
+    """Return any entry as an event, with the id of the entry as an extension."""
     event = _event_in(entry.fields)
     if event is not None:
         return event._replace(attributes={**event.attributes, ENTRY_ID: str(entry.id)})
@@ -290,12 +266,7 @@ def event_of(stream: str, entry: Entry) -> Event:
 
 
 def event_of_delivery(stream: str, delivery: Delivery) -> Event:
-    """Return a delivery to a group as an event, also one whose entry is gone.
-
-    Args:
-        stream: the name of its stream.
-        delivery: to a consumer.
-    """
+    """Return a delivery to a group as an event, even if its entry is gone."""
     if delivery.fields is None:
         event = _made(stream, delivery.id, TYPE_OF_DELETED_ENTRIES, None)
     else:
@@ -319,7 +290,6 @@ def _made(stream: str, entry_id: EntryId, event_type: str, data: bytes | None) -
 
 
 def _event_in(flat: Fields) -> Event | None:
-    """Return the event that is in the fields of an entry; None if they are not one event's."""
     parts = dict(zip(flat[0::2], flat[1::2], strict=True))
     if b"ce-specversion" not in parts or 2 * len(parts) < len(flat):
         return None

@@ -1,4 +1,4 @@
-"""Formats of CloudEvents: the binary mode of HTTP, and JSON alone or in batches."""
+"""CloudEvents in the binary mode of HTTP, and as JSON alone or in batches."""
 
 import re
 from base64 import b64encode
@@ -33,19 +33,12 @@ _FAMILY = b"application/cloudevents"
 
 
 def is_event(sent: Mapping[bytes, bytes]) -> bool:
-    """Tell by the headers of a request whether its body is an event, or some of them."""
+    """Tell by a request's headers whether its body is one or several events."""
     return b"ce-specversion" in sent or _is_in_family(sent)
 
 
 def check_format(sent: Mapping[bytes, bytes]) -> None:
-    """Refuse events in a format that is not read here.
-
-    Args:
-        sent: headers of a request with events.
-
-    Raises:
-        GatewayError: naming those that are.
-    """
+    """Raise GatewayError for events in an unknown format, naming the known ones."""
     text = sent.get(b"content-type", b"").decode("latin-1")
     parameters = text.partition(";")[2].lower().replace(" ", "").replace('"', "")
     if _is_in_family(sent) and (
@@ -70,15 +63,7 @@ _PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})")
 
 
 def parse_message(headers: Iterable[tuple[bytes, bytes]], content: bytes) -> Event:
-    """Read an event in the binary mode.
-
-    Args:
-        headers: of the message, their names in small letters.
-        content: of the message.
-
-    Raises:
-        GatewayError: it is no event.
-    """
+    """Read an event in the binary mode; header names are lower case. Raises GatewayError."""
     attributes, content_type = dict[str, str](), None
     for header, value in headers:
         if header == b"content-type":
@@ -102,11 +87,7 @@ def parse_message(headers: Iterable[tuple[bytes, bytes]], content: bytes) -> Eve
 
 
 def _header_text(header: str, value: bytes) -> str:
-    """Return the text of a header's value (the HTTP binding, 3.1.3.2).
-
-    Raises:
-        GatewayError: it is not UTF-8.
-    """
+    """Decode a header's value (the HTTP binding, 3.1.3.2); GatewayError: it is not UTF-8."""
     quoted = _QUOTED.fullmatch(value)
     if quoted is not None:
         value = _ESCAPE.sub(rb"\1", quoted[1])
@@ -150,15 +131,7 @@ _value = msgspec.json.Decoder().decode
 
 
 def parse_event(content: bytes, pointer: str = "/body") -> Event:
-    """Read an event in the structured mode.
-
-    Args:
-        content: a JSON text.
-        pointer: where it stands, for errors.
-
-    Raises:
-        GatewayError: it is no event, or a longer one than is read here.
-    """
+    """Read an event in the structured mode; `pointer` is its place. Raises GatewayError."""
     if len(content) > EVENT_BYTES_MAX:
         text = f"an event in JSON has {EVENT_BYTES_MAX} bytes at most: longer data as a binary one"
         raise GatewayError("too_large", text, pointer=pointer)
@@ -185,11 +158,7 @@ def parse_event(content: bytes, pointer: str = "/body") -> Event:
 
 
 def items_of(content: bytes) -> list[bytes]:
-    """Return the items of a JSON array, each as its text.
-
-    Raises:
-        ValueError: it is no JSON array.
-    """
+    """Return the items of a JSON array, each as its text; raises ValueError if it is none."""
     try:
         return list(map(bytes, _items(content)))
     except FAULTS as error:
@@ -197,11 +166,7 @@ def items_of(content: bytes) -> list[bytes]:
 
 
 def _members_of(content: bytes, pointer: str) -> dict[str, bytes]:
-    """Return the members of an event, each as its JSON text.
-
-    Raises:
-        GatewayError: it is no object, or there is too much beside its data.
-    """
+    """Return the members of an event as JSON texts; raises GatewayError."""
     try:
         content.decode()
         if len(content) > _ATTRIBUTES_BYTES_MAX:
@@ -218,11 +183,7 @@ def _members_of(content: bytes, pointer: str) -> dict[str, bytes]:
 
 
 def _text_of(name: str, member: bytes, pointer: str) -> str | None:
-    """Return an attribute as text; None if it is not set.
-
-    Raises:
-        GatewayError: it has another type than attributes have.
-    """
+    """Return an attribute as text, or None if it is unset; raises GatewayError for its type."""
     text = f"an attribute is a text of {VALUE_LENGTH_MAX} characters, a 32-bit integer or a Boolean"
     if len(member) <= _ESCAPED_MAX * VALUE_LENGTH_MAX + 2 and member[:1] not in (b"{", b"["):
         try:
@@ -246,12 +207,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def text_in_turns(event: Event) -> bytes:
-    """Return an event as JSON."""
+    """Return an event as JSON, encoded in turns of the event loop."""
     return b"".join(await _in_turns([event], b"", b""))
 
 
 async def batch_in_turns(events: Iterable[Event]) -> bytes:
-    """Return events as a JSON array; they are made one by one."""
+    """Return events as a JSON array; they are created one by one."""
     return b"".join(await _in_turns(events, b"[", b"]"))
 
 
@@ -268,7 +229,6 @@ async def _in_turns(events: Iterable[Event], begin: bytes, end: bytes) -> list[b
 
 
 def _portions(event: Event) -> Iterator[bytes]:
-    """Yield the JSON of an event, that of long data in several portions."""
     data = event.data
     if data is None or len(data) <= PLAIN_BYTES_MAX:
         yield _encode(event.structured())

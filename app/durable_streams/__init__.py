@@ -1,5 +1,5 @@
-"""Durable Streams: the protocol of that name, over the same streams.
+"""The Durable Streams protocol, over the same streams.
 
-A stream here is a stream of the gateway; what the protocol knows of it beyond that is in attributes
+A stream here is a stream of the gateway; what the protocol adds to it is in attributes
 (`configuration`, `producers`). The specification: Durable Streams Protocol 1.0, by ElectricSQL.
 """

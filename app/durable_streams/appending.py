@@ -1,4 +1,4 @@
-"""Appending: an append, exactly once if a producer asks for it, and the end of a stream."""
+"""Appends, exactly once if a producer asks for it, and the end of a stream."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -45,8 +45,6 @@ SEQ = b"durable-stream:seq"
 
 
 class Writing(NamedTuple):
-    """A request to write."""
-
     content_type: str | None  # None: the request does not say
     body: bytes
     seq: str | None = None  # above the one before it
@@ -56,8 +54,6 @@ class Writing(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """The end of a stream, behind a write."""
-
     end: EntryId  # of the stream
     is_closed: bool
     is_repeat: bool = False
@@ -65,12 +61,7 @@ class Ending(NamedTuple):
 
 
 async def write(access: Access, stream: bytes, writing: Writing, *, messages_max: int) -> Ending:
-    """Append a body to a stream, and close the stream if that is asked for.
-
-    Raises:
-        StreamNotFound: there is no such stream.
-        GatewayError: it is not accepted.
-    """
+    """Append a body to a stream, and close the stream if requested."""
     if not writing.body and not writing.is_last:
         text = "an append has a body, unless it closes the stream"
         raise GatewayError("malformed", text, pointer="/body")
@@ -120,18 +111,13 @@ async def _try(access: Access, stream: bytes, writing: Writing, messages_max: in
 
 
 async def _known(access: Access, stream: bytes, writing: Writing) -> Known:
-    """Return the attributes of a stream that matter to an append."""
     append = writing.producer
     names = [] if append is None else [CLOSED_BY, append.attribute]
     return await known(access, stream, SEQ, *names)
 
 
 async def _end(access: Access, stream: bytes, writing: Writing) -> Ending:
-    """Return the end of a stream; it may be closed by the same request.
-
-    Raises:
-        ProducerRefusal: it is closed, and the request wants to write.
-    """
+    """Return the end of a stream; ProducerRefusal if it is closed and more is to be written."""
     info = await access.backend.perform(DescribeStream(stream))
     is_closed = info.closed_at_ms is not None
     if is_closed:
@@ -145,7 +131,6 @@ async def _end(access: Access, stream: bytes, writing: Writing) -> Ending:
 
 
 def _fault(writing: Writing, there: Known) -> GatewayError | None:
-    """Return why a body does not belong into a stream."""
     wanted = there.configuration.content_type
     if writing.body and media_type(writing.content_type or "") != media_type(wanted):
         text = f"The stream has {wanted}, and this is {writing.content_type}."
@@ -184,7 +169,7 @@ async def _write(
 
 
 async def _forget_idle(access: Access, stream: bytes, now_ms: int) -> bool:
-    """Forget producers that have written nothing for long; tells whether there were any."""
+    """Forget producers that have been idle for long; return whether there were any."""
     there = await attributes_of(access, stream, has_all=True)
     idle = idle_among(there.attributes, now_ms)
     values: dict[bytes, bytes | None] = dict.fromkeys(idle)

@@ -1,4 +1,4 @@
-"""Configuration: what the protocol knows of a stream for its whole life, in one attribute."""
+"""What the protocol knows of a stream for its whole life, in one attribute."""
 
 import asyncio
 import re
@@ -27,23 +27,19 @@ ATTEMPTS_MAX = 50
 
 
 class Stage(StrEnum):
-    """The stages of a stream."""
-
     MADE = "made"
     FORKING = "forking"  # what it inherits is being copied: to all but its creator it is not there
     DELETED = "deleted"  # forks refer to it: it takes up its path until they have gone
 
 
 class ForkOrigin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The origin of a fork, as it was asked for."""
-
     stream: str  # its name
     offset: str | None = None  # None: what was its end then
     sub_offset: int = 0
 
 
 class DurableStream(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The configuration of a stream. One that the protocol has not made has the defaults."""
+    """The configuration of a stream; one not created by the protocol has the defaults."""
 
     content_type: str = JSON
     ttl_s: int | None = None  # it goes after so long without a read or a write
@@ -55,11 +51,9 @@ class DurableStream(msgspec.Struct, frozen=True, omit_defaults=True):
     through: str = "0-0"
 
     def encoded(self) -> bytes:
-        """Return the value of the attribute."""
         return msgspec.json.encode(self)
 
     def is_like(self, wanted: "DurableStream") -> bool:
-        """Tell whether a stream with this configuration is what a request wants to make."""
         return (
             media_type(self.content_type) == media_type(wanted.content_type)
             and self.ttl_s == wanted.ttl_s
@@ -69,12 +63,12 @@ class DurableStream(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def expires_at_ms(self) -> int | None:
-        """Return the unix time in milliseconds at which it goes, if that is fixed."""
+        """Return the expiry as unix time in milliseconds, or None if use prolongs it."""
         return None if self.expires_at is None else instant_ms(self.expires_at)
 
 
 def instant_ms(text: str) -> int | None:
-    """Return the unix time in milliseconds of an RFC 3339 timestamp; None if it is none."""
+    """Return an RFC 3339 timestamp as unix time in milliseconds, or None if it is none."""
     try:
         instant = datetime.fromisoformat(text)
         if "T" not in text.upper() or instant.tzinfo is None:
@@ -85,8 +79,6 @@ def instant_ms(text: str) -> int | None:
 
 
 class Known(msgspec.Struct, frozen=True):
-    """The attributes of a stream at one moment."""
-
     configuration: DurableStream
     attributes: dict[bytes, bytes]
 
@@ -95,23 +87,16 @@ class Known(msgspec.Struct, frozen=True):
         return {name: self.attributes.get(name) for name in (CONFIGURATION, *names)}
 
     def changed(self, values: dict[bytes, bytes | None], *names: bytes) -> AttributeChange:
-        """Return a change for a stream that still has the configuration, and these attributes."""
+        """Return a change on condition that the configuration and these attributes are the same."""
         return AttributeChange(values, self.as_expected(*names))
 
 
 async def attributes_of(
     access: Access, stream: bytes, *names: bytes, has_all: bool = False
 ) -> Known:
-    """Return attributes of a stream, whatever its state. Rights are checked elsewhere.
+    """Return attributes of a stream in any state, without checking rights.
 
-    Args:
-        access: to its backend.
-        stream: its name.
-        names: of attributes beside the configuration.
-        has_all: all attributes are asked for.
-
-    Raises:
-        StreamNotFound: there is no such stream.
+    `names` are besides the configuration; `has_all` requests all. Raises StreamNotFound.
     """
     wanted = None if has_all else [CONFIGURATION, *names]
     attributes = await access.backend.perform(GetAttributes(stream, wanted))
@@ -122,12 +107,7 @@ async def attributes_of(
 
 
 async def known(access: Access, stream: bytes, *names: bytes) -> Known:
-    """Return attributes of a stream that can be used. Rights are checked elsewhere.
-
-    Raises:
-        StreamNotFound: there is no such stream.
-        GatewayError: it is deleted, and forks still refer to it.
-    """
+    """Return attributes of a usable stream without checking rights; GatewayError if deleted."""
     there = await attributes_of(access, stream, *names)
     if there.configuration.state is Stage.DELETED:
         raise gone()
@@ -137,7 +117,6 @@ async def known(access: Access, stream: bytes, *names: bytes) -> Known:
 
 
 def gone() -> GatewayError:
-    """Return the error of a stream that is deleted while forks refer to it."""
     return GatewayError("gone", "The stream is deleted; forks of it are still there.")
 
 
@@ -148,11 +127,7 @@ _LATE_SHARE = 20
 
 
 def parse_lifetime(ttl: str | None, expires_at: str | None) -> tuple[int | None, str | None]:
-    """Read the headers that say when a stream goes: seconds without use, and a timestamp.
-
-    Raises:
-        GatewayError: one of them makes no sense, or there are both.
-    """
+    """Read the lifetime headers: seconds without use, and a timestamp; raises GatewayError."""
     if ttl is not None and expires_at is not None:
         text = "a stream goes after a time without use, or at a time, not both"
         raise GatewayError("malformed", text, pointer="/header/Stream-Expires-At")
@@ -166,7 +141,7 @@ def parse_lifetime(ttl: str | None, expires_at: str | None) -> tuple[int | None,
 
 
 async def begin_life(access: Access, stream: bytes, configuration: DurableStream) -> None:
-    """Let a new stream go in its time. No right is needed: whoever made it has said so."""
+    """Set a new stream's expiry; no right is needed, as its creator asked for it."""
     at_ms = configuration.expires_at_ms
     if at_ms is not None:
         with suppress(StreamNotFound):
@@ -175,7 +150,7 @@ async def begin_life(access: Access, stream: bytes, configuration: DurableStream
 
 
 async def prolong_life(access: Access, stream: bytes, configuration: DurableStream) -> None:
-    """Let a stream that is used go later. No right is needed: the stream itself says so."""
+    """Prolong a used stream's expiry; no right is needed, as the stream itself says so."""
     if configuration.ttl_s is None:
         return
     ttl_ms, perform = configuration.ttl_s * 1000, access.backend.perform
@@ -196,17 +171,10 @@ _looked_through: WeakKeyDictionary[Backend, Recent[bytes, float]] = WeakKeyDicti
 async def make_room(
     access: Access, stream: bytes, *forget: Callable[[Access, bytes], Awaitable[bool]]
 ) -> bool:
-    """Forget useless attributes of a stream that has no room for others.
+    """Forget useless attributes of a full stream; return whether there is more room now.
 
-    That takes long, so a stream is looked through once in a while, however often it is full.
-
-    Args:
-        access: to its backend.
-        stream: its name.
-        forget: each forgets things of its kind, and tells whether there were any.
-
-    Returns:
-        Whether there is more room now.
+    That takes long, so a stream is searched only once in a while, however often it is full. Each
+    `forget` tells whether there was anything of its kind.
     """
     looked = _looked_through.setdefault(access.backend, Recent())
     now_s, before_s = asyncio.get_running_loop().time(), looked.get(stream)

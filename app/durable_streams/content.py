@@ -1,9 +1,9 @@
-"""Content: what a stream has by its content type, as entries and as the body of an answer.
+"""The content of a stream by its content type, as entries and as an answer's body.
 
 A message of a JSON stream is an entry: an object whose values are all texts gives its fields, and
-anything else stands in the one field `json` as it was sent. A body of any other stream is an entry
-with the one field `data`. Entries that others append have a form here, too: their fields as an
-object, and between bytes as a line of JSON.
+anything else is in the one field `json` as it was sent. A body of any other stream is an entry with
+the one field `data`. Entries that others append have a form here, too: their fields as an object,
+and between bytes as a line of JSON.
 """
 
 import asyncio
@@ -42,11 +42,7 @@ _FAULTS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
 def parse_type(text: str) -> str:
-    """Check the content type of a request, and return it.
-
-    Raises:
-        GatewayError: it is none.
-    """
+    """Return the content type of a request; raises GatewayError if it is invalid."""
     text = text.strip()
     if _TYPE.fullmatch(text) is None:
         fault = "this is no media type, such as application/json"
@@ -55,34 +51,23 @@ def parse_type(text: str) -> str:
 
 
 def media_type(content_type: str) -> str:
-    """Return a content type without its parameters, in small letters."""
+    """Return a content type without its parameters, in lower case."""
     return content_type.partition(";")[0].strip().lower()
 
 
 def is_json(content_type: str) -> bool:
-    """Tell whether a stream of this type consists of messages."""
     return media_type(content_type) == JSON
 
 
 def is_text(content_type: str) -> bool:
-    """Tell whether events carry what the stream has as it is. Other bytes are sent as base64."""
+    """Tell whether events carry the content as it is; other bytes are sent as base64."""
     return is_json(content_type) or media_type(content_type).startswith("text/")
 
 
 async def drafts_of(
     body: bytes, content_type: str, *, messages_max: int, is_new: bool = False
 ) -> list[Draft]:
-    """Return the entries of a body.
-
-    Args:
-        body: is not empty, unless the stream is made by it.
-        content_type: of the stream.
-        messages_max: it may have so many.
-        is_new: the stream is made by it, and may have nothing yet.
-
-    Raises:
-        GatewayError: it should be JSON and is not, or has no message, or too many.
-    """
+    """Return the entries of a body; it may be empty only if it creates the stream."""
     if not body:
         return []
     if not is_json(content_type):
@@ -122,7 +107,6 @@ def _fields_of(message: bytes) -> Fields:
 
 
 def message_of(flat: Fields) -> bytes:
-    """Return an entry as a message of JSON."""
     if len(flat) == 2 and flat[0] == JSON_FIELD:
         try:
             flat[1].decode()
@@ -133,7 +117,6 @@ def message_of(flat: Fields) -> bytes:
 
 
 def bytes_of(flat: Fields) -> bytes:
-    """Return an entry as bytes."""
     if len(flat) == 2 and flat[0] == DATA_FIELD:
         return flat[1]
     return _encode(wire_fields(flat)["fields"]) + b"\n"
@@ -162,7 +145,6 @@ _SPLIT = re.compile(rb"(?:[\xc2-\xf4]|[\xe0-\xef][\x80-\xbf]|[\xf0-\xf4][\x80-\x
 
 
 def body_of(entries: Sequence[Entry], content_type: str) -> bytes:
-    """Return the body of an answer that has these entries."""
     if is_json(content_type):
         return b"[%b]" % b",".join([message_of(entry.fields) for entry in entries])
     return b"".join([bytes_of(entry.fields) for entry in entries])

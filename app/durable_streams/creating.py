@@ -1,4 +1,4 @@
-"""Creating: streams are made, forked from others, and deleted."""
+"""Create, fork and delete streams."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -52,16 +52,12 @@ from headgate.engine.requests.streams import (
 
 
 class Creation(NamedTuple):
-    """A request to make a stream."""
-
     configuration: DurableStream
     body: bytes
     is_closed: bool  # it never gets more than this body
 
 
 class MadeStream(NamedTuple):
-    """The stream that is there now."""
-
     configuration: DurableStream
     end: EntryId
     is_closed: bool
@@ -71,11 +67,7 @@ class MadeStream(NamedTuple):
 async def create(
     access: Access, stream: bytes, wanted: Creation, *, messages_max: int
 ) -> MadeStream:
-    """Make a stream, unless it is there as it is wanted.
-
-    Raises:
-        GatewayError: the path is taken by another stream.
-    """
+    """Create a stream, unless it exists as requested; GatewayError: another has the path."""
     configuration = wanted.configuration
     drafts = await drafts_of(
         wanted.body, configuration.content_type, messages_max=messages_max, is_new=True
@@ -96,11 +88,7 @@ async def create(
 
 
 async def existing(access: Access, stream: bytes, wanted: Creation) -> MadeStream:
-    """Return a stream that is there, if it is as it is wanted.
-
-    Raises:
-        GatewayError: it is not.
-    """
+    """Return an existing stream; raises GatewayError if it is not as requested."""
     access.require([Need((Verb.READ, Verb.APPEND, Verb.MANAGE), stream)])
     there = (await attributes_of(access, stream)).configuration
     info = await access.backend.perform(DescribeStream(stream))
@@ -143,7 +131,7 @@ _PAGE_BYTES = 2**20
 
 
 class Point(NamedTuple):
-    """The place at which a fork leaves its source: behind an entry, and a part of the next one."""
+    """Where a fork leaves its source: behind an entry and a part of the next one."""
 
     epoch: int  # of the source
     through: EntryId
@@ -151,12 +139,7 @@ class Point(NamedTuple):
 
 
 async def fork(access: Access, stream: bytes, wanted: Creation, *, messages_max: int) -> MadeStream:
-    """Make a fork, unless it is there as it is wanted. The content type may be left out (empty).
-
-    Raises:
-        StreamNotFound: there is no such source.
-        GatewayError: it cannot be made.
-    """
+    """Create a fork, unless it exists as requested; an empty content type is the source's."""
     origin = wanted.configuration.origin
     assert origin is not None
     source = origin.stream.encode()
@@ -206,11 +189,7 @@ async def _finish(
     begun: bytes,
     end: EntryId,
 ) -> None:
-    """Let a fork that has all of its source be there for everybody.
-
-    Raises:
-        LastIdMismatch, StreamsChanged: it is not as it was.
-    """
+    """Make a complete fork visible; raises LastIdMismatch or StreamsChanged."""
     made = wanted.configuration.encoded()
     change = AttributeChange({CONFIGURATION: made}, {CONFIGURATION: begun})
     if wanted.is_closed:
@@ -226,7 +205,7 @@ def _spoiled(text: str) -> GatewayError:
 async def _give_up(
     access: Access, stream: bytes, configuration: DurableStream, begun: bytes
 ) -> bool:
-    """Delete a fork that cannot be made; false if another request has made it."""
+    """Delete a fork that cannot be made; return False if another request has made it."""
     deleted = msgspec.structs.replace(configuration, state=Stage.DELETED)
     change = AttributeChange({CONFIGURATION: deleted.encoded()}, {CONFIGURATION: begun})
     try:
@@ -270,11 +249,7 @@ def _forking(configuration: DurableStream, point: Point) -> bytes:
 async def _point(
     access: Access, source: bytes, origin: ForkOrigin, content_type: str, messages_max: int
 ) -> Point:
-    """Return the place at which a fork leaves its source.
-
-    Raises:
-        GatewayError: it is behind the end of the source.
-    """
+    """Return where a fork leaves its source; GatewayError: that is behind its end."""
     info = await access.backend.perform(DescribeStream(source))
     epoch, end = info.epoch, info.last_id
     through = end
@@ -318,11 +293,7 @@ async def _entries(access: Access, stream: bytes, after: EntryId, limit: int) ->
 
 
 async def _copy(access: Access, source: bytes, stream: bytes, point: Point) -> EntryId:
-    """Append to a fork what it lacks of its source; returns the last id that it has then.
-
-    Raises:
-        GatewayError: the fork or its source is not what it was.
-    """
+    """Append the missing entries to a fork; return its last id. Raises GatewayError."""
     while True:
         after = (await access.backend.perform(DescribeStream(stream))).last_id
         if after > point.through:
@@ -340,11 +311,7 @@ async def _copy(access: Access, source: bytes, stream: bytes, point: Point) -> E
 
 
 async def _refer(access: Access, source: bytes, stream: bytes) -> None:
-    """Let a source know of a fork.
-
-    Raises:
-        GatewayError: it is deleted meanwhile.
-    """
+    """Record a fork at its source; raises GatewayError if that is deleted meanwhile."""
     for _ in range(ATTEMPTS_MAX):
         there = await _source(access, source, has_all=True)
         forks = {name for name in there.attributes if name.startswith(FORK)}
@@ -366,7 +333,7 @@ async def _refer(access: Access, source: bytes, stream: bytes) -> None:
 
 
 async def living_forks(access: Access, stream: bytes, there: Known) -> dict[bytes, DurableStream]:
-    """Return the forks of a stream that are there; others that it knows may have expired."""
+    """Return the existing forks of a stream; others that it knows may have expired."""
     forks = dict[bytes, DurableStream]()
     for attribute in there.attributes:
         if attribute.startswith(FORK):
@@ -380,7 +347,7 @@ async def living_forks(access: Access, stream: bytes, there: Known) -> dict[byte
 
 
 async def forget_gone_forks(access: Access, stream: bytes) -> bool:
-    """Forget forks that have gone without the protocol; tells whether there were any."""
+    """Forget forks that vanished without the protocol; return whether there were any."""
     there = await attributes_of(access, stream, has_all=True)
     living = await living_forks(access, stream, there)
     names = (name for name in there.attributes if name.startswith(FORK))
@@ -392,12 +359,7 @@ async def forget_gone_forks(access: Access, stream: bytes) -> bool:
 
 
 async def delete(access: Access, stream: bytes) -> None:
-    """Delete a stream; with forks, as far as they let it go.
-
-    Raises:
-        StreamNotFound: there is none.
-        GatewayError: it is deleted, and forks refer to it.
-    """
+    """Delete a stream; one with forks is kept for them, but marked as deleted."""
     access.require([Need((Verb.MANAGE,), stream)])
     for _ in range(ATTEMPTS_MAX):
         there = await attributes_of(access, stream, has_all=True)
@@ -428,7 +390,7 @@ async def delete(access: Access, stream: bytes) -> None:
 
 
 async def _release(access: Access, fork: bytes, configuration: DurableStream) -> None:
-    """Let the source of a fork that has gone forget it; it goes as well if it waited for that."""
+    """Let the source forget a fork; the source goes as well if it waited for that."""
     while configuration.origin is not None:
         source = configuration.origin.stream.encode()
         forgotten = AttributeChange({FORK + fork: None})

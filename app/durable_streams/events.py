@@ -1,4 +1,4 @@
-"""Events: a stream as Server-Sent Events (5.8): `data`, and `control` with the place behind it."""
+"""A stream as Server-Sent Events (5.8): `data`, and `control` with the place behind it."""
 
 import asyncio
 import base64
@@ -35,8 +35,6 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Events:
-    """One connection."""
-
     def __init__(
         self,
         gateway: Gateway,
@@ -45,15 +43,7 @@ class Events:
         subscription: StreamSubscription,
         seen: Seen,
     ) -> None:
-        """Send the items of an open subscription.
-
-        Args:
-            gateway: what serves it.
-            request: asks for it.
-            access: of whoever asks.
-            subscription: of the stream.
-            seen: the stream as it was when it was asked for.
-        """
+        """Send the items of an open subscription; `seen` is the stream when it was requested."""
         self._gateway, self._access, self._seen = gateway, access, seen
         self._subscription = subscription
         self._connection = EventConnection(gateway, request, access, subscription)
@@ -65,7 +55,6 @@ class Events:
         self._held: list[Entry] = []  # the last of them ends within a character
 
     async def parts(self) -> AsyncGenerator[bytes, None]:
-        """Yield events, in pieces, until the stream, the client or the time ends."""
         usage, connection = self._access.usage, self._connection
         with connection.listed(), usage.connections.held(), usage.subscriptions.held():
             async with aclosing(self._subscription.follow(until=self._until)) as coming:
@@ -87,7 +76,6 @@ class Events:
             raise Draining from None
 
     async def _pieces(self, item: followed.Followed) -> Iterable[bytes] | None:
-        """Return the events of an item; None: the connection ends without them."""
         match item:
             case followed.StreamBatch(read) if (
                 read.gap is not None and self._sent_through is not None
@@ -109,7 +97,7 @@ class Events:
         return ()
 
     def _entries(self, read: StreamRead) -> Iterable[bytes]:
-        """Return the events of entries; those within a character wait for the rest of it."""
+        """Return the events of entries; an incomplete character waits for the rest of it."""
         entries = self._held + read.entries
         whole = whole_count(entries, self._seen.configuration.content_type)
         self._held = entries[whole:]
@@ -144,7 +132,7 @@ class Events:
         return b"event: control\ndata:%b\n\n" % _encode(control)
 
     def _next_cursor(self) -> str:
-        """Return a cursor that is above that of the client, and not below the one before."""
+        """Return a cursor above the client's, and not below the previous one."""
         now_ms, chance = self._gateway.auth.now_ms(), self._gateway.random
         if self._least_cursor is None:
             self._least_cursor = cursor_after(self._asked_cursor, now_ms, chance)
@@ -152,7 +140,7 @@ class Events:
 
 
 def in_parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield pieces together, as many as are sent at once: a short event comes with its control."""
+    """Join pieces up to a size, so that a short event is sent with its control."""
     together, size_bytes = list[bytes](), 0
     for piece in pieces:
         together.append(piece)
@@ -167,7 +155,7 @@ def in_parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def text_event(body: bytes) -> Iterator[bytes]:
     """Yield a `data` event with a text, in pieces: a body may consist of line ends alone.
 
-    What is no UTF-8 is replaced. A space behind the colon is no part of the value, so there is one
+    Invalid UTF-8 is replaced. A space behind the colon is no part of the value, so there is one
     more where a line begins with one.
     """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -186,7 +174,6 @@ def text_event(body: bytes) -> Iterator[bytes]:
 
 
 def base64_event(body: bytes) -> Iterator[bytes]:
-    """Yield a `data` event with bytes as base64, in pieces."""
     yield b"event: data\ndata:"
     for begin in range(0, len(body), _PIECE_BYTES):
         yield base64.b64encode(body[begin : begin + _PIECE_BYTES])

@@ -1,4 +1,4 @@
-"""Producers: writers whose appends count once, however often they are sent (5.2.1).
+"""Writers whose appends count once, however often they are sent (5.2.1).
 
 A producer's epoch and number are an attribute of the stream, which changes with the append.
 """
@@ -32,51 +32,39 @@ _IDLE_MS = 86_400_000
 
 
 class ProducerState(NamedTuple):
-    """The last append of a producer."""
-
     epoch: int
     seq: int
     at_ms: int = 0  # when it last wrote
 
     @classmethod
     def decode(cls, text: bytes | None) -> "ProducerState | None":
-        """Read the value of an attribute; None: there is none."""
         return None if text is None else cls(*map(int, text.split()))
 
     def encoded(self) -> bytes:
-        """Return the value of the attribute."""
         return b"%d %d %d" % self
 
 
 class Append(NamedTuple):
-    """An append of a producer."""
-
     producer: bytes
     epoch: int
     seq: int
 
     @property
     def attribute(self) -> bytes:
-        """Return the name of the attribute of its producer."""
         return PRODUCER + self.producer
 
     @property
     def owner_prefix(self) -> bytes:
-        """Return the common prefix of the producers of its owner; empty: it has no owner."""
+        """Return the common prefix of the owner's producers; empty without an owner."""
         return owner_prefix(self.producer)
 
     @property
     def mark(self) -> bytes:
-        """Return the value of `CLOSED_BY` for this append."""
         return b"%d %d %b" % (self.epoch, self.seq, self.producer)
 
 
 def parse_producer(headers: Mapping[str, str]) -> Append | None:
-    """Read the producer of a request; None if it names none.
-
-    Raises:
-        GatewayError: a header is missing or makes no sense.
-    """
+    """Read the producer of a request, or None if it names none; raises GatewayError."""
     texts = [headers.get(name) for name in (ID, EPOCH, SEQ)]
     producer, epoch, seq = texts
     if producer is None and epoch is None and seq is None:
@@ -99,20 +87,13 @@ def _number(text: str, name: str) -> int:
 
 
 class ProducerRefusal(GatewayError):
-    """A producer's append is refused, and headers tell it why."""
-
     def __init__(self, error: GatewayError, headers: dict[str, str]) -> None:
-        """Keep the headers beside what is told to people."""
         super().__init__(error.code, str(error), pointer=error.pointer)
         self.headers = headers
 
 
 def check_epoch(append: Append, place: ProducerState | None) -> None:
-    """Refuse a producer that another one of its name has replaced.
-
-    Raises:
-        ProducerRefusal: it has.
-    """
+    """Raise ProducerRefusal if another producer of the same name has replaced this one."""
     if place is not None and append.epoch < place.epoch:
         text = f"The producer has begun epoch {place.epoch}, and {append.epoch} is over."
         headers = {EPOCH: str(place.epoch)}
@@ -120,11 +101,10 @@ def check_epoch(append: Append, place: ProducerState | None) -> None:
 
 
 def check_order(append: Append, place: ProducerState | None) -> bool:
-    """Check that an append is the next of its producer; true: it was made before.
+    """Check that an append is its producer's next; return True if it was made before.
 
-    Raises:
-        ProducerRefusal: others are to come before it.
-        GatewayError: a new epoch begins with another number than 0.
+    Raises ProducerRefusal if others must come before it, and GatewayError if a new epoch does not
+    begin with 0.
     """
     if place is None or append.epoch > place.epoch:
         expected = 0
@@ -143,11 +123,7 @@ def check_order(append: Append, place: ProducerState | None) -> bool:
 
 
 def check_share(append: Append, attributes: Mapping[bytes, bytes]) -> None:
-    """Refuse another producer of an owner whose producers take half of the attributes' room.
-
-    Raises:
-        LimitReached: they do.
-    """
+    """Raise LimitReached if an owner's producers take half of the attributes' room."""
     prefix = PRODUCER + append.owner_prefix
     places = [each for each in attributes.items() if each[0].startswith(prefix)]
     size_bytes = sum(ATTRIBUTE_BYTES + len(name) + len(place) for name, place in places)
@@ -156,7 +132,6 @@ def check_share(append: Append, attributes: Mapping[bytes, bytes]) -> None:
 
 
 def idle_among(attributes: Mapping[bytes, bytes], now_ms: int) -> list[bytes]:
-    """Return the attributes of producers that can be forgotten."""
     places = (
         (name, ProducerState.decode(text))
         for name, text in attributes.items()

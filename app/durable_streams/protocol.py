@@ -1,4 +1,4 @@
-"""Protocol: paths and names, offsets, and the answers of Durable Streams."""
+"""Paths and names, offsets, and the answers of Durable Streams."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -42,11 +42,7 @@ _IN_NAME = re.compile("%3A|%25|:")
 
 
 def name_of(path: str) -> bytes:
-    """Return the name of the stream at a path, which is decoded and relative to the root.
-
-    Raises:
-        GatewayError: no stream can have it.
-    """
+    """Return the stream at a path, decoded and relative to the root; raises GatewayError."""
     if path.startswith(RESERVED.decode()):
         raise GatewayError("not_found", "paths that begin with `__` are no streams")
     name = _IN_PATH.sub(lambda match: _TO_NAME[match[0]], path)
@@ -57,7 +53,6 @@ def name_of(path: str) -> bytes:
 
 
 def path_of(name: bytes) -> str | None:
-    """Return the path of a stream, relative to the root; None if there is none."""
     text = name.decode(errors="replace")
     path = _IN_NAME.sub(lambda match: _TO_PATH[match[0]], text)
     try:
@@ -67,7 +62,6 @@ def path_of(name: bytes) -> str | None:
 
 
 def quoted(path: str) -> str:
-    """Return a path as it stands in a URL."""
     return quote(path, safe="/:@!$&'()*+,;=~")
 
 
@@ -82,16 +76,12 @@ _JITTER_S_MAX = 3600
 
 
 def offset_of(entry_id: EntryId) -> str:
-    """Return the place behind an entry. Places sort as texts as their entries do."""
+    """Return the place behind an entry; places sort as texts as their entries do."""
     return f"{entry_id.ms:020d}_{entry_id.seq:020d}"
 
 
 def parse_offset(text: str, *, pointer: str) -> EntryId:
-    """Read a place that `offset_of` has written.
-
-    Raises:
-        GatewayError: it is none.
-    """
+    """Read a place that `offset_of` has written; raises GatewayError if it is none."""
     match = _OFFSET.fullmatch(text)
     numbers = (0, 0) if match is None else (int(match[1]), int(match[2]))
     if match is None or max(numbers) > U64_MAX:
@@ -100,21 +90,17 @@ def parse_offset(text: str, *, pointer: str) -> EntryId:
 
 
 def parse_start(text: str) -> EntryId | From:
-    """Read the beginning of a read: an offset, `-1` or `now`.
-
-    Raises:
-        GatewayError: it is none of them.
-    """
+    """Read an offset, `-1` or `now`; raises GatewayError if it is none of them."""
     if text == BEGINNING:
         return MIN_ID
     return From.NOW if text == NOW else parse_offset(text, pointer="/query/offset")
 
 
 def cursor_after(asked: str | None, now_ms: int, chance: Random) -> str:
-    """Return the cursor of a live answer: a number of the interval that it is made in.
+    """Return the cursor of a live answer: the number of the current interval.
 
-    Caches answer by it. It is above the one that the client has sent, so nobody is answered by the
-    same cache again and again.
+    Caches answer by it. It is above the client's own, so that nobody is answered by the same cache
+    again and again.
     """
     interval = max(now_ms - _EPOCH_MS, 0) // _INTERVAL_MS
     if asked is not None and _CURSOR.fullmatch(asked) and int(asked) >= interval:
@@ -142,7 +128,6 @@ F = TypeVar("F", bound=Callable[..., Awaitable[Response]])
 
 
 def root_path(request: Request) -> str:
-    """Return the path under which a proxy serves the gateway."""
     path: str = request.app.state.settings.root_path
     return path
 
@@ -154,17 +139,16 @@ def root_url(request: Request) -> str:
 
 
 def is_true(text: str | None) -> bool:
-    """Tell whether a header says `true`; everything else is as if it were not there."""
+    """Tell whether a header says `true`; anything else counts as absent."""
     return text is not None and text.strip().lower() == "true"
 
 
 def answer(status: int, headers: Mapping[str, str], body: bytes = b"") -> Response:
-    """Return an answer without the headers that all answers have."""
     return Response(body, status, headers)
 
 
 def answers(operation: F) -> F:
-    """Let an operation answer as the protocol says: its problems have the headers, too."""
+    """Let an operation answer as the protocol says; problems get the headers, too."""
 
     @wraps(operation)
     async def answering(request: Request, *args: Any, **names: Any) -> Response:

@@ -113,7 +113,6 @@ async def put_stream(
 
 
 def _origin(request: Request) -> ForkOrigin | None:
-    """Return the origin of the fork to be made; None: it is no fork."""
     source = request.headers.get("stream-forked-from")
     offset = request.headers.get("stream-fork-offset")
     sub = request.headers.get("stream-fork-sub-offset")
@@ -249,7 +248,6 @@ async def get_stream(request: WholeRequest, access: AccessDep, path: str) -> Res
 
 
 def _query(request: Request) -> dict[str, str]:
-    """Return the parameters of the protocol; others are left alone."""
     text: bytes = request.scope["query_string"]
     query = dict[str, str]()
     for name, value in parse_qsl(text.decode("latin-1"), keep_blank_values=True):
@@ -300,7 +298,6 @@ async def _long_poll(
 
 
 def _chunk(request: Request, seen: Seen, reply: StreamRead) -> Response:
-    """Return the answer of a read, with its tag."""
     # What is at the end may be deleted: then nothing comes though the last id is above.
     at_end = reply.next_after >= reply.last_id or not reply.entries
     is_closed = reply.closed_at_ms is not None
@@ -331,7 +328,7 @@ def _headers(
 
 
 def _caching(request: Request) -> Mapping[str, str]:
-    """Return the headers for caches: only without credentials an answer is for all."""
+    """Return the headers for caches: answers are public only without credentials."""
     if gateway_of(request).auth.is_open:
         return _FOR_ALL
     return _FOR_ONE

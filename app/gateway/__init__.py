@@ -1,1 +1,1 @@
-"""Gateway: the parts of one app, and how they are put together for a process or a test."""
+"""The parts of one app, and how they are assembled for a process or a test."""

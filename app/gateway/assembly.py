@@ -1,4 +1,4 @@
-"""Assembly: the gateway of one process, of its settings, its backend and its credentials."""
+"""Build the gateway of one process from its settings, its backend and its credentials."""
 
 import random
 from ipaddress import ip_network
@@ -42,7 +42,6 @@ _OBSERVED_AT_SERVERS_EVERY_S = 10.0
 
 
 def watch_streams(metrics: Metrics, backend: Backend, settings: Settings) -> None:
-    """Show in metrics the memory and the journal of a backend that is in this process."""
     bounds = memory_bounds(settings)
     journal = backend.journal
     if journal is not None:
@@ -63,12 +62,10 @@ def watch_streams(metrics: Metrics, backend: Backend, settings: Settings) -> Non
 
 
 def watch_loop(metrics: Metrics, settings: Settings) -> LoopDelay:
-    """Return a meter of the event loop's delay, shown in metrics."""
     return LoopDelay(metrics.registry, settings.loop_delay_warn_ms, CommandRunner.run.__code__)
 
 
 def observer_of(backend: Backend, settings: Settings) -> Observer:
-    """Return a meter of the streams of a backend, and of their groups."""
     every_s = _OBSERVED_EVERY_S if settings.backend is None else _OBSERVED_AT_SERVERS_EVERY_S
     options = ObserverOptions(settings.observe, settings.observed_max, every_s)
     return Observer(backend, options, SystemClock())
@@ -82,7 +79,6 @@ def assemble(
     history: HistoryReader,
     siblings: Siblings | None,
 ) -> Gateway:
-    """Return the parts of an app, counted in its metrics."""
     bounds = memory_bounds(settings)
     runner = None
     if Ability.COMMANDS in backend.abilities:
@@ -134,7 +130,6 @@ def assemble(
 
 
 def targets_of(settings: Settings) -> Targets:
-    """Return the URLs to which webhooks may be sent."""
     allowed, denied = (
         [ip_network(text) for text in texts] for texts in (settings.push_allow, settings.push_deny)
     )
@@ -144,12 +139,9 @@ def targets_of(settings: Settings) -> Targets:
 def sealing_of(settings: Settings, secret: bytes) -> Sealing:
     """Return the encryption of the secrets of pushes.
 
-    A file of the data directory does for a gateway that has its streams there. Where others may
-    take over, they need the same keys, so the operator has to give a file.
-
-    Args:
-        settings: what the operator chose.
-        secret: of all processes of the gateway; it protects streams that are in their memory alone.
+    A file of the data directory is enough for a gateway that has its streams there. Where others
+    may take over, they need the same keys, so the operator has to provide a file. `secret` is
+    shared by all processes of the gateway, and protects streams that are only in their memory.
     """
     if settings.push_key_file is not None:
         return Sealing(settings.push_key_file)
@@ -161,16 +153,11 @@ def sealing_of(settings: Settings, secret: bytes) -> Sealing:
 
 
 def sender_of(settings: Settings) -> Sender:
-    """Return the sender of webhooks."""
     return Sender(targets_of(settings), settings.push_identity)
 
 
 def _tracing(settings: Settings) -> "Tracing | None":
-    """Return the sender of traces, if somebody collects them.
-
-    Raises:
-        ValueError: the packages for it are not installed.
-    """
+    """Return the sender of traces, if configured; ValueError: its packages are missing."""
     if settings.otlp_url is None:
         return None
     try:
@@ -181,7 +168,6 @@ def _tracing(settings: Settings) -> "Tracing | None":
 
 
 def server_settings(settings: Settings, backend: Backend) -> ServerSettings:
-    """Return the settings that Redis clients may read (CONFIG GET)."""
     is_journaled = Ability.JOURNAL in backend.abilities
     return ServerSettings(
         host=settings.redis_host or settings.host,
@@ -200,5 +186,4 @@ def server_settings(settings: Settings, backend: Backend) -> ServerSettings:
 
 
 def _share(limit: int, process_count: int, *, at_least: int) -> int:
-    """Return the share of each process in the bounds of all."""
     return min(limit, max(limit // process_count, at_least))

@@ -1,4 +1,4 @@
-"""Backends: what keeps the streams, as the settings say. Only this file chooses a backend."""
+"""What keeps the streams, according to the settings; only this file chooses a backend."""
 
 import os
 from pathlib import Path
@@ -34,16 +34,7 @@ _MEMORY_PERCENTAGE = 70
 
 
 def open_backend(settings: Settings, progress: Progress = recovery.no_progress) -> Backend:
-    """Return the backend: servers, if the operator named some, or an engine.
-
-    Args:
-        settings: what the operator chose.
-        progress: called with the progress of loading, if there is something to load.
-
-    Raises:
-        ValueError: the URL of the servers is wrong.
-        Unavailable, Corrupt, OSError: see `open_embedded`.
-    """
+    """Return the backend: servers, if the operator named some, or an engine."""
     if settings.backend is not None:
         from headgate.app.gateway.servers import open_servers  # noqa: PLC0415  see there
 
@@ -52,13 +43,6 @@ def open_backend(settings: Settings, progress: Progress = recovery.no_progress) 
 
 
 def open_remote(settings: Settings, path: Path, process_count: int) -> RemoteBackend:
-    """Return the engine of another process as a backend.
-
-    Args:
-        settings: what the operator chose, the same for the engine.
-        path: of the socket where the engine listens.
-        process_count: how many processes use the engine.
-    """
     options = _engine_options(settings)
     return RemoteBackend(
         RemoteOptions(
@@ -73,7 +57,6 @@ def open_remote(settings: Settings, path: Path, process_count: int) -> RemoteBac
 
 
 def open_engine(settings: Settings, progress: Progress) -> EmbeddedBackend:
-    """Return the engine of this process as a backend. See `open_embedded`."""
     return open_embedded(_engine_options(settings), progress)
 
 
@@ -122,7 +105,6 @@ def growth_of(settings: Settings) -> Growth:
 
 
 def reply_bounds(settings: Settings) -> Bounds:
-    """Return the bounds of one reply to a Redis command."""
     return Bounds(settings.read_entries_max, settings.read_bytes_max)
 
 

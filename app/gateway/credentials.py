@@ -1,4 +1,4 @@
-"""Credentials: who may come in, as the settings say."""
+"""Who may connect, according to the settings."""
 
 from headgate.app.auth.credentials import CredentialOptions, Credentials
 from headgate.app.auth.grants import ANYBODY, UsageLimits
@@ -16,17 +16,7 @@ def open_credentials(
     ticket_secret: bytes | None = None,
     siblings: Siblings | None = None,
 ) -> Credentials:
-    """Read the files of the credentials.
-
-    Args:
-        settings: what the operator chose.
-        clock: tells when credentials end; the machine's unless given.
-        ticket_secret: signs tickets; as the settings say unless given.
-        siblings: the other processes of the gateway, if there are any.
-
-    Raises:
-        ValueError: one of them has a fault; the text names it.
-    """
+    """Read the files of the credentials; raises ValueError, which names the faulty one."""
     if ticket_secret is None and settings.ticket_secret is not None:
         ticket_secret = settings.ticket_secret.get_secret_value().encode()
     anonymous = settings.anonymous if settings.allow_anonymous else None

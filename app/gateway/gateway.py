@@ -1,4 +1,4 @@
-"""Gateway: the parts of one app, and what concerns all connections that stay open."""
+"""The parts of one app, and what concerns all connections that stay open."""
 
 from __future__ import annotations
 
@@ -47,15 +47,13 @@ _FREE = "sockets free"
 
 
 class DrainSignal(asyncio.Event):
-    """Is set when the gateway is about to stop. A listener costs less than a task."""
+    """Is set when the gateway is about to stop; a listener costs less than a task."""
 
     def __init__(self) -> None:
-        """Start unset, with nobody listening."""
         super().__init__()
         self.listeners: set[Callable[[], None]] = set()
 
     def set(self) -> None:
-        """Set it, and call the listeners."""
         super().set()
         for listener in list(self.listeners):
             try:
@@ -77,8 +75,6 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Gateway:
-    """The parts of one app; `main` puts them together, and routes use them."""
-
     backend: Backend
     commands: CommandRunner | None  # None: the backend lacks what commands need
     limits: Limits
@@ -98,7 +94,6 @@ class Gateway:
     connections: Connections = field(init=False)  # that stay open
 
     def __post_init__(self) -> None:
-        """Make the parts that all processes share."""
         object.__setattr__(self, "connections", Connections(self.siblings))
         if self.siblings is not None:
             counts = SharedCounts(self.siblings, "connections", self._counts)
@@ -107,12 +102,10 @@ class Gateway:
             self.sockets.free_elsewhere = lambda: counts.elsewhere(_FREE)
 
     async def share(self) -> None:
-        """Let the other processes know what is in use here, until cancelled."""
         if self.shared_counts is not None:
             await self.shared_counts.run()
 
     async def metrics_text(self) -> bytes:
-        """Return the counts of all processes, in the Prometheus text format."""
         if self.siblings is None:
             return await self.metrics.text()
         within_s = _METRICS_WITHIN_S
@@ -124,13 +117,11 @@ class Gateway:
         )
 
     def streams_bytes(self) -> int:
-        """Return how much memory of this process the streams take."""
         if self.siblings is not None and self.siblings.has_engine:
             return 0
         return sum(self.backend.memory_bytes().values())
 
     def warnings(self) -> Iterator[str]:
-        """Yield warnings for everybody to see; the log has the details."""
         yield from self.credentials.warnings()
         yield from self._memory_warnings()
         journal = self.backend.journal
@@ -169,20 +160,10 @@ class Gateway:
         }
 
     def require(self, ability: Ability) -> None:
-        """Check that the backend has an ability.
-
-        Raises:
-            GatewayError: it has not this ability.
-        """
         if ability not in self.backend.abilities:
             raise GatewayError("not_supported", str(NotSupported(ability)))
 
     def check_room(self) -> None:
-        """Refuse one more connection that stays open.
-
-        Raises:
-            GatewayError: there are as many as there may be.
-        """
         limit = self.limits.connections_max
         shared = self.shared_counts
         elsewhere = 0 if shared is None else shared.elsewhere(_CONNECTIONS)
@@ -191,11 +172,7 @@ class Gateway:
             raise GatewayError("too_many_connections", text)
 
     def connected(self, access: Access) -> Access:
-        """Return an access for a connection that stays open.
-
-        Raises:
-            GatewayError: there are as many as there may be, of all or of the principal.
-        """
+        """Return an access for a connection that stays open; GatewayError: there are too many."""
         self.check_room()
         access.usage.check_room()
         return access.slowed()
@@ -203,16 +180,11 @@ class Gateway:
     async def wait_connection_end(
         self, principal: Principal, ended: asyncio.Future[bool] | None = None
     ) -> None:
-        """Return when a connection that begins now must end: its time is over, or the gateway's.
+        """Wait until a connection that begins now must end, by its own or the gateway's end.
 
-        Args:
-            principal: who follows over the connection.
-            ended: is set at the end; to true by an operator who cuts the connection off. None:
-                nobody can.
-
-        Raises:
-            Unauthenticated: the credential has ended.
-            GatewayError: an operator has cut it off.
+        `ended` is set at the end, and to True by an operator who cuts the connection off; without
+        it nobody can. Raises Unauthenticated if the credential has ended, and GatewayError if an
+        operator has cut the connection off.
         """
         end = ended or asyncio.get_running_loop().create_future()
 
@@ -232,7 +204,7 @@ class Gateway:
         principal.check_valid()
 
     def at_connection_end(self, on_end: Callable[[], None]) -> Callable[[], None]:
-        """Call `on_end` when a connection that begins now must end; returns how to cancel that."""
+        """Call `on_end` when a connection that begins now must end; return how to cancel that."""
         loop = asyncio.get_running_loop()
         longest_ms = self.limits.connection_ms_max
         timer = None if longest_ms is None else loop.call_later(longest_ms / 1000, on_end)
@@ -256,14 +228,12 @@ HEADER = b"headgate-behind-ms"
 
 
 class Behind:
-    """ASGI middleware: adds `Headgate-Behind-Ms` to what a standby answers."""
+    """ASGI middleware that adds `Headgate-Behind-Ms` to the answers of a standby."""
 
     def __init__(self, app: ASGIApp, bucket: Callable[[], BucketStatus | None]) -> None:
-        """Serve `app`, with the state of the bucket."""
         self._app, self._bucket = app, bucket
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
         bucket = self._bucket()
         if scope["type"] != "http" or bucket is None or bucket.role is not LeaderRole.STANDBY:
             await self._app(scope, receive, send)

@@ -1,4 +1,4 @@
-"""Servers of Redis or Valkey as a backend. They alone need redis-py, a tenth of a start."""
+"""Redis or Valkey servers as a backend; only they import redis-py, a tenth of the startup."""
 
 from pydantic import SecretStr
 
@@ -9,20 +9,11 @@ from headgate.app.settings import Settings
 
 
 def open_servers(settings: Settings, url: SecretStr) -> RedisBackend:
-    """Return the servers of a URL as a backend.
-
-    Raises:
-        ValueError: the URL is wrong. The text does not repeat it.
-    """
     return RedisBackend(client_options(settings, url))
 
 
 def client_options(settings: Settings, url: SecretStr) -> ClientOptions:
-    """Return the options of a client of the servers of a URL.
-
-    Raises:
-        ValueError: the URL is wrong. The text does not repeat it.
-    """
+    """Return the options of a client; raises ValueError, which does not repeat a wrong URL."""
     password = settings.redis_password
     login = ServerLogin(
         settings.redis_username, None if password is None else password.get_secret_value()

@@ -1,4 +1,4 @@
-"""Shared keys: the keys file of a data directory is in its bucket, too.
+"""The keys file of a data directory is in its bucket, too.
 
 So the keys of clients work on the next machine, and at a standby. The leader puts the file as a
 numbered object when it has changed; everybody else has the newest one. It holds digests of keys,
@@ -34,30 +34,20 @@ _KEPT_COUNT = 3
 
 
 def shared_keys(settings: Settings) -> SharedKeys | None:
-    """Return the shared keys of a gateway; None: it has no bucket, or its operator has the file.
-
-    Raises:
-        ValueError: the bucket cannot be opened.
-    """
+    """Return the shared keys; None: there is no bucket, or the operator manages the file."""
     if settings.bucket is None or settings.keys_file is not None:
         return None
     return SharedKeys(open_bucket(settings.bucket), settings.data_dir / KEYS_FILE)
 
 
 def fetch_shared_keys(settings: Settings) -> None:
-    """Take the keys of clients from the bucket, before credentials are opened.
-
-    Raises:
-        OSError: the bucket or the disk fails.
-        ValueError: the bucket cannot be opened.
-    """
+    """Take the keys of clients from the bucket, before credentials are opened."""
     shared = shared_keys(settings)
     if shared is not None:
         shared.fetch()
 
 
 async def share_keys(settings: Settings, backend: Backend) -> None:
-    """Share the keys file, if it is to be, until this is cancelled."""
     shared = await asyncio.to_thread(shared_keys, settings)  # it looks at files
     if shared is not None:
         await shared.run(backend)
@@ -66,12 +56,11 @@ async def share_keys(settings: Settings, backend: Backend) -> None:
 class SharedKeys:
     """The keys file of a gateway with a bucket.
 
-    A file that has changed here, also while no gateway ran, is put by the next leader, unless
-    somebody else has put one meanwhile: then that counts.
+    A file that has changed here, even while no gateway ran, is put by the next leader, unless
+    somebody else has put one meanwhile: then that one wins.
     """
 
     def __init__(self, bucket: Bucket, path: Path) -> None:
-        """Share a file, which need not exist."""
         self._bucket, self._path = bucket, path
         self._stamp: Stamp = None  # of the file as it was put
         self._tried: bytes | None = None  # what was to be put last; its answer may be lost
@@ -79,11 +68,7 @@ class SharedKeys:
         self._number = self._noted()  # of the object that the file is, or has been made from
 
     def fetch(self) -> None:
-        """Write the file as the bucket has it, if that has changed.
-
-        Raises:
-            OSError: the bucket or the disk fails.
-        """
+        """Write the file as it is in the bucket, if changed; raises OSError."""
         number = self._newest()
         if number > self._number:
             data = self._bucket.read(numbered(KEYS, number))
@@ -94,11 +79,6 @@ class SharedKeys:
             self._set(number, stamp_of(self._path))
 
     def put(self) -> None:
-        """Put the file, if it has changed.
-
-        Raises:
-            OSError: the bucket or the disk fails.
-        """
         stamp = stamp_of(self._path)
         if stamp == self._stamp or stamp is None:
             return
@@ -127,7 +107,7 @@ class SharedKeys:
             await asyncio.sleep(_LOOK_S)
 
     def _set(self, number: int, stamp: Stamp) -> None:
-        """Note the object that the file is; later changes are made here."""
+        """Record which object the file equals; later changes are local ones."""
         write_private(self._note, str(number).encode())
         self._number, self._stamp = number, stamp
 

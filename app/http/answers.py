@@ -1,4 +1,4 @@
-"""Answers: makes the body of an answer from what an operation returns, by its model."""
+"""Encode the result of an operation as the body of an answer, by its model."""
 
 import inspect
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
@@ -28,7 +28,6 @@ class OpenAnswer(Response):
         self.background = None
 
     def complete(self, status_code: int, content: bytes) -> None:
-        """Set the status and the content, unless the route has set another status."""
         if self.status_code == 0:
             self.status_code = status_code
         elif not _has_body(self.status_code):
@@ -40,14 +39,8 @@ class OpenAnswer(Response):
 
 
 class AnswerModel:
-    """Makes JSON of what an operation returns."""
-
     def __init__(self, route: Any) -> None:
-        """Read FastAPI's description of a route's answers.
-
-        Raises:
-            Unsupported: the route has no model of its answer, or its answer is not JSON.
-        """
+        """Read FastAPI's description of a route's answers; raises Unsupported."""
         self._field = route.response_field
         self._type = route.response_model
         self._is_wire = is_typeddict(self._type)  # the type checker has seen what is returned
@@ -69,11 +62,7 @@ class AnswerModel:
         self._options["by_alias"] = route.response_model_by_alias
 
     def json(self, value: Any) -> bytes:
-        """Return the JSON of a value, converted to the model if need be, as FastAPI does.
-
-        Raises:
-            ResponseValidationError: the value does not fit the model.
-        """
+        """Return the JSON of a value, converted to the model if need be, as FastAPI does."""
         if self._is_wire:
             return msgspec.json.encode(value)
         if self._field is None:
@@ -107,12 +96,7 @@ json_lines = _encoder.encode_lines
 
 
 async def array_in_turns(items: Iterable[T], wire: Callable[[T], object]) -> Any:
-    """Return a JSON array, encoded: it stands where the model of an answer has the list.
-
-    Args:
-        items: what to encode; they must not change meanwhile.
-        wire: returns the wire form of one.
-    """
+    """Return an encoded JSON array for a model's list; items must not change meanwhile."""
     parts = [b"["]
     async for batch in _batches(list(items), wire):
         parts += [_encoder.encode(batch)[1:-1], b","]
@@ -145,12 +129,10 @@ async def _batches(
 
 
 def json_answer(value: object) -> Response:
-    """Return an answer; large parts of it are encoded already."""
     return Response(_encoder.encode(value), media_type="application/json")
 
 
 async def outcomes_array(ids: Sequence[EntryId], outcomes: Sequence[str]) -> Any:
-    """Return the outcome of each id, as an array of `Settled` or `Deleted`."""
     return await array_in_turns(zip(ids, outcomes, strict=True), _wire_outcome)
 
 

@@ -1,4 +1,4 @@
-"""Credentials: where a request or a handshake carries them.
+"""Where a request or a handshake carries credentials.
 
 `Authorization` says who asks. A browser can send no header with an EventSource or a WebSocket, so
 there a ticket in the URL or a cookie says it as well, and for a WebSocket a subprotocol. Elsewhere
@@ -25,20 +25,10 @@ _COOKIE = re.compile(rb'(?:^|;)[ \t]*%b="?([^";\s]*)' % COOKIE.encode())
 def access_of_request(
     auth: Authenticator, scope: Scope, sent: dict[bytes, bytes], needs: Needs
 ) -> Access:
-    """Put into its scope the access of who sends a request, once it may do such a thing at all.
+    """Put the caller's access into the request's scope, once its rights and rate allow that.
 
-    A request that is refused counts as one, too.
-
-    Args:
-        auth: knows the credentials.
-        scope: of the request.
-        sent: its headers.
-        needs: what the operation needs.
-
-    Raises:
-        Unauthenticated: the credential is bad, or there is none and one is needed.
-        Forbidden: the principal has no right of this kind.
-        RateLimited: the request has to come later.
+    A refused request counts as one, too. Raises Unauthenticated for a bad or missing credential,
+    Forbidden without any right of this kind, and RateLimited.
     """
     if needs.is_open:
         scope["access"] = access = auth.anonymous()
@@ -69,11 +59,7 @@ def _without_header(
 
 
 def access_of_handshake(auth: Authenticator, scope: Scope) -> Access | None:
-    """Return the access for a WebSocket; None if the handshake has no credential.
-
-    Raises:
-        Unauthenticated: the credential is bad.
-    """
+    """Return a WebSocket's access, or None without a credential; raises Unauthenticated."""
     if auth.is_open:
         return None
     serve(ServedScope(scope))

@@ -16,40 +16,34 @@ from headgate.app.wire.schemas.limits import Limits
 
 
 def gateway_of(connection: HTTPConnection) -> Gateway:
-    """Return the parts of the app that serves this connection."""
     gateway: Gateway = connection.scope["state"]["gateway"]
     return gateway
 
 
 def access_of(connection: HTTPConnection) -> Access:
-    """Return the backend as the one who asks may use it."""
     access: Access = connection.scope["access"]
     return access
 
 
 def limits_of(connection: HTTPConnection) -> Limits:
-    """Return the bounds."""
     return gateway_of(connection).limits
 
 
 def stream_name(
     stream: Annotated[str, Path(description="Name of the stream.", examples=["orders"])],
 ) -> bytes:
-    """Return the stream's name from the path."""
     return check_name(stream, pointer="/path/stream")
 
 
 def group_name(
     group: Annotated[str, Path(description="Name of the group.", examples=["billing"])],
 ) -> bytes:
-    """Return the group's name from the path."""
     return check_name(group, pointer="/path/group")
 
 
 def consumer_path(
     consumer: Annotated[str, Path(description="Name of the consumer.", examples=["worker-1"])],
 ) -> bytes:
-    """Return the consumer's name from the path."""
     return check_name(consumer, pointer="/path/consumer")
 
 
@@ -61,11 +55,7 @@ def named_consumer(
         str | None, Header(alias="Headgate-Consumer", description="Name of the consumer.")
     ] = None,
 ) -> bytes | None:
-    """Return the consumer that the request names by query or by header, if any.
-
-    Raises:
-        GatewayError: they differ.
-    """
+    """Return the consumer named by query or header, if any; GatewayError if they differ."""
     # A header arrives as latin-1; what was sent is UTF-8.
     header = headgate_consumer and headgate_consumer.encode("latin-1").decode(errors="replace")
     if consumer is not None and header is not None and consumer != header:
@@ -79,11 +69,7 @@ def named_consumer(
 
 
 def required_consumer(consumer: Annotated[bytes | None, Depends(named_consumer)]) -> bytes:
-    """Return the consumer that the request names.
-
-    Raises:
-        GatewayError: the request does not say.
-    """
+    """Return the consumer that the request names; raises GatewayError if there is none."""
     if consumer is None:
         text = "name the consumer: ?consumer=NAME or the header Headgate-Consumer: NAME"
         raise GatewayError("consumer_required", text, pointer="/query/consumer")
@@ -100,11 +86,6 @@ OptionalConsumerDep = Annotated[bytes | None, Depends(named_consumer)]
 
 
 def check_at_most(value: int, limit: int, *, pointer: str) -> None:
-    """Refuse a number above its bound.
-
-    Raises:
-        GatewayError: it is.
-    """
     if value > limit:
         raise GatewayError("invalid_request", f"at most {limit}, not {value}", pointer=pointer)
 
@@ -120,28 +101,21 @@ CURSOR = Query(description="`next_cursor` of the page before.")
 
 
 class Page(NamedTuple):
-    """The part of a list in a request."""
-
     after: bytes | None
     limit: int
 
     @property
     def with_one_more(self) -> dict[str, Any]:
-        """Return the arguments for the backend's list; one item more shows if a page follows."""
+        """Return the arguments for the backend's list; one extra item shows if a page follows."""
         return {"after": self.after, "limit": self.limit + 1}
 
     def of(self, items: Sequence[T]) -> tuple[Sequence[T], str | None]:
-        """Return the items of the page and the next cursor."""
         page = items[: self.limit]
         return page, cursor_of(page[-1].name) if len(items) > self.limit else None
 
 
 def page_after(cursor: str | None, limit: int) -> Page:
-    """Return the page that a cursor asks for.
-
-    Raises:
-        GatewayError: the cursor is none of this gateway.
-    """
+    """Return the page that a cursor asks for; raises GatewayError if it is not ours."""
     return Page(None if cursor is None else _name(cursor), limit)
 
 
@@ -161,7 +135,6 @@ PageDep = Annotated[Page, Depends(_as_many_as_allowed)]
 
 
 def cursor_of(name: bytes) -> str:
-    """Return the cursor of the page behind a name."""
     return base64.urlsafe_b64encode(name).decode()
 
 

@@ -1,4 +1,4 @@
-"""Dispatch: finds the operation that answers a path, by the segments of the path.
+"""Find the operation that answers a path, by the segments of the path.
 
 A router tries one pattern after the other, and each costs a fifth of an append. So dispatch tries
 patterns only if the segments do not lead to an operation: a path may have parameters of several
@@ -30,14 +30,8 @@ from headgate.engine.eager import own_task
 
 
 class Dispatch:
-    """An ASGI app: runs operations by their paths; another app answers everything else."""
-
     def __init__(self, app: FastAPI, otherwise: ASGIApp) -> None:
-        """Compile the operations of an app; `otherwise` answers everything else.
-
-        Raises:
-            Unsupported: an operation hides another.
-        """
+        """Compile the operations of an app; raises Unsupported if one hides another."""
         self._otherwise = otherwise
         operations = [each.compiled for each in app.routes if isinstance(each, Operation)]
         _check_order(operations)
@@ -58,7 +52,6 @@ class Dispatch:
                         _put_beside(first, operation)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
         operation = self._find(scope) if scope["type"] == "http" else None
         if operation is None or not operation.is_prompt:
             await own_task()
@@ -96,7 +89,6 @@ class Dispatch:
         return at.operations.get(scope["method"]) or self._search(scope)
 
     def _search(self, scope: Scope) -> CompiledOperation | None:
-        """Return the first operation whose pattern is matched, as a router finds it."""
         path = plain_path_of(scope)
         for operation in self._of_length.get(path.count("/"), self._longer):
             if scope["method"] in operation.methods:
@@ -119,7 +111,7 @@ class _Segment:
         self.operations: dict[str, CompiledOperation] = {}
 
     def below(self, text: str) -> Self | None:
-        """Return the segment after this one, made if it is not there; None if it has no place."""
+        """Return the segment after this one, created if missing; None if it has no place."""
         if not text.startswith("{"):
             return self.literal.setdefault(text, type(self)())
         if ":" in text:  # it may be several segments
@@ -130,22 +122,14 @@ class _Segment:
 
 
 def _put_beside(first: CompiledOperation, alternative: CompiledOperation) -> None:
-    """Let an operation have an alternative.
-
-    Raises:
-        Unsupported: there is no other one on the path.
-    """
+    """Give an operation an alternative; raises Unsupported if the path has no other one."""
     if first is alternative:
         raise Unsupported(f"{alternative}: an alternative comes after the other operation")
     first.alternative = alternative
 
 
 def _check_order(operations: Sequence[CompiledOperation]) -> None:
-    """Refuse an operation that the segments find and the router does not.
-
-    Raises:
-        Unsupported: naming both.
-    """
+    """Raise Unsupported if segments and router would find different operations."""
     before: dict[int, list[CompiledOperation]] = {}
     for operation in operations:
         for earlier in before.setdefault(len(operation.segments), []):
@@ -181,15 +165,11 @@ def _hides(earlier: CompiledOperation, later: CompiledOperation) -> bool:
 def put_together(
     app: FastAPI, *, in_front: Sequence[Middleware] = (), behind: Sequence[Middleware] = ()
 ) -> None:
-    """Complete an app: its operations are answered by `Dispatch`.
+    """Complete an app that has all its routes: `Dispatch` answers its operations.
 
-    Args:
-        app: with all its routes.
-        in_front: layers of all requests, the outermost first.
-        behind: layers of requests for which there is no operation, the outermost first.
-
-    Raises:
-        Unsupported: the app, or one of its operations, uses something that is not run here.
+    Layers `in_front` see all requests, those `behind` only requests without an operation; the
+    outermost come first. Raises Unsupported if something of FastAPI is used that is not supported
+    here.
     """
     if app.max_body_size is not None or app.debug or app.user_middleware or app.router.dependencies:
         raise Unsupported("an app with a bound, debug mode, middleware or dependencies of its own")
@@ -213,16 +193,14 @@ def _wrapped(app: ASGIApp, layers: Sequence[Middleware]) -> ASGIApp:
 
 
 class WithoutRootPath:
-    """ASGI middleware, the outermost: takes the root path off a request, and adds it to answers."""
+    """Outermost ASGI middleware: strips the root path from requests, and adds it to answers."""
 
     def __init__(self, app: ASGIApp, root_path: str) -> None:
-        """Serve `app` below a path, such as `/streams`."""
         self._app = app
         self._text = root_path
         self._bytes = root_path.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -239,7 +217,7 @@ class WithoutRootPath:
         await self._app(scope, receive, send_with_root_path)
 
     def _header(self, name: bytes, value: bytes) -> tuple[bytes, bytes]:
-        """Return a header of an answer, a path of ours with the root path."""
+        """Return a header of an answer; one of our paths gets the root path."""
         if name.lower() == b"location" and value.startswith(b"/"):
             return name, self._bytes + value
         return name, value
@@ -249,12 +227,10 @@ class WithRootPath:
     """ASGI middleware in front of a router: adds the root path to the path of each request."""
 
     def __init__(self, app: ASGIApp, root_path: str) -> None:
-        """Serve `app` below a path."""
         self._app = app
         self._text = root_path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
         if scope["type"] in ("http", "websocket"):
             paths = {
                 "root_path": self._text,

@@ -1,4 +1,4 @@
-"""Document: the parts of the OpenAPI document that the routes do not describe."""
+"""The parts of the OpenAPI document that the routes do not describe."""
 
 import asyncio
 import json
@@ -45,12 +45,7 @@ _LOCAL = {
 
 
 def install(app: FastAPI, root_path: str = "") -> None:
-    """Make an app's document name the problems that any operation can answer with.
-
-    Args:
-        app: with all its routes.
-        root_path: where a proxy serves it, if that is below another path.
-    """
+    """Make an app's document name the problems that any operation can answer with."""
     generate = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -64,7 +59,7 @@ def install(app: FastAPI, root_path: str = "") -> None:
 
 
 def _serve_from_thread(app: FastAPI) -> None:
-    """Make the document in a thread at the first request for it, as it takes 0.2 s."""
+    """Build the document in a thread at its first request, as it takes 0.2 s."""
     url, lock, made = app.openapi_url, asyncio.Lock(), list[bytes]()
 
     async def serve(_: Request) -> Response:
@@ -82,7 +77,6 @@ def _serve_from_thread(app: FastAPI) -> None:
 
 
 def _needs(app: FastAPI) -> dict[str, Needs]:
-    """Return the needs of each operation, by its id."""
     operations = (context.original_route for context in iter_route_contexts(app.routes))
     return {
         operation.operation_id: operation.declared
@@ -117,7 +111,6 @@ def _complete(document: dict[str, Any], needs: dict[str, Needs], own_url: str) -
 
 
 def _say_needs(operation: dict[str, Any], needs: Needs) -> None:
-    """Describe the credentials and the right that an operation needs."""
     if needs.is_open:
         operation["security"] = []
         return
@@ -139,7 +132,6 @@ def _examples() -> dict[str, Any]:
 
 
 def _merged(known: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
-    """Return the description of a status, with the codes that any operation can answer with it."""
     if not known:
         return response
     if "application/problem+json" not in known["content"]:
@@ -170,7 +162,6 @@ def _first_sentence(text: str) -> str:
 
 
 def _show(operation: dict[str, Any], example: dict[str, Any]) -> None:
-    """Put an example into an operation: its parameters, its body, its answer."""
     values = example.get("parameters", {})
     for parameter in operation.get("parameters", ()):
         if parameter["name"] in values:

@@ -1,4 +1,4 @@
-"""Handlers: answer errors with problems."""
+"""Answer errors with problems."""
 
 import logging
 import uuid
@@ -48,7 +48,6 @@ _CODE_OF_STATUS: dict[int, Code] = {
 
 
 def problem_response(problem: Problem, scope: Scope) -> Response:
-    """Return the HTTP answer of a problem to a request."""
     problem.request_id = request_id_of(scope)
     headers = {}
     if problem.retry_after_ms is not None:
@@ -123,17 +122,12 @@ _HANDLERS: dict[type[Exception], Callable[[Request, Exception], Awaitable[Respon
 
 
 def install(app: FastAPI) -> None:
-    """Make an app answer every error with a problem."""
     for kind, handler in _HANDLERS.items():
         app.add_exception_handler(kind, handler)
 
 
 async def answer_to(connection: HTTPConnection, error: Exception) -> Response | None:
-    """Return the answer to a request that failed, by the handler that its app has for the error.
-
-    Raises:
-        Exception: the error itself, where there is no handler, or nothing to answer to.
-    """
+    """Return the answer of its app's handler to a failed request; without one, raise the error."""
     handlers: Handlers = connection.app.exception_handlers
     kind = next((kind for kind in type(error).__mro__ if kind in handlers), None)
     if kind is None or connection.scope["type"] != "http":

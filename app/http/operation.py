@@ -1,4 +1,4 @@
-"""Operation: the route class of the interface. It refuses what FastAPI would let pass.
+"""The route class of the interface; it refuses what FastAPI would accept.
 
 A body must have a media type that the operation takes, and be within its bound. JSON must be valid.
 The operation must know every query parameter. An unknown part is refused, and never ignored.
@@ -51,11 +51,10 @@ def prompt(endpoint: F) -> F:
 
 
 def plain_body(read: Callable[[bytes], object]) -> Callable[[F], F]:
-    """Declare a reader for an operation's common bodies. It spares them the model.
+    """Declare a reader for an operation's common bodies, to bypass the model.
 
-    Args:
-        read: returns what the model would say, or None: then the model reads the body, or says what
-            is wrong with it.
+    `read` returns what the model would, or None: then the model reads the body, or reports its
+    faults.
     """
 
     def declare(endpoint: F) -> F:
@@ -83,11 +82,6 @@ class CompiledOperation:
     """
 
     def __init__(self, route: "Operation") -> None:
-        """Compile FastAPI's description of a route.
-
-        Raises:
-            Unsupported: the route uses something of FastAPI that is not run here.
-        """
         self.operation = route
         self.alternative: CompiledOperation | None = None  # has the same path and method
         self.segments: list[str] = route.path.split("/")[1:]
@@ -120,7 +114,6 @@ class CompiledOperation:
         return f"{' '.join(sorted(self.methods))} {self.operation.path}"
 
     async def answer(self, scope: Scope, receive: Receive) -> Response:
-        """Check a request, take its parameters, and return what answers it."""
         request = WholeRequest(scope, receive)
         alternative = self.alternative
         if alternative is not None and alternative.operation.is_for(request.sent):
@@ -152,11 +145,6 @@ class CompiledOperation:
         return answer
 
     def _access(self, request: "WholeRequest") -> Access:
-        """Return the access of the caller.
-
-        Raises:
-            Unauthenticated, Forbidden, RateLimited: nothing of the kind.
-        """
         gateway = gateway_of(request)
         access = gateway.auth.for_all
         if access is None:
@@ -175,14 +163,13 @@ class CompiledOperation:
             self.operation.check_media_type(request)
 
     def _read(self, content: bytes) -> tuple[object, object]:
-        """Return the body as it is without the model, and as its JSON for the model."""
+        """Return the body as read without the model, and as JSON for the model."""
         if self._body is None or not content:
             return None, _NOTHING
         plain = self._read_plain(content)
         return plain, _NOTHING if plain is not None else body_of(content)
 
     def _take_body(self, body: Any, values: dict[str, Any], errors: Errors) -> None:
-        """Put the body among the values, or what is wrong with it among the errors."""
         field = self._body
         if body is not _NOTHING:
             values[self._body_name], wrong = field.validate(body, {}, loc=("body",))
@@ -194,11 +181,6 @@ class CompiledOperation:
 
 
 def _needs_of(operation: "Operation") -> Needs:
-    """Return the needs of an operation.
-
-    Raises:
-        Unsupported: it does not say.
-    """
     needs = needs_of(operation.endpoint) or operation.needs
     if needs is None:
         raise Unsupported("an operation that does not say what it needs: @needs(Verb.READ)")
@@ -206,11 +188,7 @@ def _needs_of(operation: "Operation") -> Needs:
 
 
 def _check_route(route: Any) -> None:
-    """Refuse a route but for what is run here: `async def`, and at most one body, of JSON.
-
-    Raises:
-        Unsupported: it is another.
-    """
+    """Raise Unsupported unless a route is `async def`, with at most one body, of JSON."""
     bodies = route.dependant.body_params
     if not (
         inspect.iscoroutinefunction(route.endpoint)
@@ -239,33 +217,23 @@ class Operation(APIRoute):
     """Another operation has the same path and method, and answers whatever this is not for."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        """Take a path, its endpoint, and the options that FastAPI's routes have.
-
-        Raises:
-            Unsupported: it uses something of FastAPI that is not run here.
-        """
         super().__init__(path, endpoint, **options)
         self.compiled = CompiledOperation(self)
 
     @property
     def declared(self) -> Needs:
-        """Return the needs of the operation."""
         return self.compiled.needs
 
     def is_for(self, sent: Mapping[bytes, bytes]) -> bool:
-        """Tell by the headers of a request whether an alternative is for it."""
+        """Tell by a request's headers whether an alternative operation is for it."""
         raise NotImplementedError
 
     def check_media_type(self, request: "WholeRequest") -> None:
-        """Refuse a body whose media type is not plainly one that the operation takes.
-
-        Raises:
-            GatewayError: naming those it takes.
-        """
+        """Raise GatewayError unless the body's media type is one that the operation takes."""
         check_media_type(request, self.media_types or frozenset())
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler for an app without `Dispatch` in front: it fails."""
+        """Return a handler that fails: without `Dispatch` the app must not serve."""
 
         async def fail(request: Request) -> Response:
             what = f"{request.method} {self.path}"
@@ -288,7 +256,7 @@ class UncheckedOperation(Operation):
     media_types = None
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        """Take a path and what answers there; a parameter that is a path may have line ends."""
+        """Take a path and its endpoint; a path parameter may have line ends."""
         super().__init__(path, endpoint, **options)
         self.path_regex = re.compile(self.path_regex.pattern, re.DOTALL)
 
@@ -300,26 +268,19 @@ class BatchOperation(Operation):
 
 
 class ArrowOperation(Operation):
-    """An operation that takes nothing but rows of Arrow."""
-
     media_types = frozenset({ARROW})
 
 
 class EventOperation(Operation):
-    """An alternative to another operation: it takes events of CloudEvents."""
+    """An alternative to another operation, for CloudEvents."""
 
     is_alternative = True
 
     def is_for(self, sent: Mapping[bytes, bytes]) -> bool:
-        """Tell whether a request has events."""
         return is_event(sent)
 
     def check_media_type(self, request: "WholeRequest") -> None:
-        """Refuse events in a format that is not known; data may have any type.
-
-        Raises:
-            GatewayError: naming those that are known.
-        """
+        """Raise GatewayError for events in an unknown format; data may have any type."""
         check_format(request.sent)
 
 
@@ -333,7 +294,6 @@ class WholeRequest(Request):
     """A request with its parts read once, and with its whole body, which is within its bound."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
-        """Begin without a body."""
         super().__init__(scope, receive)
         # Of repeated headers the first.
         self.sent: dict[bytes, bytes] = dict(reversed(scope["headers"]))
@@ -344,15 +304,13 @@ class WholeRequest(Request):
         self.content = b""
 
     def has_body(self) -> bool:
-        """Tell whether the request comes with a body."""
         return self._declared_bytes() > 0 or b"transfer-encoding" in self.sent
 
     async def arrive(self) -> None:
         """Wait for the body.
 
-        Raises:
-            GatewayError: it is too large, or too many bytes are on their way; the remaining body is
-            not read. ClientDisconnect: the client has gone.
+        Raises GatewayError if it is too large, or too many bytes are in flight (the rest of the
+        body is not read), and ClientDisconnect.
         """
         declared_bytes = self._declared_bytes()
         if not declared_bytes and b"transfer-encoding" not in self.sent:
@@ -385,11 +343,9 @@ class WholeRequest(Request):
             await asyncio.sleep(0)
 
     async def body(self) -> bytes:
-        """Return the body, which is here."""
         return self.content
 
     async def stream(self) -> AsyncGenerator[bytes, None]:
-        """Yield the body, which is here."""
         yield self.content
 
     def _declared_bytes(self) -> int:
@@ -401,12 +357,7 @@ def _too_large(limit_bytes: int) -> GatewayError:
 
 
 def body_of(content: bytes) -> Any:
-    """Return the value of a body of JSON. See `json_of`.
-
-    Raises:
-        RequestValidationError: it is no JSON.
-        GatewayError: it has more members than any request here.
-    """
+    """Return the value of a JSON body as `json_of`; raises RequestValidationError."""
     try:
         check_dense(content)
         return json_of(content)
@@ -416,12 +367,7 @@ def body_of(content: bytes) -> Any:
 
 
 def json_of(text: bytes) -> Any:
-    """Return the value of a JSON text: UTF-8, no NaN, no lone surrogates, a sane size.
-
-    Raises:
-        json.JSONDecodeError: it is no JSON.
-        GatewayError: it has more members than any request here.
-    """
+    """Return the value of a JSON text: UTF-8, no NaN, no lone surrogates, a bounded size."""
     try:
         value = from_json(text, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
@@ -432,21 +378,13 @@ def json_of(text: bytes) -> Any:
 
 
 def check_path(connection: HTTPConnection) -> None:
-    """Refuse a path with an encoded slash, which would separate names.
-
-    Raises:
-        GatewayError: there is one.
-    """
+    """Raise GatewayError for a path with an encoded slash, which would separate names."""
     if b"%2f" in connection.scope.get("raw_path", b"").lower():
         raise GatewayError("invalid_request", "a name has no `/` in it", pointer="/path")
 
 
 def check_query(request: Request, known: frozenset[str]) -> None:
-    """Refuse query parameters that the operation does not know, or that are repeated.
-
-    Raises:
-        GatewayError: naming the first.
-    """
+    """Raise GatewayError for the first unknown or repeated query parameter."""
     seen: set[str] = set()
     for name, _ in request.query_params.multi_items():
         if name not in known:
@@ -464,17 +402,11 @@ def media_type_of(request: WholeRequest) -> str:
 
 
 def accepts(request: WholeRequest, media_type: str) -> bool:
-    """Tell whether a client asks for a media type by its name."""
     types = request.sent.get(b"accept", b"").lower().split(b",")
     return media_type.encode() in [each.partition(b";")[0].strip() for each in types]
 
 
 def check_media_type(request: WholeRequest, media_types: frozenset[str]) -> None:
-    """Refuse a body of a media type the operation does not take.
-
-    Raises:
-        GatewayError: naming those it takes.
-    """
     media_type = media_type_of(request)
     if media_type not in media_types and request.has_body():
         text = f"the body must be {' or '.join(sorted(media_types))}, and this header must say so"

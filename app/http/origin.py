@@ -1,9 +1,9 @@
-"""Origin: which pages may call. A page of another site must not reach a gateway on localhost.
+"""Which pages may call: a page of another site must not reach a gateway on localhost.
 
 A browser sends where a page came from (`Origin`) and which name it looked up (`Host`). The origin
 must be the gateway's own, with its scheme, or on the allow-list. Clients that are not browsers send
-no origin. Each of the two comes once at most, and a host has the form of one: whoever reads two
-takes the one or the other.
+no origin. Each of the two may come only once, and a host must be well-formed: of two, readers may
+pick either.
 
 An open gateway must know the name as well. Otherwise somebody could point a foreign name at this
 machine (DNS rebinding), and a page of that name would be the gateway's own. A gateway with
@@ -54,15 +54,11 @@ class OriginGuard:
         origins: Collection[str],
         is_open: Callable[[], bool],
     ) -> None:
-        """Guard `app`.
+        """Guard `app`, which listens on `own_host`.
 
-        Args:
-            app: what is guarded.
-            own_host: the name or address it listens on.
-            hosts: names it answers to besides that and the loopback ones; `*` is any.
-            origins: origins whose pages may call besides its own; `*` is any.
-            is_open: tells whether requests without a credential are served now. If they are not,
-                and `hosts` is empty, every name is answered.
+        `hosts` and `origins` are allowed in addition; `*` is any. `is_open` tells whether requests
+        without a credential are served now; if they are not, and `hosts` is empty, every name is
+        answered.
         """
         self._app = app
         self._hosts = _LOOPBACK | {host_of(host) for host in (own_host, *hosts)}
@@ -74,7 +70,6 @@ class OriginGuard:
         self._log = BoundedLog(_LINES_PER_S_MAX)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -123,13 +118,9 @@ class OriginGuard:
     ) -> "_Verdict":
         """Judge a request by its host and origin.
 
-        Args:
-            host: its `Host`; empty: it has none.
-            origin: its `Origin`, if it has one.
-            is_embedded: a page of another site embeds it, or links to it.
-            is_data: it asks for data, not for a page.
-            is_checked: its host must be known.
-            scheme: by which its client sees the gateway.
+        An empty `host` is a missing one. `is_embedded`: a page of another site embeds it, or links
+        to it. `is_data`: it asks for data rather than a page. `is_checked`: its host must be known.
+        `scheme` is as its client sees the gateway.
         """
         sent = host.strip(_SPACE).decode("latin-1")
         named = authority_of(sent)
@@ -168,8 +159,6 @@ class OriginGuard:
 
 
 class _Verdict(NamedTuple):
-    """The judgement on a request."""
-
     refusal: str | None = None
     code: Code = "origin_refused"
     drops_cookies: bool = False

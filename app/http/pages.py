@@ -1,4 +1,4 @@
-"""Pages: the headers of the gateway's pages, with the bounds on the things that a page loads."""
+"""The headers of the gateway's pages, with the bounds on the things that a page loads."""
 
 import base64
 import hashlib
@@ -23,7 +23,7 @@ SITE_HEADERS = FILE_HEADERS | {
 
 
 def page_headers(page: str) -> dict[str, str]:
-    """Return the headers of a page: its own scripts and styles are allowed, and files of ours.
+    """Return the headers of a page: its own scripts and styles are allowed, and our files.
 
     `'self'` allows no other text of this gateway: what is no text/css is not taken for a style, nor
     what is no script for one. A page that loads no script may load none.
@@ -40,7 +40,6 @@ def page_headers(page: str) -> dict[str, str]:
 
 
 def _hashes(page: str, tag: str) -> list[str]:
-    """Return the sources that allow the scripts or styles of a page, and no others."""
     contents = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
     digests = [hashlib.sha256(content.encode()).digest() for content in contents]
     return [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests]

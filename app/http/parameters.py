@@ -1,4 +1,4 @@
-"""Parameters: reads the parameters of an operation and of its dependencies from a request.
+"""Read the parameters of an operation and of its dependencies from a request.
 
 FastAPI reads the signatures once. This file turns them into a list of steps: one for each
 dependency, in the order in which they are needed, and then the operation itself. FastAPI's own way
@@ -6,7 +6,7 @@ takes several times as long as an append.
 
 A dependency is a plain function: it takes parameters, the request and other dependencies, and it is
 called once in a request, on the event loop. What else a signature may have in FastAPI is refused
-when the route is made (`Unsupported`).
+when the route is created (`Unsupported`).
 """
 
 import inspect
@@ -35,39 +35,24 @@ _SINGLE = (str, int, float, Enum, NoneType)
 
 
 class Unsupported(Exception):
-    """An operation, or the app, uses something of FastAPI that is not run here."""
+    """An operation or the app uses something of FastAPI that is not supported here."""
 
 
 class Sources(Protocol):
-    """The parts of a request that parameters are taken from."""
-
     @property
-    def path_params(self) -> Mapping[str, str]:
-        """Return the names in the path."""
-        ...
+    def path_params(self) -> Mapping[str, str]: ...
 
     query: dict[str, str]
     sent: dict[bytes, bytes]  # headers, by name in small letters
 
 
 def missing(*location: str) -> dict[str, Any]:
-    """Return the error of a parameter that is required and missing."""
     return {"type": "missing", "loc": location, "msg": "Field required", "input": None}
 
 
 class Parameters:
-    """The parameters of an operation: the steps of its dependencies, and then its own."""
-
     def __init__(self, dependant: Dependant, also_read: AbstractSet[str]) -> None:
-        """Make steps of what FastAPI has read.
-
-        Args:
-            dependant: of the operation.
-            also_read: what else the caller reads of it, by the names of its attributes.
-
-        Raises:
-            Unsupported: something of it is not run here.
-        """
+        """Turn what FastAPI has read into steps; raises Unsupported."""
         self._places: dict[Callable[..., Any], int] = {}  # of results
         self._steps: list[_Step] = []
         _check(dependant, _READ | also_read)
@@ -80,7 +65,6 @@ class Parameters:
         )
 
     def values(self, request: Sources, errors: Errors) -> dict[str, Any]:
-        """Return the arguments of the operation; faults are added to `errors`."""
         sources = (request.path_params, request.query, request.sent)
         results: list[Any] = []
         for step in self._steps:
@@ -89,11 +73,11 @@ class Parameters:
         return self._own.values(request, sources, results, errors) or {}
 
     def _add_all(self, dependant: Dependant) -> list[tuple[str | None, int]]:
-        """Add the steps of dependencies; returns the name and the place of each result."""
+        """Add the steps of dependencies; return the name and the place of each result."""
         return [(each.name, self._add(each)) for each in dependant.dependencies]
 
     def _add(self, dependant: Dependant) -> int:
-        """Add a dependency behind those that it needs; returns the place of its result."""
+        """Add a dependency behind those that it needs; return the place of its result."""
         call: Any = dependant.call
         if call not in self._places:
             if not inspect.isfunction(call) or _is_special(call):
@@ -116,8 +100,6 @@ def _is_special(call: Callable[..., Any]) -> bool:
 
 
 class _Parameter:
-    """A parameter of a path, a query or a header."""
-
     __slots__ = (
         "_field",
         "_is_text",
@@ -150,7 +132,6 @@ class _Parameter:
             raise Unsupported(f"the {self.kind} parameter {self.alias!r}")
 
     def take(self, value: Any, values: dict[str, Any], errors: Errors) -> None:
-        """Put a value among the values, or what is wrong with it among the errors."""
         if self.kind == "header":
             value = value.decode("latin-1")
         if not self._is_text:
@@ -161,7 +142,6 @@ class _Parameter:
         values[self.name] = value
 
     def missing(self) -> dict[str, Any]:
-        """Return the error of a required parameter that is missing."""
         return missing(*self._location)
 
 
@@ -200,7 +180,6 @@ class _Step:
         results: list[Any],
         errors: Errors,
     ) -> dict[str, Any] | None:
-        """Return the arguments of the call; None if one is wrong, with the faults in the errors."""
         values = self._constants.copy()
         known = len(errors)
         for parameter in self.parameters:

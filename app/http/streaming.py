@@ -1,4 +1,4 @@
-"""Streaming: an answer that is sent as it comes, for as long as the client takes it."""
+"""An answer that is sent as it comes, for as long as the client takes it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
@@ -26,7 +26,7 @@ _EVENT_HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering"
 
 
 class BrokenOff(Exception):
-    """A source cannot go on: the connection ends, so that nobody takes its half for the whole."""
+    """A source cannot go on: the connection ends, so that no half is taken for the whole."""
 
 
 class PatientResponse(StreamingResponse):
@@ -40,14 +40,7 @@ class PatientResponse(StreamingResponse):
         patience_ms: int,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Describe the response.
-
-        Args:
-            parts: what to send.
-            media_type: of what is sent.
-            patience_ms: how long one part may wait for the client to take it.
-            headers: further headers.
-        """
+        """Describe the response; one part may wait `patience_ms` for the client to take it."""
         super().__init__(parts, headers=headers, media_type=media_type)
         self._parts = parts
         self._patience_ms = patience_ms
@@ -74,8 +67,6 @@ class PatientResponse(StreamingResponse):
             del sending  # what it raised knows this frame
 
     async def stream_response(self, send: Send) -> None:
-        """Send, and then let the source clean up, however it ended."""
-
         async def send_in_time(message: Message) -> None:
             try:
                 async with asyncio.timeout(self._patience_ms / 1000):
@@ -90,12 +81,9 @@ class PatientResponse(StreamingResponse):
 
 
 class EventStream(PatientResponse):
-    """A response of events."""
-
     media_type = "text/event-stream"
 
     def __init__(self, events: AsyncGenerator[bytes, None], limits: ConnectionLimits) -> None:
-        """Send `events` until they or the client end."""
         super().__init__(
             events,
             media_type=self.media_type,
@@ -112,16 +100,11 @@ async def while_present(
     reading: Coroutine[Any, Any, T],
     give_back: Callable[[T], Awaitable[object]] | None = None,
 ) -> T:
-    """Return the result of `reading`, or stop it as soon as the client or its credential is gone.
+    """Return the result of `reading`, or stop it once the client or its credential is gone.
 
-    Args:
-        request: whose client is meant; its body has been read.
-        reading: a blocked read.
-        give_back: what to do with the reply of a read that ended as the client left.
-
-    Raises:
-        ClientDisconnect: nobody is there to be answered.
-        Unauthenticated: the credential has ended.
+    The body of the request must have been read. `give_back` takes the reply of a read that ended as
+    the client left. Raises ClientDisconnect if nobody is left to answer, and Unauthenticated if the
+    credential has ended.
     """
     request.scope["waits"] = True  # how long it takes says nothing of the gateway
     read = asyncio.ensure_future(reading)
@@ -152,7 +135,7 @@ async def _wait_gone(request: Request) -> None:
 async def while_valid(
     request: Request, parts: AsyncGenerator[bytes, None]
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the parts of a long answer, and let the credential end in time meanwhile."""
+    """Yield the parts of a long answer; the credential ends on time meanwhile."""
     with gateway_of(request).auth.watching(access_of(request).principal):
         async with aclosing(parts):
             async for part in parts:

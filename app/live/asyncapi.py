@@ -1,4 +1,4 @@
-"""AsyncAPI: the document of the WebSocket conversation, made of the frame models."""
+"""The AsyncAPI 3 document of the WebSocket, generated from the frame models."""
 
 import inspect
 from importlib.metadata import version
@@ -58,7 +58,6 @@ _Messages = dict[str, tuple[str, type]]
 
 
 def document() -> dict[str, Any]:
-    """Return the AsyncAPI 3 document."""
     received: _Models = _by_type(get_args(get_args(AnyClientFrame)[0]))
     sent: _Models = _by_type(get_args(ServerFrame))
     messages = {**_messages(received, "receive"), **_messages(sent, "send")}
@@ -105,7 +104,6 @@ def _info() -> dict[str, Any]:
 
 
 def _schemas(received: _Models, sent: _Models) -> dict[str, Any]:
-    """Return the schemas of all frames."""
     _, schemas = TypeAdapter.json_schemas(
         [
             *((name, "validation", TypeAdapter(model)) for name, model in received.items()),
@@ -160,7 +158,6 @@ def _message(name: str, model: type) -> dict[str, Any]:
 
 
 def _by_type(models: tuple[type, ...]) -> _Models:
-    """Return frame models by what stands in their `type`."""
     return {_type_of(model): model for model in models}
 
 

@@ -1,8 +1,8 @@
-"""Connection: one WebSocket from welcome to close. It does the I/O of a `session`.
+"""One WebSocket from welcome to close; does the I/O of a `session`.
 
 One task listens to the client. Each subscription has a task that follows it and sends what comes.
 An error in any of them ends the connection, with a close code that tells the client whether to
-connect again.
+reconnect.
 """
 
 import asyncio
@@ -74,8 +74,6 @@ _GOODBYE_S_MAX = 1.0
 
 
 class _Feed:
-    """A subscription, and the task that follows it."""
-
     __slots__ = ("_following", "_is_ending", "subscription")
 
     def __init__(self, subscription: Subscription, following: asyncio.Task[None]) -> None:
@@ -84,10 +82,10 @@ class _Feed:
         self._is_ending = False
 
     async def end(self) -> None:
-        """Let the task end, and what it has to undo be undone.
+        """Cancel the task and wait for its cleanup.
 
-        It is cancelled once, so that nothing interrupts that. If the caller is cancelled, it goes
-        on all the same.
+        It is cancelled once, so that nothing interrupts the cleanup, which goes on even if the
+        caller is cancelled.
         """
         if not self._is_ending:
             self._is_ending = True
@@ -121,13 +119,6 @@ class Connection:
     )
 
     def __init__(self, socket: WebSocket, gateway: Gateway, access: Access | None) -> None:
-        """Get ready to serve an accepted socket.
-
-        Args:
-            socket: the socket.
-            gateway: what serves it.
-            access: of who is there; None: the handshake does not say it.
-        """
         self._socket = socket
         self._gateway = gateway
         self._limits: ConnectionLimits = gateway.limits
@@ -161,11 +152,7 @@ class Connection:
         self._is_over = False
 
     async def serve(self, first: Callable[[], SubscribeIntent] | None = None) -> None:
-        """Converse until one side ends; then what was not settled goes back or is kept.
-
-        Args:
-            first: says what to subscribe to, if the URL does.
-        """
+        """Converse until one side ends; then what was not settled goes back or is kept."""
         self._gateway.connections.add(self.id, self)
         self._is_short = first is not None
         self._first = first
@@ -199,7 +186,6 @@ class Connection:
             self._feeds.clear()
 
     def describe(self, subscriptions_max: int) -> OpenConnection:
-        """Describe the connection to an operator. See `ListedConnection`."""
         feeds = islice(self._feeds.values(), max(subscriptions_max, 0))
         return OpenConnection(
             self.id,
@@ -214,14 +200,13 @@ class Connection:
         )
 
     def cut_off(self) -> None:
-        """End the connection because an operator says so."""
         self._end(cut_off())
 
     async def _end_feeds(self) -> None:
         await asyncio.gather(*(feed.end() for feed in self._feeds.values()))
 
     def _watch_credential(self) -> None:
-        """End the connection with the credential; a client without one must send it in time."""
+        """End the connection when the credential expires, or is not sent in time."""
         self._forget_credential()
         if not self._session.is_known:
             text = "No frame of type `auth` has come in time."
@@ -237,15 +222,11 @@ class Connection:
         self._forget_credential = self._gateway.auth.at_end(principal, on_end)
 
     def _end(self, error: Exception) -> None:
-        """End the connection for this reason, unless there is one already."""
         if not self._ended.done():
             self._ended.set_exception(error)
 
     def _started(self, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
-        """Run a part of the conversation; what it raises ends the connection.
-
-        It is made when it begins: the conversation may be over before that.
-        """
+        """Run a part of the conversation; an exception in it ends the connection."""
 
         async def run() -> None:
             try:
@@ -256,18 +237,13 @@ class Connection:
         return asyncio.create_task(run())
 
     def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
-        """Run a part of the conversation that is cancelled with the connection."""
         task = self._started(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     def _count_for(self, usage: Usage | None) -> None:
-        """Count this connection among those of a principal, or of nobody any more.
-
-        Raises:
-            GatewayError: the principal has as many as it may have.
-        """
+        """Count this connection for a principal, or raise GatewayError; None releases it."""
         if usage is not self._held:
             if usage is not None:
                 usage.connections.take()
@@ -282,7 +258,6 @@ class Connection:
         await self._listen()
 
     async def _begin(self) -> None:
-        """Send the first frames, and subscribe as the URL says."""
         await self._send()
         first, self._first = self._first, None
         if first is not None:
@@ -318,11 +293,7 @@ class Connection:
                 await asyncio.sleep(self._session.pause_s)
 
     async def _wait_turn(self, intent: Intent | None, size_bytes: int) -> None:
-        """Take account of a frame, and wait if it is more than the principal may send.
-
-        Raises:
-            RateLimited: the client has gone on for too long.
-        """
+        """Account for a frame, and wait while over the rate; raises RateLimited in the end."""
         usage = self._access.usage
         entries = len(intent.drafts) if isinstance(intent, AppendIntent) else None
         delay_s = usage.delay_s(requests=1, entries=entries, size_bytes=size_bytes)
@@ -334,7 +305,7 @@ class Connection:
             await asyncio.sleep(delay_s)
 
     async def _appends_done(self, but: int = 0) -> None:
-        """Wait until all appends are over that were begun, but for the newest so many."""
+        """Wait for all running appends except the newest `but`."""
         while len(self._appends) > but:
             await self._appends.pop(0)
 
@@ -366,12 +337,7 @@ class Connection:
         await self._send()
 
     async def _authenticate(self, intent: AuthIntent) -> None:
-        """Go on as the principal of a credential; end what it may not follow.
-
-        Raises:
-            Unauthenticated: the credential is not valid.
-            Forbidden: it belongs to another principal.
-        """
+        """Continue as the principal of a credential; end what it may not follow."""
         access = self._gateway.auth.by_token(intent.token.get_secret_value())
         principal, before = access.principal, self._access.principal
         if principal.id != before.id and not before.is_anonymous:
@@ -387,7 +353,6 @@ class Connection:
                 self._over(sub, Ended(Forbidden(str(feed.subscription.need))))
 
     def _over(self, sub: str, ended: AtEnd | Ended) -> None:
-        """Tell that a subscription has ended; a connection that was made for it ends, too."""
         if self._is_short and isinstance(ended, Ended):
             self._end(ended.error)
         elif self._feeds.pop(sub, None) is not None:
@@ -462,7 +427,6 @@ class Connection:
         self._session.done(intent, None)
 
     async def _follow(self, sub: str, subscription: Subscription) -> None:
-        """Send the items of a subscription, until it ends and all of it is undone."""
         delivered_counts = self._gateway.metrics.delivered_counts
         ended: AtEnd | Ended | None = None
         async with aclosing(subscription.follow()) as coming:
@@ -488,7 +452,6 @@ class Connection:
         self._spawn(self._send)
 
     async def _send(self) -> None:
-        """Send the frames that are ready; a client that takes nothing for too long is given up."""
         for text in self._session.frames_to_send():
             await self._outbox.send(text if isinstance(text, str) else await _joined(text))
 
@@ -510,7 +473,7 @@ class Connection:
 
 
 def _nothing() -> None:
-    """Cancel nothing."""
+    """Do nothing."""
 
 
 def _entry_count(item: Followed) -> int:
@@ -525,7 +488,6 @@ def _entry_count(item: Followed) -> int:
 
 
 async def _joined(parts: Iterator[str]) -> str:
-    """Return a frame that comes in parts; to make it may take a while."""
     turn, made = this_turn(), []
     for part in parts:
         made.append(part)

@@ -23,8 +23,6 @@ from headgate.engine.errors import StreamError
 
 
 class EventConnection:
-    """A stream of events. An operator sees it, and may cut it off."""
-
     def __init__(
         self,
         gateway: Gateway,
@@ -32,14 +30,7 @@ class EventConnection:
         access: Access,
         subscription: Subscription | None = None,
     ) -> None:
-        """Begin it.
-
-        Args:
-            gateway: what serves it.
-            request: what asks for the events.
-            access: of whoever asks.
-            subscription: what is followed; None: the history of the gateway.
-        """
+        """Without `subscription` it follows the history of the gateway."""
         self._gateway = gateway
         self._request = request
         self._principal = access.principal
@@ -51,7 +42,6 @@ class EventConnection:
 
     @contextmanager
     def listed(self) -> Iterator[None]:
-        """Count and list the connection for as long as the context lasts."""
         with self._gateway.metrics.connection("sse"):
             self._gateway.connections.add(self._id, self)
             try:
@@ -64,7 +54,6 @@ class EventConnection:
         await self._gateway.wait_connection_end(self._principal, self._ended)
 
     def describe(self, subscriptions_max: int) -> OpenConnection:
-        """Describe the connection to an operator. See `ListedConnection`."""
         followed = [] if self._subscription is None else [self._subscription.describe()]
         return OpenConnection(
             self._id,
@@ -79,12 +68,10 @@ class EventConnection:
         )
 
     def cut_off(self) -> None:
-        """End the connection because an operator says so."""
         if not self._ended.done():
             self._ended.set_result(True)
 
     def last_event(self, error: StreamError | GatewayError) -> bytes:
-        """Return the event that says why the connection ends."""
         if isinstance(error, errors.Draining):
             return event(
                 "draining", Draining(reconnect_after_ms=self._gateway.reconnect_after_ms())

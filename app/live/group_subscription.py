@@ -71,16 +71,6 @@ class GroupSubscription(Subscription):
         credit: Credit | None = None,
         beat_ms: int | None = None,
     ) -> None:
-        """Get ready to read as a consumer. See `Subscription`.
-
-        Args:
-            access: where to read.
-            subscriber: who reads.
-            info: the group as it is.
-            choices: of the subscriber.
-            credit: what the reader will take; None is any number.
-            beat_ms: an empty batch comes after so much silence; None: never.
-        """
         super().__init__(access, credit=credit, beat_ms=beat_ms)
         self._subscriber = subscriber
         self._names = subscriber.stream, subscriber.group
@@ -114,7 +104,6 @@ class GroupSubscription(Subscription):
         )
 
     def describe(self) -> OpenSubscription:
-        """Describe the subscription to an operator."""
         return OpenSubscription(
             self._subscriber.stream,
             self._state,
@@ -126,24 +115,20 @@ class GroupSubscription(Subscription):
 
     @property
     def need(self) -> Need:
-        """Return the need of reading as this consumer."""
         return Need((Verb.CONSUME,), *self._names, self._consumer)
 
     async def position(self) -> EntryId:
-        """Return the id behind which the group's next new entry comes."""
         return (await self._access.perform(DescribeGroup(*self._names))).last_id
 
     async def holds_last(self) -> bool:
-        """Tell whether the consumer holds entries of a closed stream."""
         info = await self._access.perform(DescribeGroup(*self._names)) if len(self._held) else None
         return info is not None and info.closed_at_ms is not None
 
     async def ack_through(self, seen: EntryId) -> None:
-        """Acknowledge the consumer's entries up to one. See the request `AckThrough`."""
+        """Acknowledge the consumer's entries up to an id. See the request `AckThrough`."""
         await self._access.perform(AckThrough(*self._names, self._consumer, seen))
 
     async def ack(self, ids: Sequence[EntryId]) -> list[Outcome]:
-        """Acknowledge entries; an outcome per id."""
         outcomes = await self._access.perform(Ack(*self._names, ids, consumer=self._consumer))
         return self._settled(ids, outcomes)
 
@@ -154,12 +139,12 @@ class GroupSubscription(Subscription):
         delay_ms: int | None,
         error: bytes | None = None,
     ) -> list[Outcome]:
-        """Give entries back, for anybody but for so long; an outcome per id."""
+        """Give entries back, available to others after `delay_ms`."""
         request = Nack(*self._names, ids, mode, delay_ms, error, consumer=self._consumer)
         return self._settled(ids, await self._access.perform(request))
 
     async def extend(self, ids: Sequence[EntryId]) -> list[Outcome]:
-        """Restart the idle clock of entries; an outcome per id."""
+        """Restart the idle clock of entries."""
         outcomes = await self._access.perform(Extend(*self._names, ids, consumer=self._consumer))
         return self._settled(ids, outcomes)
 
@@ -228,7 +213,6 @@ class GroupSubscription(Subscription):
             yield GroupBatch([], [], read.lag, self._spend(0))
 
     async def _end(self) -> AtEnd | None:
-        """Return the end of the group; None if it has been moved meanwhile."""
         with suppress(Disconnected):
             info = await self._access.perform(DescribeGroup(*self._names))
             if info.is_over and info.closed_at_ms is not None:
@@ -236,11 +220,11 @@ class GroupSubscription(Subscription):
         return None
 
     async def _reads(self) -> AsyncGenerator[GroupRead | ClaimedAway, None]:
-        """Yield reads, also after the servers were not there for a while.
+        """Yield reads, also after the servers were unavailable for a while.
 
         They may have delivered something then that did not arrive. So what the consumer holds is
-        read again, and what was sent before is left out. No feed has told what others have taken
-        over then. So what is not held any more is looked for.
+        read again, and what was sent before is left out. No feed has reported what others have
+        claimed meanwhile. So entries that are no longer held are looked up.
         """
         while True:
             try:
@@ -251,7 +235,6 @@ class GroupSubscription(Subscription):
                 await asyncio.sleep(RETRY_S)
 
     async def _reads_from_start(self) -> AsyncGenerator[GroupRead | ClaimedAway, None]:
-        """Yield reads: first of the consumer's own pending entries, by pages, then of new ones."""
         known = frozenset(self._held.counts)  # was sent before
         counts = dict(self._held.counts)
         after: EntryId | None = MIN_ID
@@ -283,12 +266,10 @@ class GroupSubscription(Subscription):
         return read
 
     async def _takeovers_of(self, counts: Mapping[EntryId, int]) -> list[Takeover]:
-        """Return the takeovers by others of entries that the consumer has lost.
+        """Return claims by others of entries that the consumer has lost.
 
-        What nobody holds was settled, or waits for whoever reads next.
-
-        Args:
-            counts: the entries, and how often they had been delivered.
+        `counts` has their delivery counts before that. An entry that nobody holds was settled, or
+        waits for the next reader.
         """
         ids = sorted(counts)
         by_taker: dict[bytes, dict[EntryId, int]] = {}
@@ -305,7 +286,7 @@ class GroupSubscription(Subscription):
         return [Takeover(taken, by) for by, taken in by_taker.items()]
 
     async def _forget_settled(self) -> None:
-        """Forget entries that are not pending any more: they were settled elsewhere."""
+        """Forget entries that are no longer pending: they were settled elsewhere."""
         start, end = min(self._held.counts), max(self._held.counts)
         pending: list[EntryId] = []
         while True:
@@ -320,7 +301,7 @@ class GroupSubscription(Subscription):
 
 
 async def _whole(work: Coroutine[Any, Any, None]) -> None:
-    """Do something to its end: if the caller is cancelled, that waits."""
+    """Run a coroutine to its end even if the caller is cancelled, which then waits."""
     task = asyncio.ensure_future(work)
     is_cancelled = False
     while not task.done():

@@ -12,7 +12,7 @@ from headgate.engine.requests.entries import From
 
 
 class SubscriptionChoices(NamedTuple):
-    """The choices of a subscriber. All but the last two are about groups."""
+    """Options of a subscription. All but the last two are about groups."""
 
     claim_idle_ms: int | None = None  # also take entries pending and idle for so long
     on_disconnect: OnDisconnect | None = None  # None: as the policy of the group says
@@ -24,19 +24,18 @@ class SubscriptionChoices(NamedTuple):
 
     @classmethod
     def of(cls, form: BaseModel) -> Self:
-        """Return the choices in a frame or a query: its fields of the same names."""
         names = set(cls._fields) & set(type(form).model_fields)
         return cls(**{name: getattr(form, name) for name in names})
 
 
 class PatternAfter(NamedTuple):
-    """The place behind which all streams that match are read; None: from now on."""
+    """The cursor after which matching streams are read; None means from now on."""
 
     cursor: PatternCursor | None
 
 
 class SubscribeIntent(NamedTuple):
-    """Open a subscription, and follow it after the answer."""
+    """Open a subscription, and follow it after the answer is sent."""
 
     rid: str | None
     sub: str
@@ -49,38 +48,28 @@ class SubscribeIntent(NamedTuple):
 
 
 class UnsubscribeIntent(NamedTuple):
-    """End a subscription."""
-
     rid: str | None
     sub: str
 
 
 class CreditIntent(NamedTuple):
-    """Let more entries come."""
-
     sub: str
     entries: int
 
 
 class AppendIntent(NamedTuple):
-    """Append entries."""
-
     rid: str | None
     stream: bytes
     drafts: list[Draft]
 
 
 class AckIntent(NamedTuple):
-    """Acknowledge entries of a subscription."""
-
     rid: str | None
     sub: str
     ids: list[EntryId]
 
 
 class NackIntent(NamedTuple):
-    """Give entries of a subscription back."""
-
     rid: str | None
     sub: str
     ids: list[EntryId]
@@ -90,16 +79,12 @@ class NackIntent(NamedTuple):
 
 
 class ExtendIntent(NamedTuple):
-    """Restart the idle clock of entries of a subscription."""
-
     rid: str | None
     sub: str
     ids: list[EntryId]
 
 
 class AuthIntent(NamedTuple):
-    """Verify a credential, and go on as its principal."""
-
     rid: str | None
     token: SecretStr
 

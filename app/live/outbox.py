@@ -1,4 +1,4 @@
-"""Outbox: sends the frames of a socket, one at a time, while its client reads; closes it."""
+"""Sends the frames of a socket one at a time while its client reads, and closes it."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from headgate.engine.errors import StreamError
 
 
 class Outbox:
-    """The way out of one socket.
+    """The sending side of one socket.
 
     Nearly every frame is sent at once and must not cost a timer. So the whole outbox has one timer,
     which runs while frames are sent.
@@ -39,13 +39,7 @@ class Outbox:
     def __init__(
         self, socket: WebSocket, *, patience_ms: int, on_stuck: Callable[[], None]
     ) -> None:
-        """Get ready to send.
-
-        Args:
-            socket: where frames go.
-            patience_ms: how long one frame may wait for the client to take what came before.
-            on_stuck: called when a frame has waited for longer.
-        """
+        """`on_stuck` is called when the client has not taken a frame for `patience_ms`."""
         self._socket = socket
         self._loop = asyncio.get_running_loop()
         self._patience_s = patience_ms / 1000
@@ -55,7 +49,6 @@ class Outbox:
         self._timer: asyncio.TimerHandle | None = None
 
     async def send(self, text: str) -> None:
-        """Send a frame behind those that are waiting."""
         async with self._sending:
             self._stuck_at_s = self._loop.time() + self._patience_s
             if self._timer is None:
@@ -66,7 +59,6 @@ class Outbox:
                 self._stuck_at_s = None
 
     def close(self) -> None:
-        """Stop the timer, and drop the callback."""
         del self._on_stuck  # it knows the connection, which knows us
         if self._timer is not None:
             self._timer.cancel()
@@ -101,25 +93,16 @@ _CODES = {401: UNAUTHENTICATED, 403: FORBIDDEN, 404: GONE}
 
 
 class CloseError(Exception):
-    """The connection is over, for a reason the client is told."""
+    """The connection ends for a reason that the client is told."""
 
     def __init__(self, code: int, *last_words: BaseModel) -> None:
-        """Keep the close code, and the frames to send before it."""
         super().__init__(code)
         self.code = code
         self.last_words = last_words
 
 
 def ending_of(error: Exception, reconnect_after_ms: Callable[[], int]) -> CloseError | None:
-    """Return the close code and the frames for an error that ends a connection.
-
-    Args:
-        error: what was raised.
-        reconnect_after_ms: returns when to connect again, if the gateway stops.
-
-    Returns:
-        None if nobody expected such an error.
-    """
+    """Return the close code and last frames for an error; None for an unexpected one."""
     match error:
         case CloseError():
             return error
@@ -139,7 +122,6 @@ def ending_of(error: Exception, reconnect_after_ms: Callable[[], int]) -> CloseE
 
 
 def code_of(problem: Problem) -> int:
-    """Return the close code of a connection that ends with this problem."""
     code = _CODES.get(problem.status)
     if code is not None:
         return code

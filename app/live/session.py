@@ -116,7 +116,7 @@ Text = str | Iterator[str]
 
 
 class _Due:
-    """An answer that has its place; what it says may not be known yet."""
+    """An answer whose place in the order is fixed; its content may not be known yet."""
 
     __slots__ = ("intent", "is_known", "texts")
 
@@ -127,32 +127,30 @@ class _Due:
 
 
 class OrderedAnswers:
-    """The frames to send to a client, in order."""
+    """The frames to send to a client; answers keep the order of the frames they answer."""
 
     __slots__ = ("_due", "_ready")
 
     def __init__(self) -> None:
-        """Start with nothing to say."""
         self._due: list[_Due] = []
         self._ready: list[Text] = []
 
     def say(self, text: Text) -> None:
-        """Send a text that is no answer: it waits for none."""
+        """Send a frame that is no answer: it waits for none."""
         self._ready.append(text)
 
     def answer(self, text: Text) -> None:
-        """Answer a frame at once, but behind the answers to those before it."""
+        """Answer a frame at once, but after the answers to earlier frames."""
         if self._due:
             self._due.append(_Due(None, text))
         else:
             self._ready.append(text)
 
     def expect(self, intent: Intent) -> None:
-        """Keep the place of the answer to a frame for which something is to be done."""
+        """Reserve the place of the answer to an intent."""
         self._due.append(_Due(intent))
 
     def done(self, intent: Intent, *texts: Text) -> None:
-        """Answer a frame for which everything is done, if there is something to answer."""
         for due in self._due:
             if due.intent is intent:
                 due.texts, due.is_known = texts, True
@@ -161,7 +159,6 @@ class OrderedAnswers:
             self._ready += self._due.pop(0).texts
 
     def take(self) -> list[Text]:
-        """Return the frames that can be sent now, each once."""
         frames, self._ready = self._ready, []
         return frames
 
@@ -183,8 +180,6 @@ T = TypeVar("T")
 
 
 class Phase(Enum):
-    """The phase of a subscription; a missing one has none."""
-
     OPENING = auto()
     READING = auto()
     HOLDING = auto()
@@ -199,8 +194,6 @@ class _Known(NamedTuple):
 
 
 class Session:
-    """One conversation."""
-
     __slots__ = (
         "_answers",
         "_bad_count",
@@ -219,14 +212,6 @@ class Session:
         is_known: bool = True,
         request_id: str | None = None,
     ) -> None:
-        """Begin.
-
-        Args:
-            name: of the connection, which the first frame tells.
-            limits: what the connection is held to.
-            is_known: it is known who is there.
-            request_id: of the handshake; all problems have it.
-        """
         self._request_id = request_id
         self._limits = limits  # of all connections: the frame has a copy, which takes a kilobyte
         self._welcome: Welcome | None = Welcome.of(name, limits)
@@ -239,28 +224,24 @@ class Session:
 
     @property
     def is_known(self) -> bool:
-        """Tell whether it is known who is there."""
         return self._is_known
 
     @property
     def pause_s(self) -> float:
-        """Return the pause before the next frame: a client that sends only nonsense is slowed."""
+        """Return the pause before the next frame; it slows a client that sends only nonsense."""
         return _BAD_FRAME_S if self._bad_count > _BAD_FRAMES_FREE else 0
 
     def frames_to_send(self) -> list[Text]:
-        """Return the frames to be sent now, in order; they are not returned again."""
         return self._answers.take()
 
     def say(self, frame: BaseModel) -> None:
-        """Send a frame that answers none."""
         self._answers.say(self._text(frame))
 
     def receive(self, text: str) -> Intent | None:
-        """Take a frame of the client; returns what is to be done for it, if anything is.
+        """Take a frame of the client; return what has to be done for it, if anything.
 
-        Raises:
-            BadFramesError: the frame makes no sense, so the conversation ends.
-            Unauthenticated: it is not known who is there, and this frame does not say it.
+        Raises BadFramesError if the frame is invalid and the connection ends, and Unauthenticated
+        if the client is not known and this frame has no credential.
         """
         intent: Intent | None = None
         if self._is_known:
@@ -286,7 +267,6 @@ class Session:
         return intent
 
     def subscribe(self, intent: SubscribeIntent) -> None:
-        """Take a subscription that the URL asks for, as if a frame did."""
         self._known[intent.sub] = _Known(
             Phase.OPENING, frame_bytes_max=intent.choices.frame_bytes_max
         )
@@ -303,13 +283,7 @@ class Session:
     @overload
     def done(self, intent: Settlement, outcome: Sequence[Outcome] | Refusal) -> None: ...
     def done(self, intent: Intent, outcome: Any) -> None:
-        """Take the outcome of an intent, and answer it if an answer is due.
-
-        Args:
-            intent: what was to be done, as it was returned.
-            outcome: of a subscription where it begins, of an append its ids, of what settles
-                entries an outcome each; or why it was refused.
-        """
+        """Take the outcome or the error of an intent, and answer if an answer is due."""
         answer: Text
         match intent:
             case CreditIntent():
@@ -331,11 +305,7 @@ class Session:
         self._answers.done(intent, answer)
 
     def followed(self, sub: str, item: Followed) -> None:
-        """Take an item of a subscription, and tell the client.
-
-        Raises:
-            FrameTooLarge: the client does not take an entry. What stands before it is told.
-        """
+        """Take an item of a subscription, and tell the client, or raise FrameTooLarge."""
         match item:
             case StreamBatch(read, credit_left):
                 if read.entries or read.gap is not None or is_position_news(read):
@@ -378,7 +348,6 @@ class Session:
         return frame.model_dump_json(exclude_none=not is_whole, by_alias=True)
 
     def _begin(self) -> None:
-        """Say the first frame, now that it is known who is there."""
         self._is_known = True
         if self._welcome is not None:
             self.say(self._welcome)
@@ -462,7 +431,7 @@ class Session:
         return self._text(ProblemFrame(rid=rid, sub=sub, problem=problem_of(error, INSTANCE)))
 
     def _refuse(self, value: dict[str, Any], problem: Problem) -> None:
-        """Answer a frame that is wrong, so that its client can tell which one it was."""
+        """Answer an invalid frame, with its `rid` if it has one."""
         rid, sub = _short(value.get("rid")), _short(value.get("sub"))
         self._answers.answer(self._text(ProblemFrame(rid=rid, sub=sub, problem=problem)))
         self._bad_count += 1
@@ -471,9 +440,9 @@ class Session:
 
 
 def _settled(intent: Settlement, outcomes: Sequence[Outcome]) -> Iterator[Text]:
-    """Yield the answer to what settles entries.
+    """Yield the answer to an ack, nack or extend.
 
-    Of more ids than a frame may have (`up_to`), the first ones come in frames without the `rid`.
+    For more ids than fit in a frame (`up_to`), the first ones come in frames without the `rid`.
     """
     is_ack = isinstance(intent, AckIntent)
     if is_ack and intent.rid is None and all(outcome is Outcome.ACKED for outcome in outcomes):
@@ -492,13 +461,12 @@ def _settled(intent: Settlement, outcomes: Sequence[Outcome]) -> Iterator[Text]:
 
 
 def _portions(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield as many values at a time as a frame may have ids; nothing is a portion, too."""
+    """Yield portions that fit in a frame; one empty portion if there are no values."""
     for at in range(0, max(len(values), 1), FRAME_IDS_MAX):
         yield values[at : at + FRAME_IDS_MAX]
 
 
 def no_subscription(sub: str) -> GatewayError:
-    """Return the error of a frame about a subscription that does not exist."""
     return GatewayError("not_found", f"there is no subscription {sub!r}", pointer="/body/sub")
 
 
@@ -526,5 +494,5 @@ def _acked_ids(frame: AckFrame, held: Held) -> list[EntryId]:
 
 
 def _short(text: object) -> str | None:
-    """Return a rid or a name as a frame has it, if it has one that can be repeated."""
+    """Return a `rid` or a name, if it is short enough text to be repeated."""
     return text if isinstance(text, str) and len(text) <= RID_LENGTH_MAX else None

@@ -1,4 +1,4 @@
-"""Subscriber: the consumer that a connection reads as, and what becomes of its entries."""
+"""The consumer that a connection reads as, and what happens to its entries."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,8 +18,6 @@ from headgate.engine.requests.groups import DeleteConsumer
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """A consumer of a group that reads over one connection."""
-
     stream: bytes
     group: bytes
     consumer: bytes
@@ -37,10 +35,7 @@ class Subscriber:
         policy: GroupPolicy,
         random: Random,
     ) -> "Subscriber":
-        """Return a subscriber of that name; without a name one is made.
-
-        What becomes of its entries in the end is what it says, or else what the policy says.
-        """
+        """Return a subscriber; its name is generated unless given."""
         keeps = policy.on_disconnect if on_disconnect is None else on_disconnect == "keep"
         if consumer is not None:
             return cls(stream, group, consumer, is_temporary=False, releases=not keeps)
@@ -52,11 +47,7 @@ class Subscriber:
         return Holding(self.stream, self.group, self.consumer, self.is_temporary)
 
     async def enter(self, backend: Backend) -> None:
-        """Let other gateways know the consumer, so that they release its entries if this one dies.
-
-        Raises:
-            Unavailable: they cannot know it now.
-        """
+        """Register the consumer, so that other gateways release its entries if this one dies."""
         if self.releases:
             await backend.leases.register(self._holding)
 
@@ -65,14 +56,10 @@ class Subscriber:
     ) -> None:
         """Give back what was sent and not settled.
 
-        What was delivered again since stays where it is, be it with this consumer on another
-        connection.
-
-        Args:
-            backend: where it was read.
-            held: delivery count of each entry, as it was sent.
-            has_failed: these deliveries have failed, as the consumer may have died of them; else
-                it is as if they had never been.
+        Entries that were delivered again since stay where they are, even with this consumer on
+        another connection: `held` has the delivery count of each entry as it was sent. With
+        `has_failed` the deliveries count as failed, as the consumer may have died of them;
+        otherwise it is as if they had never happened.
         """
         names = self.stream, self.group
         give_back: Request[Any] = GiveBack(*names, self.consumer, held)

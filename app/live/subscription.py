@@ -1,9 +1,8 @@
-"""Subscription: one model of following a stream, a pattern or a group, for events and sockets.
+"""Following a stream, a pattern or a group, for events and sockets alike.
 
-A stream or a group in, values of `followed` out, until all of a closed stream has come. Who encodes
-them knows nothing else: what the reader still takes (credit), what it holds, what others claimed
-from it, whether it has caught up, and what is given back in the end stands here and in
-`group_subscription`.
+A subscription yields values of `followed` until a closed stream was read completely. Encoders know
+nothing else: credit, what the reader holds, what others claimed from it, whether it has caught up,
+and what is given back in the end are kept here and in `group_subscription`.
 """
 
 import asyncio
@@ -37,10 +36,10 @@ T = TypeVar("T")
 
 
 async def merged(*sources: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-    """Yield parts of several sources as they come, until the first source ends or fails.
+    """Yield items of several sources as they come, until the first source ends or fails.
 
-    Each waits until its part is taken. All that are ready have their turn before any has a second
-    one. When this ends, so have they.
+    Each source waits until its item is taken. All that are ready get a turn before any gets a
+    second one. All sources are closed at the end.
     """
     table = _Table[T]()
     tasks = [asyncio.create_task(table.bring(source)) for source in sources]
@@ -63,8 +62,6 @@ async def merged(*sources: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
 
 
 class _Table(Generic[T]):
-    """A table for the parts of sources, one part of each at a time, until it is taken."""
-
     __slots__ = ("_changed", "_error", "_loop", "is_over", "parts")
 
     def __init__(self) -> None:
@@ -75,7 +72,7 @@ class _Table(Generic[T]):
         self.is_over = False  # a source has ended
 
     async def bring(self, source: AsyncGenerator[T, None]) -> None:
-        """Lay down the parts of a source; when this is cancelled, its reads are undone."""
+        """Put down the items of a source; closes the source when cancelled."""
         try:
             async with aclosing(source) as parts:
                 async for part in parts:
@@ -92,8 +89,8 @@ class _Table(Generic[T]):
     def end(self) -> None:
         """Raise the error of a source, if one failed, and forget it.
 
-        An error knows the frames it came through. If one of them knew the error, both would wait
-        for the garbage collector.
+        An error references the frames it came through. If one of them kept the error, both would
+        wait for the garbage collector.
         """
         error, self._error = self._error, None
         try:
@@ -103,7 +100,6 @@ class _Table(Generic[T]):
             del error
 
     async def wait(self) -> None:
-        """Wait until something has changed since the last time."""
         await self._changed
         self._changed = self._loop.create_future()
 
@@ -134,23 +130,20 @@ class Credit:
     __slots__ = ("_added", "_limit", "available")
 
     def __init__(self, available: int, *, limit: int) -> None:
-        """Start with `available`, and never hold more than `limit`."""
         self.available = available
         self._limit = limit
         self._added: asyncio.Future[None] | None = None  # what the one who waits waits for
 
     def add(self, entries: int) -> None:
-        """Add credit, up to the limit."""
         self.available = min(self.available + entries, self._limit)
         if self._added is not None and not self._added.done():
             self._added.set_result(None)
 
     def spend(self, entries: int) -> None:
-        """Note that so many are sent."""
         self.available -= entries
 
     async def wait_available(self) -> int:
-        """Wait until there is credit; returns the credit. Only one caller waits."""
+        """Wait until there is credit, and return it. Only one caller may wait."""
         while self.available <= 0:
             self._added = asyncio.get_running_loop().create_future()
             await self._added
@@ -160,10 +153,8 @@ class Credit:
 class Subscription(ABC):
     """One reader. `open` it, then follow it once, until it ends or is closed.
 
-    Args:
-        access: where to read.
-        credit: what the reader will take; None is any number.
-        beat_ms: an empty batch comes after so much silence; None: never.
+    Without `credit` any number of entries is sent. After `beat_ms` of silence an empty batch comes;
+    None means never.
     """
 
     __slots__ = ("_access", "_beat_ms", "_credit", "_state", "is_broken")
@@ -174,11 +165,9 @@ class Subscription(ABC):
         """Return the right that following needs."""
 
     def may_go_on(self, principal: Principal) -> bool:
-        """Tell whether a principal may follow on."""
         return principal.may(self.need)
 
     def __init__(self, access: Access, *, credit: Credit | None, beat_ms: int | None) -> None:
-        """Get ready; nothing is read yet."""
         self._access = access
         self._credit = credit
         self._beat_ms = beat_ms
@@ -191,27 +180,18 @@ class Subscription(ABC):
 
     @abstractmethod
     async def open(self) -> Ready:
-        """Find the place where reading begins. Nothing has to be undone if it is not followed.
-
-        Raises:
-            NotFound: the stream or the group is missing.
-        """
+        """Find where reading begins, or raise NotFound. Needs no cleanup unless it is followed."""
 
     @abstractmethod
     async def position(self) -> EntryId | PatternCursor:
-        """Return the last place that has been read.
-
-        Raises:
-            NotFound: the stream or the group is missing.
-        """
+        """Return the last position that was read. Raises NotFound."""
 
     async def follow(
         self, *, until: Callable[[], Awaitable[None]] | None = None
     ) -> AsyncGenerator[Followed, None]:
-        """Yield the items as they come; `AtEnd` or `Ended` is the last. Then held entries go back.
+        """Yield the items as they come; the last is `AtEnd` or `Ended`. Then held entries go back.
 
-        Args:
-            until: returns when the subscription has to end, with `Draining`, or raises why else.
+        `until` returns when the subscription has to end with `Draining`, or raises another reason.
         """
         try:
             sources = await self._sources()
@@ -231,15 +211,14 @@ class Subscription(ABC):
 
     @abstractmethod
     async def _leave(self) -> None:
-        """Undo the effects of the subscription at its end."""
+        """Clean up at the end."""
 
     def add_credit(self, entries: int) -> None:
-        """Let so many more entries come."""
         if self._credit is not None:
             self._credit.add(entries)
 
     async def _entries_max(self) -> int:
-        """Return how many entries the next batch may have, once it may have any."""
+        """Wait for credit, and return how many entries the next batch may have."""
         if self._credit is None:
             return BATCH_ENTRIES_MAX
         return min(BATCH_ENTRIES_MAX, await self._credit.wait_available())
@@ -249,14 +228,12 @@ class Subscription(ABC):
         return None if self._credit is None else self._credit.available
 
     def _spend(self, entries: int) -> int | None:
-        """Note that so many are sent now; returns the credit that is left."""
         if self._credit is None:
             return None
         self._credit.spend(entries)
         return self._credit.available
 
     def _state_change(self, state: StateName) -> State | None:
-        """Return why nothing comes, or that it does; None if that has been told."""
         if self._credit is not None and self._credit.available <= 0:
             state = "credit_exhausted"
         if self._state == state:
@@ -266,7 +243,7 @@ class Subscription(ABC):
 
 
 class StreamSubscription(Subscription):
-    """A stream's entries behind a cursor, and then entries as they come."""
+    """Entries of a stream after a cursor, then entries as they come."""
 
     __slots__ = ("_cursor", "_filters", "_first")
 
@@ -279,18 +256,13 @@ class StreamSubscription(Subscription):
         beat_ms: int | None = None,
         filters: str | None = None,
     ) -> None:
-        """Get ready to read after a cursor. See `Subscription`.
-
-        With `filters` only entries come for which they hold. An empty batch tells where reading
-        goes on behind all that did not match.
-        """
+        """With `filters`, an empty batch tells how far nothing matched."""
         super().__init__(access, credit=credit, beat_ms=beat_ms)
         self._cursor = cursor
         self._filters = filters
         self._first: StreamRead | None = None
 
     async def open(self) -> Ready:
-        """Read for the first time. See `Subscription.open`."""
         self._first = read = await self._read(wait_ms=0)
         after = read.after
         if self._cursor.after is From.LAST:
@@ -298,22 +270,18 @@ class StreamSubscription(Subscription):
         return Ready(after, read.gap)
 
     def describe(self) -> OpenSubscription:
-        """Describe the subscription to an operator."""
         return OpenSubscription(self._cursor.stream, self._state, credit=self._credit_left)
 
     @property
     def need(self) -> Need:
-        """Return the need of reading the stream."""
         return Need((Verb.READ,), self._cursor.stream)
 
     @property
     def is_over(self) -> bool:
-        """Tell, once it is open, whether nothing comes: the stream is closed, and at its end."""
         first = self._first
         return first is not None and first.closed_at_ms is not None and not first.entries
 
     async def position(self) -> EntryId:
-        """Return the id behind which the next entry comes."""
         assert isinstance(self._cursor.after, EntryId)
         return self._cursor.after
 
@@ -362,7 +330,7 @@ class StreamSubscription(Subscription):
         return read.placed()
 
     async def _read_on(self, *, wait_ms: int | None) -> StreamRead:
-        """Read; while the servers are not there, the connection stays open."""
+        """Read; while the servers are unavailable, the connection stays open."""
         while True:
             try:
                 return await self._read(wait_ms=wait_ms)
@@ -371,18 +339,17 @@ class StreamSubscription(Subscription):
 
 
 async def _ending(until: Callable[[], Awaitable[None]]) -> AsyncGenerator[Followed, None]:
-    """Yield nothing, and raise `Draining` when it is time."""
     await until()
     raise Draining
     yield  # it is a source like the others
 
 
 class PatternSubscription(Subscription):
-    """Entries of all streams that match behind a cursor, and then entries as they come.
+    """Entries of all matching streams after a cursor, then entries as they come.
 
-    Each read is narrowed to what the principal may read then. So it goes on as another principal
-    whose rights differ: what that may not read does not come, and what it may read as well comes
-    within a beat.
+    Each read is limited to what the principal may read at that time. So it can go on as another
+    principal with other rights: what that one may not read does not come, and what it may read in
+    addition comes within a beat.
     """
 
     __slots__ = ("_after", "_filters", "_first", "_pattern")
@@ -397,7 +364,7 @@ class PatternSubscription(Subscription):
         credit: Credit | None = None,
         filters: str | None = None,
     ) -> None:
-        """Get ready to read after a cursor; None: from now on. See `Subscription`."""
+        """`after` None means from now on."""
         super().__init__(access, credit=credit, beat_ms=beat_ms)
         self._pattern = pattern
         self._after = after
@@ -405,25 +372,20 @@ class PatternSubscription(Subscription):
         self._first: PatternRead | None = None
 
     async def open(self) -> Ready:
-        """Read for the first time. See `Subscription.open`."""
         self._first = read = await self._read(wait_ms=0)
         return Ready(read.next_after if self._after is None else self._after)
 
     def describe(self) -> OpenSubscription:
-        """Describe the subscription to an operator."""
         return OpenSubscription(self._pattern, self._state, credit=self._credit_left)
 
     @property
     def need(self) -> Need:
-        """Return the need of reading streams."""
         return Need((Verb.READ,))
 
     def may_go_on(self, principal: Principal) -> bool:
-        """Tell whether a principal may read any stream."""
         return Verb.READ in principal.verbs
 
     async def position(self) -> PatternCursor:
-        """Return the cursor behind which the next entry comes."""
         assert self._after is not None
         return self._after
 
@@ -449,10 +411,7 @@ class PatternSubscription(Subscription):
             read = await self._read_on(wait_ms=self._beat_ms if is_beat else LOOKING_WAIT_MS)
 
     async def _read_on(self, *, wait_ms: int | None) -> PatternRead:
-        """Read; while the engine is not there, the connection stays open.
-
-        What was read as another principal is not shown: it is read again.
-        """
+        """Read; what was read as another principal is dropped and read again."""
         while True:
             principal = self._access.principal
             try:

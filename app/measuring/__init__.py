@@ -1,1 +1,1 @@
-"""Measuring: what the gateway, its streams and its groups are like, and were."""
+"""Measuring: present and past values of the gateway, its streams and its groups."""

@@ -1,4 +1,4 @@
-"""Families: observed streams and groups as Prometheus wants them.
+"""Observed streams and groups as Prometheus metrics.
 
 Labels have the names of OpenTelemetry's attributes for messaging, with `_` in place of a dot.
 """
@@ -21,8 +21,6 @@ _Family = type[CounterMetricFamily] | type[GaugeMetricFamily]
 
 
 class _Measure(NamedTuple):
-    """A metric, with the function of its value; None: the value is unknown."""
-
     family: _Family
     name: str
     text: str
@@ -131,7 +129,6 @@ _OF_GROUP: Final = (
 
 
 def observed_families(observed: ObservedStreams) -> Iterator[Metric]:
-    """Yield the metrics of streams and groups, and how many are left out."""
     streams: list[tuple[list[str], ObservedStream]] = []
     groups: list[tuple[list[str], ObservedGroup]] = []
     for stream in observed.streams:

@@ -1,7 +1,7 @@
-"""History: the last quarter of an hour by seconds, and the last day by minutes, of one subject.
+"""The last quarter of an hour by seconds, and the last day by minutes, of one subject.
 
-A row of a minute has the mean of its seconds, or the largest of them where a mean would hide what
-people look for: how long something took or waited.
+A row of a minute has the mean of its seconds, or their maximum where a mean would hide what people
+look for: how long something took or waited.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _DIGITS = 3
 
 
 class DatedRows(NamedTuple):
-    """Rows of a table: their times (unix ms), and for each name a value a row; NaN: unknown."""
+    """Rows with their times (unix ms) and a value for each name; NaN means unknown."""
 
     times_ms: list[int]
     series: dict[str, list[float]]
@@ -27,19 +27,13 @@ class Table:
     """Rows in order of time. A value takes eight bytes, and so does the time of a row."""
 
     def __init__(self, names: Iterable[str], rows_max: int) -> None:
-        """Begin empty.
-
-        Args:
-            names: of the columns.
-            rows_max: how many rows are kept.
-        """
         self._rows_max = rows_max
         self._times = array("d")  # exact for times in milliseconds
         self._columns = {name: array("d") for name in names}
         self._first = 0  # the place of the oldest row
 
     def add(self, time_ms: int, values: Mapping[str, float | None]) -> None:
-        """Add a row behind all others; a column without a value is unknown."""
+        """Append a row; a column without a value is unknown."""
         place = None
         if len(self._times) == self._rows_max:
             place, self._first = self._first, (self._first + 1) % self._rows_max
@@ -49,7 +43,6 @@ class Table:
             _put(column, place, nan if value is None else round(value, _DIGITS))
 
     def after(self, after_ms: int) -> DatedRows:
-        """Return the rows that are later than a time."""
         times = self._in_order(self._times)
         start = bisect_right(times, after_ms)
         series = {name: self._in_order(each)[start:] for name, each in self._columns.items()}
@@ -69,13 +62,11 @@ def _put(column: array[float], place: int | None, value: float) -> None:
 
 
 def mean(values: Iterable[float]) -> float | None:
-    """Return the mean of what is known."""
     known = [value for value in values if not isnan(value)]
     return sum(known) / len(known) if known else None
 
 
 def largest(values: Iterable[float]) -> float | None:
-    """Return the largest of what is known."""
     return max((value for value in values if not isnan(value)), default=None)
 
 
@@ -91,20 +82,13 @@ class Step(StrEnum):
 
     @property
     def duration_ms(self) -> int:
-        """Return it in milliseconds."""
         return 1000 if self is Step.SECOND else 60_000
 
 
 class History:
-    """The history of one subject: the gateway, a stream, or a group."""
+    """The history of one subject; minutes have the maximum of the series in `largest_of`."""
 
     def __init__(self, names: Iterable[str], largest_of: frozenset[str] = frozenset()) -> None:
-        """Begin empty.
-
-        Args:
-            names: of its series.
-            largest_of: those of which a minute shows the largest value, and not the mean.
-        """
         names = tuple(names)
         self._largest_of = largest_of
         self._tables = {
@@ -114,7 +98,7 @@ class History:
         self._latest_ms = 0
 
     def add(self, time_ms: int, values: Mapping[str, float | None]) -> None:
-        """Add the values at a time, to the second; a time that is not later is moved."""
+        """Add values, to the second. A time that does not advance is moved forward."""
         second_ms, minute_ms = (step.duration_ms for step in Step)
         latest_ms = self._latest_ms
         time_ms = max(time_ms - time_ms % second_ms, latest_ms + second_ms)
@@ -125,7 +109,6 @@ class History:
         self._tables[Step.SECOND].add(time_ms, values)
 
     def after(self, after_ms: int, step: Step) -> DatedRows:
-        """Return the rows after a time."""
         return self._tables[step].after(after_ms)
 
     def _end_minute(self, end_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""Process: what measures in one process of a gateway, and what the processes share of it."""
+"""What measures in one process of a gateway, and what the processes share of it."""
 
 from __future__ import annotations
 
@@ -32,18 +32,10 @@ _decode_answer = msgspec.msgpack.Decoder(HistoryPart).decode
 
 
 class SharedHistory:
-    """Asks the process that keeps the history."""
-
     def __init__(self, siblings: Siblings) -> None:
-        """Ask over what connects the processes."""
         self._siblings = siblings
 
     async def read(self, question: HistoryQuestion) -> HistoryPart:
-        """Return a part of the history.
-
-        Raises:
-            Unavailable: the process that has it does not answer.
-        """
         body = encode_question(question)
         answers = await self._siblings.gather(HISTORY, body, within_s=_WITHIN_S)
         if not answers or not answers[0]:
@@ -52,19 +44,11 @@ class SharedHistory:
 
 
 class Measuring:
-    """Measures this process. The only process of a gateway keeps the history as well."""
+    """Measures this process. If it is the only one, it keeps the history as well."""
 
     def __init__(
         self, sampler: Sampler, metrics: Metrics, clock: Clock, siblings: Siblings | None
     ) -> None:
-        """Get ready.
-
-        Args:
-            sampler: takes samples of this process.
-            metrics: where they are shown, if there is no other process.
-            clock: dates the history.
-            siblings: the other processes of the gateway, if there are any.
-        """
         self.history: HistoryReader
         self._sampler = sampler
         self._recorder: Recorder | None = None
@@ -77,7 +61,6 @@ class Measuring:
         sampler.observe(is_wanted=True)
 
     async def run(self) -> None:
-        """Measure until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._sampler.run())
             if self._recorder is not None:

@@ -1,7 +1,7 @@
-"""Recorder: keeps the history of the gateway, of its streams and of its groups.
+"""Keeps the history of the gateway, of its streams and of its groups.
 
-Once a second it gathers a sample of each process. There is one recorder in a gateway: in the only
-process, or in the supervisor.
+It collects a sample of each process once a second. A gateway has one recorder: in its only process,
+or in the supervisor.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ Subject = tuple[bytes, bytes | None]
 
 
 class HistoryQuestion(msgspec.Struct, frozen=True, array_like=True):
-    """The part of the history that a client wants."""
-
     step: Step
     after_ms: int
     stream: bytes | None = None  # None: the gateway
@@ -43,7 +41,7 @@ class HistoryQuestion(msgspec.Struct, frozen=True, array_like=True):
 
 
 class HistoryPart(msgspec.Struct, array_like=True):
-    """A part of the history: for each time a value of each series; NaN: unknown."""
+    """A part of the history: a value per time and series; NaN means unknown."""
 
     step_ms: int
     times_ms: list[int]
@@ -52,20 +50,12 @@ class HistoryPart(msgspec.Struct, array_like=True):
 
 
 class HistoryReader(Protocol):
-    """Whoever has the history, or asks the process that has it."""
-
     async def read(self, question: HistoryQuestion) -> HistoryPart:
-        """Return a part of the history.
-
-        Raises:
-            Unavailable: the process that has it does not answer.
-        """
+        """Raise Unavailable if the process that has the history does not answer."""
         ...
 
 
 class _Observed:
-    """One subject: its history, and what it is like until it is observed again."""
-
     __slots__ = ("history", "values")
 
     def __init__(self, subject: Subject) -> None:
@@ -76,15 +66,8 @@ class _Observed:
 
 
 class Recorder:
-    """The history, in memory."""
-
     def __init__(self, gather: Callable[[], Awaitable[Mapping[int, Sample]]], clock: Clock) -> None:
-        """Begin with nothing.
-
-        Args:
-            gather: returns a sample of each process, by its number.
-            clock: dates the rows, and measures how far they are apart.
-        """
+        """`gather` returns a sample of each process by its number."""
         self.observed = NOTHING  # the last that is known
         self._gather = gather
         self._clock = clock
@@ -94,7 +77,7 @@ class Recorder:
         self._subjects: dict[Subject, _Observed] = {}
 
     async def run(self) -> None:
-        """Record until cancelled, a little behind the beginning of each second."""
+        """Record until cancelled, slightly after the start of each second."""
         await periodic.repeat("history recorded", self._record_next)
 
     async def _record_next(self) -> None:
@@ -102,7 +85,6 @@ class Recorder:
         await self.record()
 
     async def record(self) -> None:
-        """Record the present."""
         samples = await self._gather()
         time_ms, at_ms = self._clock.wall_ms(), self._clock.monotonic_ms()
         before, over_ms = self._samples, at_ms - self._at_ms
@@ -121,11 +103,9 @@ class Recorder:
             await turn.pause()
 
     async def read(self, question: HistoryQuestion) -> HistoryPart:
-        """Return a part of the history."""
         return self.answer(question)
 
     def answer(self, question: HistoryQuestion) -> HistoryPart:
-        """Return a part of the history, at once."""
         step, after_ms = question.step, question.after_ms
         if question.stream is None:
             return HistoryPart(
@@ -141,7 +121,7 @@ class Recorder:
         return HistoryPart(step.duration_ms, *columns, is_observed=True)
 
     def _note(self, observed: ObservedStreams) -> None:
-        """Take an observation; subjects that it lacks are forgotten."""
+        """Take an observation, and forget the subjects that it lacks."""
         before = dict(_measures(self.observed))
         had_all = self.observed is not NOTHING and not (
             self.observed.streams_left_out or self.observed.groups_left_out

@@ -1,4 +1,4 @@
-"""Sampler: what this process has counted and has, as a `Sample`, and as Prometheus wants it."""
+"""The counters and values of this process as a `Sample`, and for Prometheus."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _VALID_FOR = 3
 
 
 class ObserverOptions(NamedTuple):
-    """The choice of streams to observe, and the pause between two looks."""
+    """Which streams to observe, and the pause between observations."""
 
     patterns: Sequence[str] = ("*",)  # names, and beginnings of names with `*`
     limit: int = 200  # streams and groups together
@@ -46,10 +46,9 @@ class ObserverOptions(NamedTuple):
 
 
 class Observer:
-    """Measures streams and groups of a backend. Of several processes only one does so."""
+    """Measures streams and groups of a backend, in only one of several processes."""
 
     def __init__(self, backend: Backend, options: ObserverOptions, clock: Clock) -> None:
-        """Get ready; nothing is measured until it is wanted."""
         self._backend = backend
         self._request = Observe(options.limit, only=filter_of(options.patterns))
         self._every_s = options.every_s
@@ -60,7 +59,6 @@ class Observer:
         self._names: frozenset[bytes] = frozenset()  # of the streams last measured
 
     def want(self, *, is_wanted: bool) -> None:
-        """Begin or stop to measure."""
         if is_wanted:
             self._is_wanted.set()
         else:
@@ -68,12 +66,11 @@ class Observer:
             self._news = None
 
     def take(self) -> ObservedStreams | None:
-        """Return the last measurement; None if it was taken before."""
+        """Return the last measurement; None if it was returned before."""
         news, self._news = self._news, None
         return news
 
     async def run(self) -> None:
-        """Measure until cancelled."""
         if self._request.limit:
             await periodic.repeat("streams observed", self._observe_when_wanted)
 
@@ -112,15 +109,12 @@ class Observer:
 
 
 def filter_of(patterns: Sequence[str]) -> NameFilter:
-    """Return the filter of names that patterns match."""
     names = frozenset(each.encode() for each in patterns if not each.endswith("*"))
     prefixes = tuple(each[:-1].encode() for each in patterns if each.endswith("*"))
     return NameFilter(names, prefixes)
 
 
 class Sampler:
-    """Takes samples of this process."""
-
     def __init__(
         self,
         metrics: Metrics,
@@ -130,15 +124,7 @@ class Sampler:
         waiter_count: Callable[[], int],
         observer: Observer | None = None,
     ) -> None:
-        """Get ready.
-
-        Args:
-            metrics: what is counted here.
-            loop_delay: measures the event loop.
-            streams: what keeps the streams, unless another process answers for them.
-            waiter_count: tells how many reads are blocked.
-            observer: measures streams and groups, unless another process does.
-        """
+        """`streams` and `observer` are None if another process answers for the streams."""
         self._observer = observer
         self._metrics = metrics
         self._loop_delay = loop_delay
@@ -147,7 +133,6 @@ class Sampler:
         machine.resident_bytes()  # opens what it reads, before there are connections
 
     def answer_siblings(self, siblings: Siblings) -> None:
-        """Give samples to the process that asks for them; its question says who is to observe."""
         siblings.on_question(SAMPLE, partial(self._answer, siblings.number))
 
     def _answer(self, own_number: int, body: bytes) -> bytes:
@@ -155,17 +140,14 @@ class Sampler:
         return encode_sample(self.take())
 
     def observe(self, *, is_wanted: bool) -> None:
-        """Begin or stop to measure streams and groups, if this process can."""
         if self._observer is not None:
             self._observer.want(is_wanted=is_wanted)
 
     async def run(self) -> None:
-        """Measure streams and groups, when that is wanted, until cancelled."""
         if self._observer is not None:
             await self._observer.run()
 
     def take(self) -> Sample:
-        """Return a sample."""
         metrics, times = self._metrics, {}
         taken = sample_of_process()
         taken.counts |= metrics.answer_counts()
@@ -202,6 +184,6 @@ class Sampler:
 
 
 def sample_of_process() -> Sample:
-    """Return the values of any process: its memory and its time."""
+    """Return what any process has: its memory and CPU time."""
     present = {"process_bytes": float(machine.resident_bytes())}
     return Sample({series.CPU: time.process_time()}, present, {}, {})

@@ -12,14 +12,10 @@ from headgate.engine.replies import ObservedGroup, ObservedStream
 
 
 def quantile(bounds: Sequence[float], counts: Sequence[int], share: float) -> float | None:
-    """Return below which value such a share lies; None: nothing was counted.
+    """Estimate a quantile of a histogram; None if nothing was counted.
 
-    Within a bucket the values are taken to be spread evenly, as Prometheus does.
-
-    Args:
-        bounds: of the buckets; the last bucket has none.
-        counts: by bucket.
-        share: between 0 and 1.
+    Within a bucket the values are assumed to be evenly spread, as Prometheus does. The last bucket
+    has no bound. `share` is between 0 and 1.
     """
     total = sum(counts)
     if not total:
@@ -45,8 +41,6 @@ SAMPLE: Final = "sample"
 
 
 class ObservedStreams(msgspec.Struct, array_like=True):
-    """Streams and groups as they were observed."""
-
     at_ms: int  # on the clock of durations
     valid_ms: int  # for so long it holds, if nothing newer comes
     streams: list[ObservedStream]
@@ -55,8 +49,6 @@ class ObservedStreams(msgspec.Struct, array_like=True):
 
 
 class Sample(msgspec.Struct, array_like=True):
-    """The sample of one process."""
-
     counts: dict[str, float]  # since its start
     present: dict[str, float]  # to be added
     peaks: dict[str, float]  # the largest counts
@@ -76,8 +68,6 @@ decode_observer = msgspec.msgpack.Decoder(int).decode
 
 
 class SampleGrowth(msgspec.Struct):
-    """The sum of all processes: their growth between two moments, their present values."""
-
     counts: dict[str, float]
     present: dict[str, float]
     peaks: dict[str, float]
@@ -85,7 +75,7 @@ class SampleGrowth(msgspec.Struct):
 
     @classmethod
     def between(cls, before: Mapping[int, Sample], now: Mapping[int, Sample]) -> Self:
-        """Return the sum over processes, each by its number. A new one has begun at zero."""
+        """Sum over processes by their number. A new process began at zero."""
         growth = cls({}, {}, {}, {})
         for number, sample in now.items():
             growth._add(sample, before.get(number))
@@ -150,7 +140,6 @@ GROUP_LARGEST: Final = frozenset({"oldest_pending_ms"})
 
 
 def of_gateway(growth: SampleGrowth, over_s: float) -> Values:
-    """Return the values of the gateway, from its growth in so many seconds."""
     values: Values = {name: growth.present.get(name) for name in PRESENT}
     for name in RATES:
         count = growth.counts.get(name)
@@ -166,7 +155,6 @@ def of_gateway(growth: SampleGrowth, over_s: float) -> Values:
 
 
 def of_stream(now: ObservedStream, before: ObservedStream | None, over_s: float) -> Values:
-    """Return the values of a stream, with its growth in so many seconds."""
     return {
         "length": now.length,
         "bytes": now.hot_bytes,
@@ -176,7 +164,6 @@ def of_stream(now: ObservedStream, before: ObservedStream | None, over_s: float)
 
 
 def of_group(now: ObservedGroup, before: ObservedGroup | None, over_s: float) -> Values:
-    """Return the values of a group, with its growth in so many seconds."""
     values: Values = {
         "lag": now.lag,
         "pending": now.pending_count,
@@ -192,7 +179,7 @@ def of_group(now: ObservedGroup, before: ObservedGroup | None, over_s: float) ->
 
 
 def _rate(now: int | None, before: int | None, over_s: float) -> float | None:
-    """Return how much a count has grown by second; None: it is unknown, or began anew."""
+    """Return the growth of a counter per second; None if it is unknown, or was reset."""
     if now is None or before is None or now < before:
         return None
     return (now - before) / over_s

@@ -29,24 +29,21 @@ _encode = msgspec.json.Encoder().encode
 
 
 class PushRequest(NamedTuple):
-    """The entries of a request, which come in its body."""
-
     deliveries: Sequence[Delivery]
     size_bytes: int  # of names and values, as they are sent
 
     @property
     def is_large(self) -> bool:
-        """Tell whether its body is large: made in a thread, and few of them at a time."""
+        """Return whether the body is large: built in a thread, and few at a time."""
         return self.size_bytes > LARGE_UNIT_BYTES
 
     @property
     def units(self) -> int:
-        """Return how many places it takes among large ones."""
         return -(-self.size_bytes // LARGE_UNIT_BYTES)
 
     @property
     def key(self) -> str:
-        """Return the name of these entries together: no others have it."""
+        """Return a unique name for this set of entries."""
         first = str(self.deliveries[0].id)
         if len(self.deliveries) == 1:
             return first
@@ -54,25 +51,18 @@ class PushRequest(NamedTuple):
 
     @property
     def ids(self) -> list[EntryId]:
-        """Return the ids of its entries."""
         return [delivery.id for delivery in self.deliveries]
 
 
 class Content(NamedTuple):
-    """The body of a request, and the headers that belong to it."""
-
     body: bytes
     headers: dict[str, str]
 
 
 def requests_of(deliveries: Sequence[Delivery], entries_max: int) -> Iterator[PushRequest]:
-    """Yield the requests for some entries, in their order.
+    """Yield the requests for some entries, in order; removed entries are left out.
 
-    An entry that has failed twice comes alone, so that it fails no others any more.
-
-    Args:
-        deliveries: what was delivered; those that are gone from the stream are left out.
-        entries_max: how many a request has at most.
+    An entry that has failed twice comes alone, so that it no longer makes others fail.
     """
     batch, size_bytes = list[Delivery](), 0
     for delivery in deliveries:
@@ -92,10 +82,7 @@ def requests_of(deliveries: Sequence[Delivery], entries_max: int) -> Iterator[Pu
 
 
 class Bodies:
-    """Makes the bodies of a push."""
-
     def __init__(self, kind: PushBody, stream: bytes, group: bytes) -> None:
-        """Make bodies of some kind."""
         self._stream, self._group = text_of(stream), text_of(group)
         self.content_of = {
             PushBody.ENTRY: self._entry,

@@ -1,8 +1,8 @@
-"""Log: the last answers of a push and its health are written down, at most once a second.
+"""The last answers of a push and its health, written at most once a second.
 
 1. Keep the newest answers, and count all of them.
-2. When nothing but failures has come since a moment, note that moment; with a success forget it.
-3. When that was so long ago as the push says, it is disabled.
+2. Note the moment since when there were only failures; a success clears it.
+3. If that lasts as long as the push allows, the push is disabled.
 """
 
 from __future__ import annotations
@@ -25,17 +25,12 @@ _PAUSE_S = 1.0
 
 
 class PushTally:
-    """The counts of all pushes of this process."""
-
     def __init__(self) -> None:
-        """Begin with nothing."""
         self.acknowledged = self.failed = self.delivered = 0
         self.took_ms = 0
 
 
 class PushLog:
-    """Writes down how a push goes."""
-
     def __init__(
         self,
         perform: Perform,
@@ -43,14 +38,6 @@ class PushLog:
         tally: PushTally,
         on_phase: Callable[[PushPhase], None],
     ) -> None:
-        """Get ready to run.
-
-        Args:
-            perform: carries out requests.
-            push: as it was when it began.
-            tally: of this process.
-            on_phase: called with the phase that is written.
-        """
         self._on_phase = on_phase
         self._perform, self._name, self._tally = perform, push.name, tally
         self._disable_after_ms = push.definition.disable_after_ms
@@ -63,14 +50,13 @@ class PushLog:
         self._news = asyncio.Event()
 
     def begin_anew(self, push: PushRecord) -> None:
-        """Forget failures of before a user has set something, but no success."""
+        """Forget the failures, but no success, from before a user changed the push."""
         self._retry_count, self._written = push.retry_count, push.failing_since_ms
         if self._failing_since_ms is not None:
             self._failing_since_ms, self._failures = push.failing_since_ms, push.failures
         self._news.set()
 
     def succeed(self, answer: PushAnswer) -> None:
-        """Note an answer that acknowledges."""
         self._note(answer)
         self._delivered += answer.entry_count
         self._failing_since_ms, self._failures = None, 0
@@ -78,7 +64,6 @@ class PushLog:
         self._tally.delivered += answer.entry_count
 
     def fail(self, answer: PushAnswer) -> None:
-        """Note an answer that does not, or that there is none."""
         self._note(answer)
         self._failed += 1
         self._failures += 1
@@ -93,7 +78,6 @@ class PushLog:
         self._news.set()
 
     async def run(self) -> None:
-        """Write, until cancelled."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -104,18 +88,12 @@ class PushLog:
             await asyncio.sleep(_PAUSE_S)
 
     async def write_last(self) -> None:
-        """Write the news, if that is possible now."""
         with suppress(Unavailable, StreamsChanged, TimeoutError):
             async with asyncio.timeout(_PAUSE_S):
                 await self.write()
 
     async def write(self) -> None:
-        """Write the news.
-
-        Raises:
-            Unavailable: nothing can be changed now.
-            StreamsChanged: others change the push all the time.
-        """
+        """Write what is new, or raise Unavailable or StreamsChanged."""
         await self._write_health()
         if self._answers:
             new = list(self._answers)

@@ -1,9 +1,9 @@
-"""Pusher: reads a group as one of its consumers, and sends what it gets.
+"""Reads a group as one of its consumers, and sends the entries.
 
 1. Wait until the window and the receiver allow a request.
-2. Read: without a wait, as much as there are places for, if there may be more; or else wait for one
-   request's entries without a place, and take one then. So those that wait for entries hold none.
-3. Send each request in a task of its own, and settle what comes of it.
+2. Read: without waiting, for as many slots as are free, if there may be more; or else wait for one
+   request's entries without a slot, and take one then. So waiting for entries holds no slot.
+3. Send each request in a task of its own, and settle its outcome.
 
 An entry counts as in flight until it is settled. So a reader with few requests at a time is never
 given what it does not send.
@@ -43,15 +43,13 @@ _SETTLED_AT_ONCE = 1_000
 
 
 class PushFailure(NamedTuple):
-    """The failure of a request."""
-
     error: str
     delay_ms: int  # before the next delivery
     mode: NackMode = NackMode.FAIL
 
 
 class Settlement(NamedTuple):
-    """The settlement of a request; without a failure it is acknowledged."""
+    """The outcome of a request; without a failure it is acknowledged."""
 
     request: PushRequest
     failure: PushFailure | None
@@ -66,25 +64,16 @@ class Settling:
         place: tuple[bytes, bytes, bytes],
         on_settled: Callable[[PushRequest], None],
     ) -> None:
-        """Get ready to run.
-
-        Args:
-            perform: carries out requests.
-            place: stream, group, consumer.
-            on_settled: called when a request is settled.
-        """
         self._perform, self._on_settled = perform, on_settled
         self._stream, self._group, self._consumer = place
         self._settlements: deque[Settlement] = deque()
         self._news = asyncio.Event()
 
     def add(self, settlement: Settlement) -> None:
-        """Settle a request soon."""
         self._settlements.append(settlement)
         self._news.set()
 
     async def run(self) -> None:
-        """Settle, until cancelled."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -92,7 +81,7 @@ class Settling:
                 await self._settle()
 
     async def _settle(self) -> None:
-        """Settle the first settlements that go together, and again until that is done."""
+        """Settle the first settlements that go together, with retries."""
         failure, settled = self._settlements[0].failure, list[PushRequest]()
         ids = list[EntryId]()
         for settlement in self._settlements:
@@ -124,26 +113,16 @@ _RETRY_STATUSES = (429, 503)
 
 
 class Posting:
-    """Sends the requests of one push. It raises nothing, whatever a URL leads to."""
+    """Sends the requests of one push. Raises nothing, whatever the URL leads to."""
 
     def __init__(
         self, sender: Sender, clock: Clock, push: PushRecord, held: PushSecrets, signer: Signer
     ) -> None:
-        """Send to the URL of a push.
-
-        Args:
-            sender: sends requests.
-            clock: tells the time.
-            push: as it is set.
-            held: its secrets.
-            signer: signs its requests.
-        """
         self._sender, self._clock, self._held, self._signer = sender, clock, held, signer
         self._timeout_ms = push.definition.timeout_ms
         self._content_of = Bodies(push.definition.body, push.stream, push.group).content_of
 
     async def post(self, request: PushRequest, webhook_id: str) -> PushAnswer:
-        """Send a request; returns the answer, or the reason why there is none."""
         began_ms = self._clock.monotonic_ms()
         answer, error = await self._send(request, webhook_id)
         excerpt = retry_after_s = None
@@ -164,7 +143,6 @@ class Posting:
     async def _send(
         self, request: PushRequest, webhook_id: str
     ) -> tuple[TargetAnswer | None, str | None]:
-        """Return the answer, and why it does not acknowledge."""
         try:
             make = partial(self._signed, request, webhook_id)
             content = await WEBHOOKS.call_if_awaited(make) if request.is_large else make()
@@ -204,8 +182,6 @@ _GONE = 410
 
 
 class Parts(NamedTuple):
-    """The parts of the gateway that pushers use."""
-
     perform: Perform
     leases: Leases
     sender: Sender
@@ -213,24 +189,13 @@ class Parts(NamedTuple):
 
 
 class Gone(Exception):
-    """The receiver wants nothing any more (410)."""
+    """The receiver answered 410: it wants no more requests."""
 
 
 class Pusher:
-    """Delivers the entries of one group to a URL."""
-
     def __init__(
         self, parts: Parts, push: PushRecord, held: PushSecrets, signer: Signer, log: PushLog
     ) -> None:
-        """Get ready to run.
-
-        Args:
-            parts: of the gateway.
-            push: as it is set.
-            held: its secrets.
-            signer: signs its requests.
-            log: hears of every answer.
-        """
         self._parts, self._perform = parts, parts.perform
         self._definition, self._log = push.definition, log
         self._consumer = temporary_name(secrets.randbits(64))
@@ -247,12 +212,7 @@ class Pusher:
         self._id_prefix = ""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Deliver until told to stop; then requests that are on their way may end.
-
-        Raises:
-            Gone: the receiver wants nothing any more.
-            GroupNotFound: the group is gone.
-        """
+        """Deliver until told to stop, then let requests in flight end. May raise Gone."""
         tasks = list[asyncio.Task[Any]]()
         try:
             await self._parts.leases.register(self._holding)
@@ -272,18 +232,15 @@ class Pusher:
             await self._release()
 
     def retry(self) -> None:
-        """Send again at once."""
         self._window.end_delay()
         self._progress.set()
 
     async def _drain(self) -> None:
-        """Wait until all that was sent is settled."""
         while self._in_flight:
             self._progress.clear()
             await self._progress.wait()
 
     async def _release(self) -> None:
-        """Give back what was not settled, and leave the group."""
         for request in self._in_flight.values():
             self._counts.update(_counts_of(request.deliveries))
         try:
@@ -309,7 +266,6 @@ class Pusher:
                 await asyncio.sleep(_PAUSE_S)
 
     async def _until_free(self) -> None:
-        """Wait until another request may be sent."""
         while True:
             now_ms = self._parts.clock.monotonic_ms()
             if self._window.free(len(self._in_flight), now_ms):
@@ -323,7 +279,7 @@ class Pusher:
                 pass
 
     async def _read_first(self) -> bool:
-        """Wait for entries, and send them in one request; tells whether there may be more."""
+        """Wait for entries, and send them in one request; return whether there may be more."""
         deliveries = await self._deliver(self._definition.entries_max, _WAIT_MS)
         requests = list(requests_of(deliveries, self._definition.entries_max))
         for request in requests:
@@ -335,7 +291,7 @@ class Pusher:
         return bool(requests)
 
     async def _take_large(self, request: PushRequest) -> None:
-        """Wait for the other places of a request that has its first. Nothing is read meanwhile."""
+        """Wait for the remaining slots of a request that has its first. No reads meanwhile."""
         if request.is_large:
             try:
                 await self._parts.sender.large_places.wait(self._place, request.units)
@@ -344,13 +300,11 @@ class Pusher:
                 raise
 
     def _give(self, request: PushRequest) -> None:
-        """Give the places of a request back."""
         self._parts.sender.places.give(self._place)
         if request.is_large:
             self._parts.sender.large_places.give(self._place, request.units)
 
     async def _read_more(self) -> bool:
-        """Send as much as there are places for; tells whether there may be more."""
         places, now_ms = self._parts.sender.places, self._parts.clock.monotonic_ms()
         await places.wait(self._place)
         free, taken = self._window.free(len(self._in_flight), now_ms), 1
@@ -373,7 +327,7 @@ class Pusher:
 
     @property
     def _place(self) -> bytes:
-        """Return the holder of the places of this push."""
+        """Return the name under which this push holds slots."""
         return self._consumer
 
     async def _deliver(self, limit: int, wait_ms: int) -> Sequence[Delivery]:
@@ -393,7 +347,6 @@ class Pusher:
         return read.deliveries
 
     def _send(self, request: PushRequest) -> None:
-        """Begin to send a request, which has a place."""
         self._in_flight[id(request)] = request
         for entry_id in request.ids:
             self._counts.pop(entry_id, None)
@@ -406,7 +359,7 @@ class Pusher:
         self._settling.add(Settlement(request, failure))
 
     def _end_post(self, request: PushRequest, post: asyncio.Task[None]) -> None:
-        """Give the places back, also of a task that was cancelled before it began."""
+        """Release the slots, even of a task that was cancelled before it began."""
         self._posts.discard(post)
         self._give(request)
 
@@ -415,7 +368,6 @@ class Pusher:
         self._progress.set()
 
     async def _attempt(self, request: PushRequest) -> PushFailure | None:
-        """Send a request; returns the failure, if it is one."""
         answer = await self._posting.post(request, f"{self._id_prefix}{request.key}")
         if answer.error is None:
             self._window.succeed()
@@ -425,7 +377,7 @@ class Pusher:
         return await self._fail(request, answer, answer.error)
 
     async def _fail(self, request: PushRequest, answer: PushAnswer, error: str) -> PushFailure:
-        """Return the treatment of a request that was not acknowledged."""
+        """Return how to settle a request that was not acknowledged."""
         if answer.status == _GONE:
             if not self._gone.done():
                 self._gone.set_exception(Gone())
@@ -445,7 +397,7 @@ class Pusher:
         return PushFailure(error, delay_ms)
 
     async def _extend(self) -> None:
-        """Keep entries on their way from takeovers by other consumers."""
+        """Restart the idle clock of entries in flight, so that no other consumer claims them."""
         seen = set[int]()
         while True:
             await asyncio.sleep(_EXTEND_S)

@@ -1,12 +1,12 @@
-"""Runner: pushes all groups that are to be pushed.
+"""Runs all pushes.
 
 For each push, again and again:
 
 1. Load it. If it is to send nothing, wait for a change.
-2. Where several gateways use the same streams, take its lease, or wait until that may be over.
-3. Deliver, until it changes, its group is gone, or the receiver is.
+2. Where several gateways use the same streams, take its lease, or wait until it may have expired.
+3. Deliver, until the push changes, or its group or its receiver is gone.
 
-Changes are announced in a stream; every half minute all pushes are looked at in any case.
+Changes are announced in a stream; in addition all pushes are checked every half minute.
 """
 
 from __future__ import annotations
@@ -62,28 +62,14 @@ class _Lease(msgspec.Struct, array_like=True, frozen=True):
 
 
 class PushLease:
-    """The lease of a push, for one who wants it."""
-
     def __init__(self, perform: Perform, name: bytes) -> None:
-        """Want the lease.
-
-        Args:
-            perform: carries out requests.
-            name: of the push's stream.
-        """
         self._perform, self._name = perform, name
         self._holder = token_hex(8)
         self._raw: bytes | None = None
         self.wait_s = LEASE_MS / 1000
 
     async def take(self) -> bool:
-        """Take the lease, unless another gateway has it; tells whether it was taken.
-
-        If not, `wait_s` says when to try again.
-
-        Raises:
-            Unavailable: nothing can be read or changed now.
-        """
+        """Take the lease and return true; if another gateway has it, set `wait_s`."""
         try:
             there = await self._perform(GetAttributes(self._name, [_ATTRIBUTE]))
         except StreamNotFound:
@@ -97,11 +83,7 @@ class PushLease:
         return await self._write(raw, now_ms)
 
     async def keep_while(self, work: Coroutine[Any, Any, None]) -> None:
-        """Renew the lease while there is work; the work ends when the lease is lost.
-
-        Raises:
-            Exception: the work has failed.
-        """
+        """Renew the lease while the work runs; losing the lease ends the work."""
         working = asyncio.create_task(work)
         keeping = asyncio.create_task(self._keep())
         try:
@@ -115,7 +97,6 @@ class PushLease:
             working.result()
 
     async def _keep(self) -> None:
-        """Renew it until it is lost."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + LEASE_MS / 1000
         while loop.time() < until_s:
@@ -129,7 +110,6 @@ class PushLease:
             until_s = begun_s + LEASE_MS / 1000
 
     async def end(self) -> None:
-        """Leave it to others."""
         with suppress(Unavailable, StreamNotFound, StreamsChanged, TimeoutError):
             async with asyncio.timeout(_END_S):
                 await self._perform(self._changed(self._raw, None))
@@ -162,16 +142,8 @@ _PAGE = 100
 
 
 class PushRunner:
-    """Delivers the entries of all groups that have a push."""
-
     def __init__(self, parts: Parts, sealing: Sealing, *, is_shared: bool) -> None:
-        """Get ready to run.
-
-        Args:
-            parts: of the gateway.
-            sealing: reads the secrets of pushes.
-            is_shared: other gateways use the same streams, and push as well.
-        """
+        """`is_shared`: other gateways use the same streams, and push as well."""
         self._parts, self._sealing, self._is_shared = parts, sealing, is_shared
         self._following: dict[bytes, asyncio.Task[None]] = {}
         self._changes: dict[bytes, asyncio.Event] = {}
@@ -180,7 +152,6 @@ class PushRunner:
         self._seen: EntryId | None = None
 
     async def run(self) -> None:
-        """Push, until cancelled."""
         try:
             await periodic.repeat("pushes", self.round)
         finally:
@@ -190,7 +161,6 @@ class PushRunner:
             await self._parts.sender.close()  # the last of those that use it
 
     def families(self) -> Iterator[Metric]:
-        """Yield the metrics of pushes."""
         phases = Counter(self._phases.values())
         text = "Pushes by their state; those of a gateway over servers are the ones that it runs."
         pushes = GaugeMetricFamily("headgate_pushes", text, labels=["state"])
@@ -208,7 +178,6 @@ class PushRunner:
         yield CounterMetricFamily("headgate_push_seconds", text, self._tally.took_ms / 1000)
 
     async def round(self) -> None:
-        """Follow all pushes that there are, and wait for changes."""
         try:
             end = await self._end_of_changes()
             self._seen = end if self._seen is None else min(self._seen, end)
@@ -229,7 +198,6 @@ class PushRunner:
             return MIN_ID
 
     async def _next_changes(self) -> set[bytes]:
-        """Return the pushes that have changed, if any have within a second."""
         assert self._seen is not None
         cursor = StreamCursor(CHANGES, self._seen)
         wait_ms = _POLL_MS
@@ -272,7 +240,6 @@ class PushRunner:
             self._phases.pop(name, None)
 
     async def _follow(self, name: bytes) -> None:
-        """Deliver the entries of a push until it is gone."""
         while True:
             self._changes[name].clear()
             try:
@@ -284,7 +251,6 @@ class PushRunner:
                 await asyncio.sleep(_PAUSE_S)
 
     async def _serve(self, stored: StoredPush) -> None:
-        """Serve a push as it is now, until it changes."""
         push, change = stored.push, self._changes[stored.push.name]
         self._phases[push.name] = push.phase
         try:
@@ -315,7 +281,7 @@ class PushRunner:
             await lease.end()
 
     async def _open(self, push: PushRecord) -> tuple[PushSecrets, Signer] | None:
-        """Return the secrets of a push, and its signer; None: a key for them is not there."""
+        """Return the secrets of a push and its signer; None if the key for them is missing."""
         held = await self._sealing.unseal(push.sealed, PushSecrets)
         if held is None or (held.stream, held.group) != (push.stream, push.group):
             return None
@@ -325,7 +291,6 @@ class PushRunner:
         return None if key is None else (held, Signer(push.definition.signature, held, key))
 
     async def _until(self, change: asyncio.Event, wait_s: float = LOOK_MS / 1000) -> None:
-        """Wait for a change, or for so long."""
         try:
             async with asyncio.timeout(wait_s):
                 await change.wait()
@@ -333,7 +298,6 @@ class PushRunner:
             pass
 
     async def _deliver(self, push: PushRecord, held: PushSecrets, signer: Signer) -> None:
-        """Deliver until the push changes, or what it needs is gone."""
         perform = self._parts.perform
         push_log = PushLog(perform, push, self._tally, partial(self._note_phase, push.name))
         pusher = Pusher(self._parts, push, held, signer, push_log)
@@ -355,7 +319,7 @@ class PushRunner:
             await push_log.write_last()
 
     async def _end(self, push: PushRecord) -> None:
-        """Delete a push whose group is gone, unless there is another one by now."""
+        """Delete a push whose group is gone, unless it was replaced meanwhile."""
         stored = await store.load_named(self._parts.perform, push.name)
         if stored is None or stored.push.sealed != push.sealed:
             return
@@ -368,7 +332,7 @@ class PushRunner:
     async def _watch(
         self, push: PushRecord, pusher: Pusher, push_log: PushLog, stop: asyncio.Event
     ) -> None:
-        """Tell a pusher when its push has changed, or its group is gone."""
+        """Stop a pusher when its push has changed, or its group is gone."""
         change, retry_count = self._changes[push.name], push.retry_count
         while True:
             await self._until(change)

@@ -1,4 +1,4 @@
-"""Signing: how a receiver knows the gateway (Standard Webhooks 1.0), and the keys."""
+"""Signatures of push requests (Standard Webhooks 1.0), and the keys."""
 
 from __future__ import annotations
 
@@ -39,35 +39,25 @@ _FILE_BYTES_MAX = 65_536
 
 
 class KeyMissing(Exception):
-    """There is no key, so nothing can be kept as a secret."""
+    """There is no key, so no secret can be stored."""
 
 
 class Sealing:
-    """The keys of a gateway."""
-
     def __init__(
         self, path: Path | None, *, may_create: bool = False, secret: bytes | None = None
     ) -> None:
-        """Use the keys of a file, or a secret.
+        """Use the keys of a file, which is read when needed, or a secret.
 
-        Args:
-            path: the file; it is read when it is needed.
-            may_create: the file is made when it is needed.
-            secret: of all processes of this gateway, in place of a file; it lasts as long as they.
+        `secret` is shared by all processes of this gateway, and lasts only as long as they do.
         """
         self._path, self._may_create, self._secret = path, may_create, secret
 
     async def seal(self, value: object) -> str:
-        """Return a value, encrypted.
-
-        Raises:
-            KeyMissing: there is no key.
-        """
         keys = await WEBHOOKS.call_if_awaited(self._writable)
         return keys.encrypt(msgspec.json.encode(value)).decode()
 
     async def unseal(self, sealed: str, kind: type[T]) -> T | None:
-        """Return a value that was encrypted; None: it was with a key that is not there."""
+        """Decrypt a value; None if the key that encrypted it is missing."""
         try:
             keys = await WEBHOOKS.call_if_awaited(self._keys)
             return msgspec.json.decode(keys.decrypt(sealed), type=kind)
@@ -110,7 +100,7 @@ _PUBLIC_PREFIX = "whpk_"
 
 
 class PushSecrets(msgspec.Struct, frozen=True):
-    """The secrets of a push. They say to which push they belong: they are good for no other."""
+    """The secrets of a push. They name their push, so they cannot be used for another."""
 
     stream: bytes
     group: bytes
@@ -121,40 +111,24 @@ class PushSecrets(msgspec.Struct, frozen=True):
     previous_until_ms: int = 0
 
     def rotated(self, now_ms: int, overlap_ms: int) -> PushSecrets:
-        """Return secrets of which the newest is new; the one before is good for a while."""
+        """Return secrets with a new one; the previous one stays valid for `overlap_ms`."""
         until_ms = now_ms + overlap_ms
         return replace(self, secret=new_secret(), previous=self.secret, previous_until_ms=until_ms)
 
 
 def new_secret() -> str:
-    """Return a new secret."""
     return _SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
 
 
 class Signer:
-    """Signs the requests of a push."""
-
     def __init__(self, kind: SignatureKind, held: PushSecrets, key: WebhookKey | None) -> None:
-        """Sign in some way.
-
-        Args:
-            kind: the signature.
-            held: the secrets of the push.
-            key: of the gateway; only signatures by it need it.
-        """
         self._key = key if kind is SignatureKind.ED25519 else None
         self._previous_until_ms = held.previous_until_ms
         self._secret = _bytes_of(held.secret)
         self._previous = None if held.previous is None else _bytes_of(held.previous)
 
     def headers(self, webhook_id: str, now_ms: int, body: bytes) -> dict[str, str]:
-        """Return the headers of a request that is sent now.
-
-        Args:
-            webhook_id: of the request; it stays the same when that is sent again.
-            now_ms: unix time.
-            body: of the request.
-        """
+        """Return the headers of a request; `webhook_id` stays the same when it is retried."""
         at_s = now_ms // 1000
         signed = b"%b.%d.%b" % (webhook_id.encode(), at_s, body)
         if self._key is not None:
@@ -179,7 +153,6 @@ def _bytes_of(secret: str) -> bytes:
 
 
 def public_text(key: WebhookKey) -> str:
-    """Return the public key as Standard Webhooks writes it."""
     return _PUBLIC_PREFIX + base64.b64encode(key.public).decode()
 
 
@@ -188,7 +161,7 @@ class _Seed(msgspec.Struct):
 
 
 async def known_key(perform: Perform, sealing: Sealing) -> WebhookKey | None:
-    """Return the key of all gateways over these streams; None: there is none, or none to read."""
+    """Return the key shared by all gateways over these streams; None if missing or unreadable."""
     try:
         there: dict[bytes, Any] = await perform(GetAttributes(CHANGES, [_ATTRIBUTE]))
     except StreamNotFound:
@@ -199,14 +172,7 @@ async def known_key(perform: Perform, sealing: Sealing) -> WebhookKey | None:
 
 
 async def signing_key(perform: Perform, sealing: Sealing) -> WebhookKey | None:
-    """Return the key of all gateways over these streams, made if there is none yet.
-
-    Returns:
-        None: there is one, and it was encrypted with a key that is not there.
-
-    Raises:
-        KeyMissing: nothing can be kept as a secret.
-    """
+    """Return the shared key, or create it; None if it cannot be decrypted. Raises KeyMissing."""
     key = await known_key(perform, sealing)
     if key is None:
         sealed = await sealing.seal(_Seed(secrets.token_bytes(SEED_BYTES)))

@@ -42,7 +42,7 @@ PUSHES_MAX = 1_000
 
 
 class PushDefinition(msgspec.Struct, frozen=True):
-    """The definition of a push, but for its URL: that is among its secrets."""
+    """The definition of a push without its URL, which is among its secrets."""
 
     concurrency: int = CONCURRENCY  # requests at a time
     timeout_ms: int = TIMEOUT_MS  # of a request
@@ -53,13 +53,10 @@ class PushDefinition(msgspec.Struct, frozen=True):
 
     @property
     def entries_max(self) -> int:
-        """Return how many entries a request has at most."""
         return self.batch_max if self.body.is_batch else 1
 
 
 class PushRecord(msgspec.Struct, frozen=True):
-    """A push: its definition, its secrets, and its state."""
-
     stream: bytes
     group: bytes
     definition: PushDefinition
@@ -75,22 +72,19 @@ class PushRecord(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> bytes:
-        """Return the name of its stream."""
         return name_of(self.stream, self.group)
 
     @property
     def is_running(self) -> bool:
-        """Tell whether it is to send anything."""
         return not self.is_paused and self.disabled_at_ms is None
 
     def is_set_anew(self, before: PushRecord) -> bool:
-        """Tell whether those who deliver have to know of the difference."""
         facts = self.sealed, self.retry_count, self.is_running
         return facts != (before.sealed, before.retry_count, before.is_running)
 
     @property
     def phase(self) -> PushPhase:
-        """Return the phase, as far as the push itself knows it."""
+        """Return the phase, as far as the stored push tells it."""
         if self.disabled_at_ms is not None:
             return PushPhase.DISABLED
         if self.is_paused:
@@ -99,19 +93,18 @@ class PushRecord(msgspec.Struct, frozen=True):
 
 
 class PushCounts(msgspec.Struct, frozen=True):
-    """The counts of a push since it was made, a second old at most."""
+    """Counts since the push was created, at most a second old."""
 
     delivered: int = 0  # entries that were acknowledged
     failed: int = 0  # requests that were not
 
 
 def name_of(stream: bytes, group: bytes) -> bytes:
-    """Return the name of the stream of a push."""
     return PREFIX + digest_of(stream, group)[:32].encode()
 
 
 def digest_of(*names: bytes) -> str:
-    """Return a digest of names, in which none of them can stand for parts of others."""
+    """Return a digest of names that is unambiguous about where each name ends."""
     digest = hashlib.sha256()
     for name in names:
         digest.update(b"%d:%b" % (len(name), name))
@@ -131,21 +124,16 @@ _CHANGED = b"changed"
 
 
 class StoredPush(NamedTuple):
-    """A push as it was read."""
-
     push: PushRecord
     raw: bytes
     counts: PushCounts
 
     @property
     def name(self) -> bytes:
-        """Return the name of its stream."""
         return self.push.name
 
 
 class PushAnswer(msgspec.Struct, frozen=True):
-    """The answer to a request of a push, or what came in its place."""
-
     at_ms: int
     took_ms: int
     webhook_id: str
@@ -157,12 +145,10 @@ class PushAnswer(msgspec.Struct, frozen=True):
 
 
 async def load(perform: Perform, stream: bytes, group: bytes) -> StoredPush | None:
-    """Return the push of a group, if it has one."""
     return await load_named(perform, name_of(stream, group))
 
 
 async def load_named(perform: Perform, name: bytes) -> StoredPush | None:
-    """Return the push that is kept in a stream, if there is one."""
     try:
         values = await perform(GetAttributes(name, [_PUSH, _COUNTS]))
         raw = values[_PUSH]
@@ -179,10 +165,7 @@ async def load_named(perform: Perform, name: bytes) -> StoredPush | None:
 async def load_page(
     perform: Perform, after: bytes | None, limit: int
 ) -> tuple[list[StoredPush], bytes | None]:
-    """Return some pushes by the names of their streams, and where others begin; None: nowhere.
-
-    Streams that are no pushes are left out, so there may be fewer than the limit.
-    """
+    """Return up to `limit` pushes and where to continue; None at the end."""
     infos = await perform(ListStreams(PREFIX, after, limit + 1))
     is_last, infos = len(infos) <= limit, infos[:limit]
     pushes = list[StoredPush]()
@@ -194,7 +177,6 @@ async def load_page(
 
 
 async def answers(perform: Perform, name: bytes) -> list[PushAnswer]:
-    """Return the last answers of a push, the newest first."""
     try:
         entries = await perform(Range(name, limit=ANSWERS_KEPT, reverse=True))
     except StreamNotFound:
@@ -210,17 +192,7 @@ def _answer_of(entry: Entry) -> PushAnswer | None:
 
 
 async def write(perform: Perform, push: PushRecord, before: StoredPush | None) -> None:
-    """Write a push.
-
-    Args:
-        perform: carries out requests.
-        push: as it is to be.
-        before: as it was read; None: there was none.
-
-    Raises:
-        StreamsChanged: it is not so any more.
-        LimitReached: there are as many pushes as there may be.
-    """
+    """Write a push. Raises StreamsChanged if it changed since `before`, or LimitReached."""
     try:
         if before is None:
             await _create(perform, push)
@@ -234,7 +206,7 @@ async def write(perform: Perform, push: PushRecord, before: StoredPush | None) -
 async def change(
     perform: Perform, name: bytes, make: Callable[[PushRecord], PushRecord]
 ) -> PushRecord | None:
-    """Change a push, if it is still there; returns it as it is then."""
+    """Change a push if it still exists; return the new version."""
     for _ in range(_TRIES_MAX):
         stored = await load_named(perform, name)
         if stored is None:
@@ -251,20 +223,17 @@ async def change(
 
 
 async def disable(perform: Perform, name: bytes, reason: str, at_ms: int) -> None:
-    """Let a push send nothing any more, until a user resumes it."""
     await change(
         perform, name, lambda push: replace(push, disabled_at_ms=at_ms, disabled_reason=reason)
     )
 
 
 async def delete(perform: Perform, name: bytes) -> None:
-    """Delete a push."""
     if await perform(DeleteStream(name)):
         await announce(perform, name)
 
 
 async def add_answers(perform: Perform, name: bytes, new: Sequence[PushAnswer]) -> None:
-    """Keep answers of a push, if it is still there."""
     drafts = [Draft(None, (b"answer", msgspec.json.encode(answer))) for answer in new]
     with suppress(StreamNotFound):
         trim = TrimTo(max_length=ANSWERS_KEPT)
@@ -273,7 +242,6 @@ async def add_answers(perform: Perform, name: bytes, new: Sequence[PushAnswer]) 
 
 
 async def add_counts(perform: Perform, name: bytes, delivered: int, failed: int) -> None:
-    """Add to the counts of a push, if it is still there."""
     with suppress(StreamNotFound):
         values = await perform(GetAttributes(name, [_COUNTS]))
         raw = values.get(_COUNTS)
@@ -283,13 +251,11 @@ async def add_counts(perform: Perform, name: bytes, delivered: int, failed: int)
 
 
 async def announce(perform: Perform, name: bytes) -> None:
-    """Let all gateways know that a push has changed."""
     trim = TrimTo(max_length=_CHANGES_KEPT)
     await append_newest(perform, Add(CHANGES, [Draft(None, (_CHANGED, name))], trim=trim))
 
 
 def changed_names(entries: Sequence[Entry]) -> set[bytes]:
-    """Return the streams of the pushes that have changed."""
     return {entry.fields[1] for entry in entries if entry.fields[0] == _CHANGED}
 
 

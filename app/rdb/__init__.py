@@ -1,1 +1,1 @@
-"""RDB: the format in which Redis and Valkey keep streams in files and in the replies of DUMP."""
+"""RDB: the format of streams in files of Redis and Valkey, and in the replies of DUMP."""

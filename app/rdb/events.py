@@ -1,4 +1,4 @@
-"""Events: what a file of RDB has, in its order.
+"""The contents of an RDB file as events, in file order.
 
 A stream is a `StreamBegin`, any number of `StreamEntries`, one `StreamCounters`, its groups as
 `GroupImage`, its idempotency keys as `KeysImage` if it has any or has settings for them, and a
@@ -16,22 +16,16 @@ from headgate.engine.images import CountersImage, GroupImage, KeysImage
 
 
 class FileBegin(NamedTuple):
-    """The first bytes."""
-
     version: int
     is_valkey: bool  # written by Valkey 9 or later, whose types differ
 
 
 class AuxField(NamedTuple):
-    """A fact about the server that wrote the file, such as `redis-ver`."""
-
     name: bytes
     value: bytes
 
 
 class StreamBegin(NamedTuple):
-    """A stream."""
-
     name: bytes
     database: int
     expires_at_ms: int | None  # unix time; None: never
@@ -41,13 +35,13 @@ class StreamBegin(NamedTuple):
 
 
 class StreamEntries(NamedTuple):
-    """Entries of the stream, at least one, above all before them."""
+    """At least one entry of the stream; ids ascend from event to event."""
 
     entries: list[Entry]
 
 
 class StreamCounters(NamedTuple):
-    """The counters of a stream, behind its entries."""
+    """The counters of a stream, which follow its entries."""
 
     length: int
     first_id: EntryId  # `0-0` if it is empty
@@ -56,13 +50,11 @@ class StreamCounters(NamedTuple):
 
 
 class StreamEnd(NamedTuple):
-    """The end of the stream."""
-
     name: bytes
 
 
 class OtherKey(NamedTuple):
-    """A key that is no stream. Its value was passed over."""
+    """A key that is not a stream. Its value was skipped."""
 
     name: bytes
     database: int
@@ -70,8 +62,6 @@ class OtherKey(NamedTuple):
 
 
 class FileEnd(NamedTuple):
-    """The end; all was read."""
-
     key_counts: Mapping[str, int]  # by type
     size_bytes: int
     has_checksum: bool  # it was right; false: the server was told to write none

@@ -54,34 +54,20 @@ _STREAMS = frozenset(StreamType)
 def read_file(
     file: BinaryIO, *, with_entries: bool = True, string_bytes_max: int = STRING_BYTES_MAX
 ) -> Iterator[Event]:
-    """Yield the events of a file, in its order. See `events`.
+    """Yield the events of a file, in file order. See `events`.
 
-    One node of a stream, or one group, is in memory at a time.
+    One node of a stream, or one group, is in memory at a time. Without `with_entries` only the
+    first node of each stream is read, which takes a tenth of the time. `string_bytes_max` bounds
+    strings that are kept in memory: names and nodes.
 
-    Args:
-        file: opened for reading bytes, at its beginning.
-        with_entries: whether all entries are read. To read only the first node of each stream takes
-            a tenth of the time.
-        string_bytes_max: how long a string may be that is kept in memory: a name, or a node.
-
-    Raises:
-        RdbError: the file ends early, or has something that is not known. Everything that was
-            yielded before is right as far as can be told without the checksum, which comes last.
-        OSError: the file cannot be read.
+    Raises RdbError if the file is truncated or not understood; events before that are right as far
+    as can be told without the checksum, which comes last.
     """
     yield from _File(Source(file.read, string_bytes_max), with_entries=with_entries).events()
 
 
 def read_entries_at(file: BinaryIO, begin: StreamBegin) -> Iterator[StreamEntries]:
-    """Yield the entries of a stream of a file.
-
-    Args:
-        file: opened for reading bytes.
-        begin: of the stream, as `read_file` has yielded it.
-
-    Raises:
-        RdbError, OSError: see `read_file`.
-    """
+    """Yield the entries of a stream; `begin` is from `read_file`. Raises like `read_file`."""
     file.seek(begin.offset)
     yield from read_entries(Source(file.read, STRING_BYTES_MAX), begin.node_count)
 
@@ -89,16 +75,7 @@ def read_entries_at(file: BinaryIO, begin: StreamBegin) -> Iterator[StreamEntrie
 def read_groups_at(
     file: BinaryIO, begin: StreamBegin, counters: StreamCounters
 ) -> Iterator[GroupImage]:
-    """Yield the groups of a stream of a file.
-
-    Args:
-        file: opened for reading bytes.
-        begin: of the stream, as `read_file` has yielded it.
-        counters: of the stream, likewise.
-
-    Raises:
-        RdbError, OSError: see `read_file`.
-    """
+    """Yield the groups of a stream; `begin` and `counters` are from `read_file`."""
     file.seek(counters.offset)
     yield from read_groups(Source(file.read, STRING_BYTES_MAX), begin.type, counters)
 
@@ -167,7 +144,7 @@ class _File:
         yield StreamEnd(name)
 
     def _end(self, begin: FileBegin) -> FileEnd:
-        """Check the checksum; 0 says that the server was told to make none."""
+        """Check the checksum; 0 means that the server was configured to write none."""
         source = self._source
         checksum = 0
         if begin.version >= _CHECKSUM_SINCE:
@@ -197,7 +174,7 @@ class _File:
         skip_module_value(self._source)
 
     def _old_function(self) -> None:
-        """Pass over a function of a candidate of Redis 7.0: name, engine, description, code."""
+        """Skip a function of a Redis 7.0 release candidate: name, engine, description, code."""
         source = self._source
         skip_string(source)
         skip_string(source)

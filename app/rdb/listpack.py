@@ -41,22 +41,12 @@ _DECIMAL = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 
 
 class BadListpack(ValueError):
-    """Bytes that are no listpack."""
+    pass
 
 
 class Listpack:
-    """The elements of a listpack, taken in order."""
-
     def __init__(self, data: bytes, count_elements: Callable[[int], None]) -> None:
-        """Start with the first element.
-
-        Args:
-            data: the bytes.
-            count_elements: called before some elements are kept, with their number; it may raise.
-
-        Raises:
-            BadListpack: the header contradicts the bytes.
-        """
+        """`count_elements` is called before elements are kept; it may raise."""
         if len(data) <= _HEADER.size or data[-1] != _END:
             raise BadListpack("a listpack has no end")
         size_bytes, self._count = _HEADER.unpack_from(data)
@@ -71,11 +61,7 @@ class Listpack:
         self._at = 0
 
     def take(self, count: int) -> list[Element]:
-        """Return the next elements.
-
-        Raises:
-            BadListpack: there are not so many, or their bytes make no sense.
-        """
+        """Return the next elements. Raises BadListpack."""
         while len(self._decoded) - self._at < count:
             self._decode()
         end = self._at + count
@@ -84,22 +70,13 @@ class Listpack:
         return taken
 
     def integer(self) -> int:
-        """Return the next element, an integer.
-
-        Raises:
-            BadListpack: it is none.
-        """
+        """Return the next element. Raises BadListpack if it is not an integer."""
         (value,) = self.take(1)
         if not isinstance(value, int):
             raise BadListpack("a listpack has a string where a number should be")
         return value
 
     def end(self) -> None:
-        """Check that all elements were taken.
-
-        Raises:
-            BadListpack: there are more, or not as many as the listpack says.
-        """
         if self._at < len(self._decoded) or self._next < len(self._data) - 1:
             raise BadListpack("a listpack has more elements than are used")
         if self._count not in (_MANY, self._decoded_count):
@@ -107,7 +84,6 @@ class Listpack:
             raise BadListpack(text)
 
     def _decode(self) -> None:
-        """Decode the next portion."""
         if self._next >= len(self._data) - 1:
             raise BadListpack("a listpack has fewer elements than it needs")
         elements, self._next = _decode(self._data, self._next)
@@ -120,7 +96,7 @@ class Listpack:
 
 
 def _decode(data: bytes, at: int) -> tuple[list[Element], int]:
-    """Return a portion of the elements from `at` on, and where the next one is."""
+    """Return a portion of the elements from `at` on, and the position of the next one."""
     end = len(data) - 1
     elements: list[Element] = []
     value: Element
@@ -145,7 +121,6 @@ def _decode(data: bytes, at: int) -> tuple[list[Element], int]:
 
 
 def _longer(data: bytes, at: int) -> tuple[int, Element]:
-    """Return the length of an element with more than a byte before its data, and its value."""
     lead = data[at]
     if lead < 0xE0:
         value = (lead & 0x1F) << 8 | data[at + 1]
@@ -163,19 +138,18 @@ def _longer(data: bytes, at: int) -> tuple[int, Element]:
 
 
 def as_bytes(elements: Iterable[Element]) -> list[bytes]:
-    """Return elements as the strings that they stand for."""
+    """Return elements as strings; integers in decimal."""
     return [value if isinstance(value, bytes) else b"%d" % value for value in elements]
 
 
 def pack(elements: list[bytes]) -> bytes:
-    """Return a listpack of elements that are encoded."""
     body = b"".join(elements)
     count = min(len(elements), _MANY)
     return b"%b%b\xff" % (_HEADER.pack(_HEADER.size + len(body) + 1, count), body)
 
 
 def string(value: bytes) -> bytes:
-    """Return a string as an element. Like Redis, encode it as an integer if it looks like one."""
+    """Encode a string; like Redis, as an integer if it looks like one."""
     size = len(value)
     if size < 20 and _DECIMAL.fullmatch(value) and -(1 << 63) <= int(value) < 1 << 63:
         return integer(int(value))
@@ -188,7 +162,6 @@ def string(value: bytes) -> bytes:
 
 @lru_cache(maxsize=4096)
 def integer(value: int) -> bytes:
-    """Return an integer as an element."""
     if 0 <= value < 128:
         return bytes((value, 1))
     if -4096 <= value < 4096:
@@ -201,9 +174,9 @@ def integer(value: int) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _back(size: int) -> bytes:
-    """Return the length of an element as it stands behind it.
+    """Return the length of an element as it is stored after it.
 
-    The limits are those of Redis, which gives the greatest numbers of each length a byte more.
+    The limits are those of Redis, which gives the greatest numbers of each length one more byte.
     """
     bytes_ = 1 if size < 128 else next((n for n in (2, 3, 4) if size < (1 << 7 * n) - 1), 5)
     groups = [size >> 7 * place & 0x7F for place in reversed(range(bytes_))]
@@ -234,15 +207,10 @@ _NODE_PORTION = 250
 def read_node(
     base: EntryId, data: bytes, count_elements: Callable[[int], None]
 ) -> Iterator[list[Entry]]:
-    """Yield the live entries of a node, some at a time. Their ids ascend.
+    """Yield the live entries of a node in portions. Their ids ascend.
 
-    Args:
-        base: the id under which the stream has the node.
-        data: the node.
-        count_elements: called before some elements are kept, with their number; it may raise.
-
-    Raises:
-        BadListpack: the bytes are no node, or an entry has more fields than entries may have.
+    `base` is the key of the node. `count_elements` is called with their number before elements are
+    kept; it may raise. Raises BadListpack for an invalid node, or an entry with too many fields.
     """
     elements = Listpack(data, count_elements)
     live_count, dead_count, name_count = (elements.integer() for _ in range(3))
@@ -302,7 +270,6 @@ def _check_field_count(count: int) -> None:
 
 
 def portions(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
-    """Yield the entries of each node that entries make, none if there are none."""
     start, size_bytes = 0, 0
     for at, entry in enumerate(entries):
         entry_bytes = size_in_chunk(entry.fields)
@@ -315,7 +282,7 @@ def portions(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
 
 
 def write_node(entries: Sequence[Entry]) -> bytes:
-    """Return the node of entries, which the stream has under the id of the first."""
+    """Return a node; its key is the id of the first entry."""
     base, fields = entries[0]
     names = fields[::2]
     elements = [integer(len(entries)), integer(0), integer(len(names))]
@@ -332,5 +299,5 @@ def write_node(entries: Sequence[Entry]) -> bytes:
 
 
 def _signed(difference: int) -> int:
-    """Return a difference of unsigned 64-bit numbers as a signed one, to which it is equal."""
+    """Return a difference of unsigned 64-bit numbers as a signed one (modulo 2^64)."""
     return (difference + (1 << 63) & U64_MAX) - (1 << 63)

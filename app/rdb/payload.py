@@ -48,7 +48,6 @@ _NO_KEYS = KeysImage(100_000, 100, {}, 0, 0)  # what Redis has for streams witho
 
 
 def write_stream(image: StreamImage, kind: StreamType) -> Iterator[bytes]:
-    """Yield the bytes of a stream, part by part; each part is a node or a group."""
     nodes: list[bytes] = []
     first_id = MIN_ID  # of the entries: the first chunk may begin before
     for entries in unpacked(image.chunks):
@@ -69,7 +68,7 @@ def write_stream(image: StreamImage, kind: StreamType) -> Iterator[bytes]:
 
 
 def _owned(group: GroupImage) -> GroupImage:
-    """Return a group in which all that is pending has an owner."""
+    """Return a group in which each pending entry has an owner."""
     if all(pending.consumer >= 0 for pending in group.pending):
         return group
     names = [consumer.name for consumer in group.consumers]
@@ -126,26 +125,18 @@ _FOOTER_BYTES = _VERSION_BYTES + _CHECKSUM_BYTES
 
 
 class WrongFooter(RdbError):
-    """The payload has a version that we cannot read, or a wrong checksum."""
+    """The version of the payload is not supported, or its checksum is wrong."""
 
 
 class NoStream(RdbError):
-    """The payload is of another type."""
+    pass
 
 
 def read_payload(payload: bytes, room: Share) -> StreamImage:
-    """Return the stream of a payload. This may take a second for some megabytes.
+    """Return the stream in a payload of DUMP. This may take a second for some megabytes.
 
-    Args:
-        payload: what DUMP replied.
-        room: of which it takes what the stream takes. What was read keeps it.
-
-    Raises:
-        WrongFooter: the version or the checksum is wrong.
-        NoStream: the payload is of another type.
-        TooMuch, RoomTaken, GivenUp: there is no room for the stream. See `Share.take`.
-        RdbError: its bytes make no sense.
-        Invalid: an entry is larger than entries may be.
+    The stream's memory is taken from `room`, and stays taken. Raises WrongFooter, NoStream,
+    RdbError, Invalid for an entry that is too large, and what `Share.take` raises.
     """
     source = Source.of(_checked(payload), room)
     number = source.byte()
@@ -163,7 +154,6 @@ def read_payload(payload: bytes, room: Share) -> StreamImage:
 
 
 def _checked(payload: bytes) -> bytes:
-    """Return the payload before its footer."""
     version = int.from_bytes(payload[-_FOOTER_BYTES:-_CHECKSUM_BYTES], "little")
     checksum = int.from_bytes(payload[-_CHECKSUM_BYTES:], "little")
     if len(payload) <= _FOOTER_BYTES or not is_known(version):
@@ -195,12 +185,7 @@ def _read_image(source: Source, kind: StreamType) -> StreamImage:
 
 
 def write_payload(image: StreamImage, version: int) -> Iterator[bytes]:
-    """Yield the parts of the payload of a stream; the last one is the footer.
-
-    Args:
-        image: the stream.
-        version: of RDB, as Redis numbers them.
-    """
+    """Yield the parts of a payload; `version` is in the numbering of Redis."""
     kind = stream_type(version)
     parts = bytes((kind,))
     yield parts

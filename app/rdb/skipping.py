@@ -34,18 +34,11 @@ Skip = Callable[[Source], None]
 
 
 class OtherType(NamedTuple):
-    """A type of values that are passed over."""
-
     name: str  # as the command TYPE says it
     skip: Skip
 
 
 def skip_module_value(source: Source) -> None:
-    """Pass over a module's value, behind its id.
-
-    Raises:
-        RdbError: it is none.
-    """
     while opcode := read_length(source):
         if opcode in (1, 2):
             read_length(source)
@@ -58,23 +51,13 @@ def skip_module_value(source: Source) -> None:
 
 
 def skip_key_meta(source: Source) -> None:
-    """Pass over the metadata of a key.
-
-    Raises:
-        RdbError: there is none.
-    """
     for _ in range(read_length(source)):
         source.skip(4)
         skip_module_value(source)
 
 
 def other_types(is_valkey: bool, templates: Mapping[int, int]) -> dict[int, OtherType]:
-    """Return all types but streams, by their numbers.
-
-    Args:
-        is_valkey: a server of Valkey 9 or later wrote the file.
-        templates: how many fields each template of hashes has.
-    """
+    """Return all other types by number; `templates` has the sizes of hash templates."""
 
     def skip_by_template(source: Source) -> None:
         number = read_length(source)

@@ -1,6 +1,6 @@
-"""Source: bytes of RDB read in order, with their offset, types and bounds; its errors.
+"""RDB bytes read in order, with offset and limits; the errors.
 
-No length that the bytes claim is believed: what is not there is not waited for, and no room is made
+No length in the bytes is trusted: what is missing is not waited for, and no memory is allocated
 before the bytes have come.
 """
 
@@ -18,21 +18,16 @@ from headgate.engine.limits import U64_MAX
 
 
 class RdbError(Exception):
-    """Bytes that are not RDB as Redis writes it, or that have something we cannot read."""
+    """Bytes that are not RDB as Redis writes it, or that use something we cannot read."""
 
     def __init__(self, what: str, offset: int | None = None) -> None:
-        """Describe the fault.
-
-        Args:
-            what: is wrong.
-            offset: of the byte behind what was read, from the beginning; None: unknown.
-        """
+        """`offset` is that of the byte after the last one read; None if unknown."""
         super().__init__(what if offset is None else f"{what}, at byte {offset}")
         self.offset = offset
 
 
 class StreamType(IntEnum):
-    """A type of streams. Each has what the types before it have, and more."""
+    """The types of streams. Each extends the one before."""
 
     LISTPACKS = 15  # Redis 5
     LISTPACKS_2 = 19  # Redis 7.0: first id, greatest deleted id, entries added, entries read
@@ -62,12 +57,11 @@ VALKEY_VERSION = 80
 
 
 def stream_type(version: int) -> StreamType:
-    """Return the type of streams in a version of RDB, which is that of Redis and not of Valkey."""
+    """Return the stream type of an RDB version in the numbering of Redis, not Valkey."""
     return max((kind for since, kind in _SINCE.items() if since <= version), default=StreamType(15))
 
 
 def is_known(version: int) -> bool:
-    """Tell whether a payload of that version can be read."""
     return 1 <= version <= NEWEST_VERSION or version == VALKEY_VERSION
 
 
@@ -82,30 +76,24 @@ def is_known(version: int) -> bool:
 
 
 class TooMuch(RdbError):
-    """It takes more than the whole room, whoever else is there."""
+    """It needs more than the whole room, whoever else uses it."""
 
 
 class RoomTaken(RdbError):
-    """Others have taken the room. It may be read later."""
+    """Others use the room. A later attempt may succeed."""
 
 
 class GivenUp(RdbError):
-    """Nobody waits for what is being read."""
+    """Nobody waits for the result any more."""
 
 
 class UnpackingRoom:
-    """Bytes and elements that all who read share. Any thread may take of it."""
+    """A budget of bytes and elements that all readers share. Thread-safe."""
 
     def __init__(
         self, size_bytes_max: int, elements_max: int, pause: Callable[[], None] | None = None
     ) -> None:
-        """Start with nothing taken.
-
-        Args:
-            size_bytes_max: how much may be kept.
-            elements_max: how many elements may be read.
-            pause: lets other threads run; called about every millisecond of reading.
-        """
+        """`pause` lets other threads run; it is called about every millisecond of reading."""
         self.size_bytes_max = size_bytes_max
         self.elements_max = elements_max
         self.pause = pause
@@ -113,28 +101,24 @@ class UnpackingRoom:
         self.size_bytes = self.elements = 0  # taken
 
     def share(self) -> Share:
-        """Return a share of the room, which has nothing yet."""
         return Share(self)
 
 
 class Share:
-    """The share of one transaction, or one reader, in a room: `with room.share() as share`."""
+    """The part of a room that one transaction or reader uses: `with room.share() as share`."""
 
     __slots__ = ("_elements", "_is_over", "_room", "_size_bytes")
 
     def __init__(self, room: UnpackingRoom) -> None:
-        """Take nothing yet."""
         self._room = room
         self._size_bytes = self._elements = 0
         self._is_over = False
 
     def take(self, size_bytes: int, elements: int = 0) -> None:
-        """Take room for what is about to be made.
+        """Reserve room before allocating.
 
-        Raises:
-            TooMuch: this share would have more than there is.
-            RoomTaken: it would fit if the other shares were not there.
-            GivenUp: the share has ended.
+        Raises TooMuch if this share would exceed the whole room, RoomTaken if it would fit without
+        the other shares, and GivenUp if the share was closed.
         """
         room = self._room
         with room.lock:
@@ -152,19 +136,17 @@ class Share:
             room.pause()
 
     def give_back(self, size_bytes: int) -> None:
-        """Give room back that was taken for what is gone."""
         with self._room.lock:
             if not self._is_over:
                 self._add(-size_bytes, 0)
 
     def close(self) -> None:
-        """Give everything back; who still reads with this share is told with its next step."""
+        """Release everything; a reader that still uses this share fails at its next step."""
         with self._room.lock:
             self._add(-self._size_bytes, -self._elements)
             self._is_over = True
 
     def __enter__(self) -> Self:
-        """Return the share."""
         return self
 
     def __exit__(
@@ -173,7 +155,6 @@ class Share:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close the share."""
         self.close()
 
     def _check(self, wanted: int, limit: int, what: str) -> None:
@@ -197,25 +178,14 @@ _crc64 = anycrc.Model("CRC64-REDIS").calc
 
 
 def checksum_of(data: bytes, before: int = 0) -> int:
-    """Return the checksum that Redis appends to files and payloads: CRC-64 of Jones, reflected.
-
-    Args:
-        data: what it is of.
-        before: the checksum of what is before that.
-    """
+    """Return the CRC-64 (Jones, reflected) of data that follows data with the CRC `before`."""
     return int(_crc64(data, before))
 
 
 class Source:
-    """Bytes of a file, or of a value in memory."""
+    """Bytes of a file, or of a value in memory; `read` returns none at the end."""
 
     def __init__(self, read: Callable[[int], bytes], strings_bytes_max: int) -> None:
-        """Read from a function.
-
-        Args:
-            read: returns up to so many bytes, and none at the end.
-            strings_bytes_max: how long a string may be that is kept in memory.
-        """
         self.strings_bytes_max = strings_bytes_max
         self._read = read
         self._room: Share | None = None  # for what is made of the bytes; None: no bound
@@ -226,65 +196,42 @@ class Source:
 
     @classmethod
     def of(cls, data: bytes, room: Share) -> Source:
-        """Return a source of these bytes, which takes room for all that is made of them."""
+        """Return a source of these bytes; everything made from them is taken from `room`."""
         source = cls(lambda _: b"", U64_MAX)  # the room is the bound
         source._buffer, source._room = data, room
         return source
 
     @property
     def offset(self) -> int:
-        """Return how many bytes were taken."""
         return self._passed_bytes + self._at
 
     @property
     def checksum(self) -> int:
-        """Return the checksum of the bytes that were taken."""
         return checksum_of(self._buffer[: self._at], self._passed_crc)
 
     @property
     def is_exhausted(self) -> bool:
-        """Tell whether there are no more bytes."""
         return self._at == len(self._buffer) and not self._fill()
 
     def take_room(self, size_bytes: int, elements: int = 0) -> None:
-        """Take room for what is about to be made of the bytes.
-
-        Raises:
-            RdbError: there is no such room. See `Share.take`.
-        """
         if self._room is not None:
             self._room.take(size_bytes, elements)
 
     def give_room_back(self, size_bytes: int) -> None:
-        """Give room back that was taken for what is gone."""
         if self._room is not None:
             self._room.give_back(size_bytes)
 
     def count(self, count: int, size_bytes: int) -> Iterator[int]:
-        """Yield numbers from 0 for items that follow, and take room for each of them.
-
-        Args:
-            count: how many items there should be.
-            size_bytes: what one of them takes once it is made.
-
-        Raises:
-            RdbError: there is no room for them. See `Share.take`.
-        """
+        """Yield the indexes of `count` items of this size, reserving room for each."""
         for begin in range(0, count, _COUNTED_AT_ONCE):
             end = min(begin + _COUNTED_AT_ONCE, count)
             self.take_room((end - begin) * size_bytes, end - begin)
             yield from range(begin, end)
 
     def error(self, what: str) -> RdbError:
-        """Return an error that names the place."""
         return RdbError(what, self.offset)
 
     def take(self, count: int) -> bytes:
-        """Return the next bytes.
-
-        Raises:
-            RdbError: there are not so many.
-        """
         at = self._at
         taken = self._buffer[at : at + count]
         self._at = at + len(taken)
@@ -300,11 +247,6 @@ class Source:
         return b"".join(parts)
 
     def byte(self) -> int:
-        """Return the next byte.
-
-        Raises:
-            RdbError: there is none.
-        """
         if self._at == len(self._buffer) and not self._fill():
             raise self.error("it ends early")
         value = self._buffer[self._at]
@@ -312,11 +254,6 @@ class Source:
         return value
 
     def skip(self, count: int) -> None:
-        """Pass over bytes, which are not kept.
-
-        Raises:
-            RdbError: there are not so many.
-        """
         left = len(self._buffer) - self._at
         while count > left:
             self._at, count = len(self._buffer), count - left
@@ -326,11 +263,11 @@ class Source:
         self._at += count
 
     def number(self, size_bytes: int, *, signed: bool = False) -> int:
-        """Return the next bytes as a number, the lowest byte first."""
+        """Return the next bytes as a little-endian number."""
         return int.from_bytes(self.take(size_bytes), "little", signed=signed)
 
     def _fill(self) -> bool:
-        """Read the next block; all before it is taken. Tell whether there was one."""
+        """Read the next block, after the last was used up; return whether there was one."""
         block = self._read(_BLOCK_BYTES)
         if not block:
             return False

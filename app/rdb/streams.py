@@ -41,17 +41,7 @@ _KEY_BYTES = 300
 def read_stream(
     source: Source, kind: StreamType, node_count: int, *, with_entries: bool = True
 ) -> Iterator[StreamEntries | StreamCounters | GroupImage | KeysImage]:
-    """Yield the parts of a stream. One node, or one group, is in memory at a time.
-
-    Args:
-        source: behind the number of nodes.
-        kind: the type of the value.
-        node_count: how many nodes there are.
-        with_entries: whether to read the entries of all nodes, and not only of the first.
-
-    Raises:
-        RdbError: the bytes are no such stream.
-    """
+    """Yield the parts of a stream; the source is after the number of nodes."""
     length, first_id, newest_id = 0, MIN_ID, MIN_ID
     for part in read_entries(source, node_count if with_entries else min(node_count, 1)):
         first_id = first_id if length else part.entries[0].id
@@ -73,15 +63,7 @@ def read_stream(
 
 
 def read_entries(source: Source, node_count: int) -> Iterator[StreamEntries]:
-    """Yield the entries of a stream. One node is in memory at a time.
-
-    Args:
-        source: behind the number of nodes.
-        node_count: how many nodes there are.
-
-    Raises:
-        RdbError: the bytes are no such entries.
-    """
+    """Yield the entries; the source is after the number of nodes."""
     newest_id = MIN_ID
     for _ in range(node_count):
         for part in _read_node(source):
@@ -92,16 +74,7 @@ def read_entries(source: Source, node_count: int) -> Iterator[StreamEntries]:
 
 
 def read_groups(source: Source, kind: StreamType, facts: StreamCounters) -> Iterator[GroupImage]:
-    """Yield the groups of a stream. One of them is in memory at a time.
-
-    Args:
-        source: behind the counters of the stream.
-        kind: the type of the value.
-        facts: of the stream.
-
-    Raises:
-        RdbError: the bytes are no such groups.
-    """
+    """Yield the groups; the source is after the counters of the stream."""
     names = set()
     for _ in source.count(read_length(source), _GROUP_BYTES):
         group = _read_group(source, kind)
@@ -128,7 +101,6 @@ def _read_node(source: Source) -> Iterator[StreamEntries]:
 
 
 def _read_counters(source: Source, kind: StreamType) -> tuple[int, CountersImage]:
-    """Return how many entries a stream says it has, and its counters."""
     length = read_length(source)
     last_id = _read_id(source)
     if kind < StreamType.LISTPACKS_2:
@@ -141,7 +113,7 @@ def _read_counters(source: Source, kind: StreamType) -> tuple[int, CountersImage
 
 
 def _entries_read(last_id: EntryId, first_id: EntryId, counters: CountersImage) -> int | None:
-    """Return the entries-read count of a group in a file without it; None: it is unknown."""
+    """Return the entries-read count of a group in a file without it; None if unknown."""
     length = counters.entries_added  # there is no other count
     if not length or last_id == counters.last_id:
         return length
@@ -184,7 +156,7 @@ def _read_group(source: Source, kind: StreamType) -> GroupImage:
 
 
 def _read_deliveries(source: Source) -> dict[EntryId, tuple[int, int]]:
-    """Return time and count of the deliveries of a group's pending entries, by ascending id."""
+    """Return the time and count of each pending entry's deliveries, by ascending id."""
     deliveries: dict[EntryId, tuple[int, int]] = {}
     newest_id = (-1, -1)
     for _ in source.count(read_length(source), _PENDING_BYTES):
@@ -209,7 +181,6 @@ def _read_held(
     deliveries: dict[EntryId, tuple[int, int]],
     owners: dict[EntryId, int],
 ) -> None:
-    """Note the owners of pending entries; each has one owner."""
     for _ in source.count(read_length(source), 0):
         entry_id = _read_raw_id(source)
         if entry_id not in deliveries:
@@ -253,6 +224,6 @@ def _read_raw_id(source: Source) -> EntryId:
 
 
 def _read_time(source: Source) -> int | None:
-    """Return a unix time in milliseconds; None stands for never."""
+    """Return a unix time in ms; None means never."""
     at_ms = source.number(8, signed=True)
     return None if at_ms < 0 else at_ms

@@ -23,15 +23,7 @@ EXPANSION_MAX = 88
 
 
 def decompress(packed: bytes, size_bytes: int) -> bytes:
-    """Return the original bytes.
-
-    Args:
-        packed: the compressed bytes.
-        size_bytes: the length of the result.
-
-    Raises:
-        ValueError: the bytes are no LZF of that length.
-    """
+    """Decompress LZF to exactly `size_bytes`. Raises ValueError."""
     out, at, end = bytearray(), 0, len(packed)
     try:
         while at < end:
@@ -76,11 +68,6 @@ _64 = struct.Struct(">BQ")
 
 
 def read_length(source: Source) -> int:
-    """Return the next length, an unsigned 64-bit number.
-
-    Raises:
-        RdbError: there is none.
-    """
     length, encoding = _length_or_encoding(source)
     if encoding is not None:
         raise source.error("there is a string where a number should be")
@@ -88,11 +75,7 @@ def read_length(source: Source) -> int:
 
 
 def read_string(source: Source) -> bytes:
-    """Return the next string.
-
-    Raises:
-        RdbError: there is none, or it is longer than strings may be.
-    """
+    """Return the next string. Raises RdbError if it is longer than strings may be."""
     length, encoding = _length_or_encoding(source)
     if encoding is None:
         _check_size(source, length)
@@ -114,11 +97,6 @@ def read_string(source: Source) -> bytes:
 
 
 def skip_string(source: Source) -> None:
-    """Pass over the next string, however long it is.
-
-    Raises:
-        RdbError: there is none.
-    """
     length, encoding = _length_or_encoding(source)
     if encoding == _COMPRESSED:
         length = read_length(source)
@@ -157,7 +135,6 @@ def _check_size(source: Source, size_bytes: int) -> None:
 
 
 def length(value: int) -> bytes:
-    """Return an unsigned 64-bit number as a length."""
     if value < 0x40:
         return bytes((value,))
     if value < 0x4000:
@@ -166,5 +143,4 @@ def length(value: int) -> bytes:
 
 
 def string(value: bytes) -> bytes:
-    """Return bytes as a string, which is not encoded."""
     return length(len(value)) + value

@@ -58,7 +58,6 @@ def expected_last_id(
         Header(alias="If-Match", description="Append only if the stream's last id is this ETag."),
     ] = None,
 ) -> EntryId | None:
-    """Return the last id the writer expects, if it expects one."""
     if if_match is None:
         return None
     return parse_id(if_match.strip().strip('"'), field="/header/If-Match")
@@ -73,15 +72,10 @@ class WriterKey(NamedTuple):
     async def of(
         self, drafts: Sequence[Draft], *, is_batch: bool, digest: bytes = b""
     ) -> Idempotent:
-        """Return the key with a digest of these drafts; many of them in turns.
+        """Return the key with a digest of these drafts, computed in turns if there are many.
 
-        Args:
-            drafts: of the request.
-            is_batch: they are an array.
-            digest: of the drafts, if it is known; they have no ids then.
-
-        Raises:
-            GatewayError: a draft says its id; a repeat could not be answered by counting.
+        `digest` is that of the drafts if it is known; they have no ids then. Raises GatewayError if
+        a draft has an id: a repeat could not be answered by counting.
         """
         if digest:
             return Idempotent(self.producer, self.key, digest)
@@ -125,7 +119,6 @@ def writer_key(
         ),
     ] = None,
 ) -> WriterKey | None:
-    """Return the key of the append, if it has one."""
     if idempotency_key is None:
         if idempotency_producer is not None:
             text = "a producer without an Idempotency-Key protects nothing"
@@ -245,7 +238,7 @@ def timing_query(
     ttl_ms: _TimeQuery = None,
     expires_at_ms: _TimeQuery = None,
 ) -> Timing | None:
-    """Return the times of entries that are events, whose bodies have no place for them."""
+    """Return the times of entries that are events, whose bodies cannot contain them."""
     return Timing(delay_ms, deliver_at_ms, ttl_ms, expires_at_ms).or_none()
 
 

@@ -59,7 +59,6 @@ _PARTS_MAX = 10_000
 
 
 def _staging(request: Request) -> Staging:
-    """Return the chunks of batches that are not committed yet."""
     staging: Staging = request.state.staging
     return staging
 
@@ -146,7 +145,7 @@ def writer_name(
     access: AccessDep,
     writer: Annotated[str, Path(description="Name of the writer.", examples=["nightly-load"])],
 ) -> bytes:
-    """Return the name of the writer in the path, as it is remembered for who asks."""
+    """Return the name of the writer in the path, scoped to the caller."""
     return access.own_writer(check_name(writer, pointer="/path/writer"))
 
 
@@ -214,7 +213,6 @@ async def stage_chunk(
 
 
 def _rows(body: bytes, name: bytes | None, bounds: ArrowBounds, now_ms: int) -> Rows | EncodedRows:
-    """Return the rows that a body appends, with their streams."""
     drafts, texts, _ = arrow.decode(body, bounds)
     if texts is None:
         texts = [None] * len(drafts)
@@ -238,7 +236,7 @@ def _rows(body: bytes, name: bytes | None, bounds: ArrowBounds, now_ms: int) -> 
 
 
 def _fixed(timing: Timing, now_ms: int, row: int) -> Timing | None:
-    """Return times that a commit takes whenever it comes."""
+    """Return absolute times, so that they do not depend on when the commit comes."""
     times = timing.at(now_ms, row)
     return None if times is None else times.timing
 
@@ -296,7 +294,6 @@ async def commit_batch(
 
 
 async def _committed(access: Access, name: BatchName) -> EngineCommitted | None:
-    """Return the answer for a batch that is committed already; None if it is not."""
     last = await access.perform(LastCommit(name.writer))
     if last is None or name.batch > last.batch:
         return None
@@ -304,7 +301,6 @@ async def _committed(access: Access, name: BatchName) -> EngineCommitted | None:
 
 
 def _chunks(commit: CommitBatch) -> Sequence[ChunkName]:
-    """Return the chunks that count, in the order in which they are appended."""
     if sum(attempt.chunks for attempt in commit.attempts) > CHUNKS_MAX:
         text = f"at most {CHUNKS_MAX} chunks in all"
         raise GatewayError("invalid_request", text, pointer="/body/attempts")

@@ -237,9 +237,9 @@ async def _answer(request: Request, words: list[bytes], encoding: str | None) ->
 
 
 def _encoded(words: Sequence[Word]) -> list[bytes]:
-    """Return the bytes of a command: a number as JSON has it, a truth value as a word.
+    """Return the words of a command: numbers as in JSON, booleans as words.
 
-    Of too many words one too many: it is refused for that.
+    Of too many words it returns one too many, for which the command is refused.
     """
     return [
         str(word).lower().encode() if isinstance(word, bool) else str(word).encode()
@@ -248,7 +248,7 @@ def _encoded(words: Sequence[Word]) -> list[bytes]:
 
 
 def _path_words(request: Request) -> list[bytes]:
-    """Return the words of a path and its query, any bytes in them."""
+    """Return the words of a path and its query; they may be any bytes."""
     raw: bytes = request.scope["raw_path"].partition(b"/v1/commands/")[2]
     words = [unquote_to_bytes(word) for word in raw.split(b"/")]
     for name, value in request.query_params.multi_items():

@@ -362,7 +362,6 @@ async def autoclaim_entries(
 
 
 async def _wire_claimed(claimed: EngineClaimed, *, just_id: bool) -> Claimed:
-    """Return the wire form of what was claimed."""
     page: Claimed = {
         "ids": [str(item.id) for item in claimed.deliveries],
         "deleted_ids": [str(item) for item in claimed.deleted_ids],
@@ -373,7 +372,6 @@ async def _wire_claimed(claimed: EngineClaimed, *, just_id: bool) -> Claimed:
 
 
 async def _wire(deliveries: Sequence[Delivery]) -> Any:
-    """Return the JSON array of those whose entries are still there."""
     there = [delivery for delivery in deliveries if delivery.fields is not None]
     return await array_in_turns(there, delivery_wire)
 

@@ -28,7 +28,6 @@ router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
 def entry_id_path(
     id: Annotated[str, Path(description="Entry id.", examples=["1718000000000-0"])],  # noqa: A002
 ) -> EntryId:
-    """Return the entry's id from the path."""
     return parse_id(id, field="/path/id")
 
 

@@ -122,7 +122,7 @@ def last_event_id(
 def last_seen_id(
     cursor: Annotated[tuple[EntryId | From, bool], Depends(last_event_id)],
 ) -> EntryId | None:
-    """Return the last id the client says it has seen, if it says so."""
+    """Return the last id that the client has seen, if it has one."""
     after, is_resumed = cursor
     return after if is_resumed and isinstance(after, EntryId) else None
 
@@ -178,7 +178,6 @@ async def stream_events(
 def refuse_filter(
     filter: Annotated[str | None, Query(include_in_schema=False)] = None,  # noqa: A002
 ) -> None:
-    """Refuse a filter where a group is read."""
     if filter is not None:
         raise GatewayError("invalid_request", OF_GROUPS, pointer="/query/filter")
 
@@ -277,12 +276,9 @@ async def group_events(
 def _check_is_asked_for(request: Request) -> None:
     """Refuse requests that a page of another site may have made the browser send.
 
-    On a plain address, no loopback one, a browser says neither `Origin` nor `Sec-Fetch-Site` with
-    what a page embeds or fetches blindly. An image cannot ask for events. A script can, but it
-    cannot say that it is a page of ours.
-
-    Raises:
-        GatewayError: it could be such a request.
+    On a plain address that is not loopback, a browser sends neither `Origin` nor `Sec-Fetch-Site`
+    with what a page embeds or fetches with `no-cors`. An image cannot ask for events. A script can,
+    but it cannot claim to be a page of ours.
     """
     sent = request.headers
     types = sent.get("accept", "").lower().split(",")
@@ -302,8 +298,6 @@ def _check_is_asked_for(request: Request) -> None:
 
 
 class _Encoder:
-    """One connection: what its subscription yields, as events."""
-
     def __init__(
         self,
         request: Request,
@@ -325,7 +319,6 @@ class _Encoder:
         self._connection = EventConnection(gateway, request, access, subscription)
 
     async def events(self) -> AsyncGenerator[bytes, None]:
-        """Yield events until the subscription ends, or has to."""
         until = self._connection.wait_end
         with self._connection.listed():
             try:
@@ -351,7 +344,7 @@ class _Encoder:
             await self._subscription.ack(ids)
 
     async def _must_return(self, item: followed.Followed) -> bool:
-        """Tell whether the client has to come back, as nothing comes before it acknowledges."""
+        """Return whether the client has to reconnect, as nothing comes before it acknowledges."""
         assert isinstance(self._subscription, GroupSubscription)
         match item:
             case followed.State("max_pending"):
@@ -380,7 +373,7 @@ class _Encoder:
                 return self._connection.last_event(error)
 
     def _entries(self, read: StreamRead) -> bytes:
-        """Return the events of a batch; before them what was missed, if that is news."""
+        """Return the events of a batch; a new gap comes first."""
         news = b""
         if read.gap is not None and read.gap != self._gap:
             self._gap = read.gap
@@ -409,10 +402,9 @@ class _Encoder:
         return event("ready", ready, retry_ms=retry_ms, last_id=self._place(position))
 
     def _place(self, at: EntryId | PatternCursor) -> EntryId | PatternCursor | None:
-        """Return the place that a browser comes back to, also if no entry comes before that.
+        """Return the place where a browser resumes, even if no entry comes before that.
 
-        The gateway itself keeps the place of a group. Its position is the group's, and may be above
-        entries that this consumer has not been sent: with `on_reconnect` its id would acknowledge
-        them.
+        The gateway itself keeps the position of a group, which may be above entries that this
+        consumer has not been sent: with `on_reconnect` its id would acknowledge them.
         """
         return at if self._ready.consumer is None else None

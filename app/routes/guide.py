@@ -1,6 +1,6 @@
 """Guide: pages of instructions and concepts, which name the gateway that shows them.
 
-`app/guide/` has the texts. A page whose parts are named after clients shows a tab for each of them.
+The texts are in `app/guide/`. A page with sections named after clients shows a tab for each.
 """
 
 import html
@@ -73,8 +73,6 @@ PICTURES = ("icon", "life")
 
 
 class GuideHome(StrEnum):
-    """Homes of the guide."""
-
     OPEN = "open"  # a gateway
     KEYED = "keyed"  # a gateway that asks for a key
     SITE = "site"  # files, without a gateway
@@ -124,7 +122,7 @@ async def _answer(request: Request, task: str) -> Response:
 
 @cache
 def source(task: str) -> str:
-    """Return the text of a page; `VERSION` is that of the gateway."""
+    """Return the text of a page; `VERSION` is replaced by that of the gateway."""
     return _read(f"{task}.md").replace("VERSION", versions()[0])
 
 
@@ -134,13 +132,6 @@ def _read(name: str) -> str:
 
 @cache
 def page_of(root_path: str, task: str, home: GuideHome) -> str:
-    """Return a page of the guide.
-
-    Args:
-        root_path: what stands before all paths.
-        task: the name of the page.
-        home: who shows it.
-    """
     shown: dict[str, str] = {
         "root": root_path,
         "home": home,
@@ -164,7 +155,6 @@ def _link(root_path: str, name: str, shown: str | None = None) -> str:
 
 
 def _next(root_path: str, task: str) -> str:
-    """Return links to the pages around this one, and to it as text."""
     names = list(TASKS)
     at = names.index(task)
     before = f"<span>← {_link(root_path, names[at - 1])}</span>" if at else "<span></span>"
@@ -175,7 +165,7 @@ def _next(root_path: str, task: str) -> str:
 
 
 def _content(task: str) -> str:
-    """Return the content of a page: its parts that are of clients in tabs, and others below."""
+    """Return the content of a page: sections of clients as tabs, the others below."""
     introduction, *parts = source(task).split("\n## ")
     named = [part.partition("\n") for part in parts]
     tabs = [(title, text) for title, _, text in named if title in CLIENTS]
@@ -195,7 +185,7 @@ def _content(task: str) -> str:
 
 @cache
 def searched_pages() -> bytes:
-    """Return the texts for the search: of the pages, and of the problems."""
+    """Return the texts of the pages and of the problems, for the search."""
     pages = [
         {"path": f"/guide/{task}", "title": title, "text": _MARKS.sub("", source(task))}
         for task, title in TASKS.items()

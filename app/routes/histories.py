@@ -46,7 +46,6 @@ def asked_part(
         int, Query(ge=0, le=COUNT_MAX, description="Only what is later than this unix time.")
     ] = 0,
 ) -> HistoryQuestion:
-    """Return the part of a history in a request."""
     return HistoryQuestion(step, after_ms)
 
 
@@ -135,7 +134,7 @@ def _answer(part: HistoryPart) -> Response:
 
 
 async def _samples(request: Request, access: Access) -> AsyncGenerator[bytes, None]:
-    """Yield an event for each row of the history that is new, until the connection has to end."""
+    """Yield an event for each new row of the history, until the connection has to end."""
     gateway = gateway_of(request)
     history = gateway.history
     connection = EventConnection(gateway, request, access)

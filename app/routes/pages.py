@@ -67,7 +67,6 @@ async def welcome(request: Request) -> Response:
 
 
 def _steps(is_open: bool) -> dict[str, str]:
-    """Return the commands by title; with a key, unless everybody may do everything."""
     if is_open:
         return _STEPS
     steps = {title: step.replace("curl ", f"curl {_BEARER} ") for title, step in _STEPS.items()}
@@ -144,7 +143,7 @@ async def open_console_at(request: Request, path: str) -> Response:
 
 
 async def _console_page(request: Request) -> Response:
-    """Return the one page of the console. It finds the gateway by its base."""
+    """Return the single page of the console. It finds the gateway by its base URL."""
     page = (await PAGES.call_if_awaited(_built))["index.html"]
     base = f'<base href="{_base(request)}">'.encode()
     content = page.content.replace(b'<base href="./">', base)
@@ -152,24 +151,18 @@ async def _console_page(request: Request) -> Response:
 
 
 def _base(request: Request) -> str:
-    """Return the way from the path of a request to the console.
-
-    It is relative, so it is right behind a proxy that has taken a root path off.
-    """
+    """Return a relative path to the console, so a proxy that strips a root path does not matter."""
     path: bytes = request.scope["raw_path"].removeprefix(request.scope["root_path"].encode())
     depth = path.count(b"/") - 1
     return "../" * (depth - 1) or "./" if depth else "console/"
 
 
 class _File(NamedTuple):
-    """A file of the console."""
-
     media_type: str
     content: bytes
     packed: bytes
 
     def answer(self, request: Request, headers: dict[str, str]) -> Response:
-        """Return the file, packed if the client takes that."""
         headers = SITE_HEADERS | headers | {"Vary": "Accept-Encoding"}
         if "gzip" not in request.headers.get("accept-encoding", ""):
             return Response(self.content, media_type=self.media_type, headers=headers)
@@ -178,11 +171,6 @@ class _File(NamedTuple):
 
 
 def _built() -> dict[str, _File]:
-    """Return the files by path.
-
-    Raises:
-        GatewayError: the console was not built.
-    """
     try:
         built_at_ns = (_PLACE / "index.html").stat().st_mtime_ns
     except FileNotFoundError:
@@ -192,7 +180,7 @@ def _built() -> dict[str, _File]:
 
 @lru_cache(1)
 def _read(_built_at_ns: int) -> dict[str, _File]:
-    """Return the files; they are read again when the console is built again."""
+    """Return the files; the argument invalidates the cache when the console is rebuilt."""
     paths = {"index.html": _PLACE / "index.html"}
     paths |= {f"assets/{file.name}": file for file in (_PLACE / "assets").iterdir()}
     return {path: _file(place) for path, place in paths.items()}
@@ -284,7 +272,6 @@ def _text_of(code: Code, explanation: Explanation) -> str:
 
 @cache
 def page_of(root_path: str, code: str | None) -> str:
-    """Return the page of a problem; None: of all."""
     page = (files("headgate.app") / "problem.html").read_text("utf-8")
     codes: tuple[Code, ...] = get_args(Code)
     shown = "".join(_section(each, EXPLANATIONS[each]) for each in codes if code in (None, each))
@@ -311,7 +298,6 @@ def _section(code: Code, explanation: Explanation) -> str:
 
 
 def _marked(text: str) -> str:
-    """Return a text as HTML, with what stands between backticks as code."""
     parts = html.escape(text).split("`")
     return "".join(f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
 
@@ -347,10 +333,7 @@ choose();
 
 
 class _Files(StaticFiles):
-    """Files that a browser takes for what their names say, and for nothing else."""
-
     def file_response(self, full_path: str | PathLike[str], *more: Any, **named: Any) -> Response:
-        """Return a file."""
         answer = super().file_response(full_path, *more, **named)
         answer.headers.update(FILE_HEADERS)
         return answer
@@ -368,7 +351,6 @@ async def try_operations(request: Request) -> Response:
 
 @cache
 def _docs_page(root_path: str) -> str:
-    """Return the page; its script puts the document into it."""
     page = get_swagger_ui_html(
         openapi_url=f"{root_path}/openapi.json",
         title="Headgate",

@@ -62,7 +62,6 @@ def pattern_cursor(
         Header(alias="Last-Event-ID", description="Sent by a browser that connects again."),
     ] = None,
 ) -> tuple[PatternCursor | None, bool]:
-    """Return the cursor, and whether it continues an earlier connection."""
     places = {
         "/header/Last-Event-ID": header,
         "/query/last_event_id": last_event_id,
@@ -121,8 +120,6 @@ async def pattern_events(
 
 
 class _Encoder:
-    """One connection: what its subscription yields, as events."""
-
     def __init__(self, request: Request, access: Access, subscription: PatternSubscription) -> None:
         gateway = gateway_of(request)
         self._usage = access.usage
@@ -131,7 +128,6 @@ class _Encoder:
         self._connection = EventConnection(gateway, request, access, subscription)
 
     async def events(self, first: bytes) -> AsyncGenerator[bytes, None]:
-        """Yield events until the subscription ends, or has to."""
         until = self._connection.wait_end
         with self._connection.listed():
             try:

@@ -63,7 +63,6 @@ class AllowedStreams(BaseModel):
 
     @classmethod
     def of(cls, right: Right) -> Self:
-        """Return the streams and verbs of a right, as a grant writes them."""
         return cls(
             streams=list(map(_written, right.streams)),
             do=sorted(right.verbs, key=list(Verb).index),
@@ -83,7 +82,6 @@ class DescribedPrincipal(BaseModel):
 
     @classmethod
     def of(cls, principal: Principal) -> Self:
-        """Return the principal's description for itself."""
         return cls(
             id=principal.id,
             anonymous=principal.is_anonymous,

@@ -296,7 +296,6 @@ async def get_push_keys(request: Request) -> Response:
 
 
 def _require(access: Access, stream: bytes, group: bytes, *verbs: Verb) -> None:
-    """Check that the principal has all of these rights on a group."""
     access.require([Need((verb,), stream, group) for verb in verbs])
 
 
@@ -311,7 +310,7 @@ async def _stored(request: Request, access: Access, stream: bytes, group: bytes)
 async def _definition(
     gateway: Gateway, new: PushInput, stream: bytes, group: bytes, before: StoredPush | None
 ) -> tuple[PushSecrets, bool, PushRecord]:
-    """Return the secrets of a push, whether they are new, and the push as it is to be."""
+    """Return the secrets, whether they are new, and the push to write."""
     old = None
     if before is not None:
         old = await gateway.sealing.unseal(before.push.sealed, PushSecrets)
@@ -345,7 +344,6 @@ async def _changed(
     act: str,
     make: Callable[[PushRecord], PushRecord],
 ) -> Push:
-    """Change the state of a push, and describe it."""
     _require(access, stream, group, Verb.MANAGE)
     await _stored(request, access, stream, group)
     with access.act(act):
@@ -367,9 +365,9 @@ async def _change(
 
 
 def _has_failed(item: PendingItem) -> bool:
-    """Tell whether an entry waits after a failure, and not until its own time.
+    """Return whether an entry waits after a failure, and not for its own delivery time.
 
-    What is due soon may be with a reader before it could be released.
+    An entry that is due soon may be with a reader before it could be released.
     """
     return item.consumer is None and item.delivery_count > 0 and item.delay_ms > _SOON_MS
 

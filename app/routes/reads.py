@@ -61,7 +61,7 @@ def range_query(
     end: Annotated[str | None, Query(description="To this id; `+`, or `(id` for before.")] = None,
     order: Annotated[Literal["asc", "desc"] | None, Query(description="Oldest first?")] = None,
 ) -> EntryRange | None:
-    """Return the bounds of a range read and whether it goes down; None if none was asked for."""
+    """Return the bounds of a range read and whether it is descending; None without a range."""
     if start is None and end is None and order is None:
         return None
     low = parse_bound("-" if start is None else start, field="/query/start")
@@ -87,7 +87,6 @@ def selection_query(
         bool, Query(description="Whether entries of the archive are read, too.")
     ] = True,
 ) -> Selection:
-    """Return the part of the entries that is asked for."""
     return Selection.parse(filter, columns)._replace(archived=archived)
 
 
@@ -236,7 +235,7 @@ async def read_entries(
 
 
 async def _placed_reads(request: Request, access: Access, asked: ReadRequest) -> list[StreamRead]:
-    """Read, and wait if that was asked for and nothing is to be told at once."""
+    """Read; wait if that was asked for and there is nothing to report yet."""
     reads = await access.perform(replace(asked, wait_ms=0))
     is_above = any(each.after > each.last_id for each in reads)
     if not asked.wait_ms or asked.is_answered_by(reads) or is_above:
@@ -250,11 +249,7 @@ async def _placed_reads(request: Request, access: Access, asked: ReadRequest) ->
 
 
 def _check_choices(wanted: str, compression: Compression | None, selection: Selection) -> None:
-    """Refuse choices that another form of the answer has.
-
-    Raises:
-        GatewayError: naming the first.
-    """
+    """Raise GatewayError for parameters that this form of the answer does not support."""
     if compression is not None:
         text = f"only {ARROW} has this: ask for it in Accept"
         raise GatewayError("invalid_request", text, pointer="/query/compression")
@@ -278,7 +273,6 @@ def _archived_header(*, is_archived: bool) -> dict[str, str]:
 
 
 def _begins_archived(info: StreamInfo, entries: Sequence[EngineEntry]) -> bool:
-    """Tell whether some of a page are below the entries of the stream."""
     first_id = info.first_id if info.length else info.last_id.next()
     return bool(entries) and min(entries[0].id, entries[-1].id) < first_id
 
@@ -292,7 +286,6 @@ def _check_no_wait(wait_ms: int) -> None:
 def _wire_of(
     selection: Selection, times: Mapping[EntryId, EntryTimes]
 ) -> Callable[[EngineEntry], WireEntry]:
-    """Return the function that makes the wire form of an entry, with the fields that are wanted."""
     if selection.columns is None and not times:
         return entry_wire
     names = None if selection.columns is None else frozenset(selection.columns)
@@ -308,7 +301,7 @@ def _wire_of(
 def _arrow_range(
     bounds: EntryRange | None, after: str | None, wait_ms: int
 ) -> tuple[tuple[EntryId, EntryId], EntryId | From | None]:
-    """Return the lowest and the highest id of a read as Arrow, and the cursor, if it has one."""
+    """Return the lowest and the highest id of an Arrow read, and the cursor, if any."""
     _check_one_of(bounds, after)
     low, high, is_down = bounds or _EVERYTHING
     if is_down:
@@ -403,12 +396,10 @@ async def _read_range(request: Request, pages: Pages, limit: int, wanted: str) -
 
 
 async def _events(stream: bytes, entries: Sequence[EngineEntry]) -> Any:
-    """Return entries as a batch of events, encoded."""
     return await batch_in_turns(map(partial(event_of, text_of(stream)), entries))
 
 
 def _event_answer(page: Entries) -> Response:
-    """Return an answer with the events of a page; headers have the rest of it."""
     gap = page["gap"]
     parts = {
         "Next-After": page["next_after"],
@@ -423,7 +414,6 @@ def _event_answer(page: Entries) -> Response:
 
 
 def _page_of(read: StreamRead, entries: Any) -> Entries:
-    """Return the page of what one stream had; its entries are encoded already."""
     answer: Entries = {
         "entries": entries,
         "next_after": str(read.next_after),
@@ -439,10 +429,10 @@ def _page_of(read: StreamRead, entries: Any) -> Entries:
 async def _range_lines(
     request: Request, pages: Pages, limit: int, page: list[EngineEntry]
 ) -> AsyncGenerator[bytes, None]:
-    """Yield a range a page at a time, so that its size does not matter to anybody else.
+    """Yield a range page by page, so that its size does not affect other requests.
 
-    If the stream goes meanwhile, the last line is the problem instead of an entry. `page` is the
-    first one: it was read before the answer began, so that a missing stream is a 404.
+    If the stream is deleted meanwhile, the last line is the problem. `page` is the first one: it
+    was read before the answer began, so that a missing stream is a 404.
     """
     left = limit
     try:
@@ -466,11 +456,7 @@ def _count(request: Request, entries: int) -> None:
 
 
 def _wanted(request: Request) -> str:
-    """Return the media type the client wants: of those that are streamed, the first it names.
-
-    Raises:
-        GatewayError: it asks for nothing this operation can answer with.
-    """
+    """Return the accepted media type: of those that are streamed, the first that is named."""
     accepted = [
         part.partition(";")[0].strip() for part in request.headers.get("accept", "*/*").split(",")
     ]

@@ -182,7 +182,7 @@ async def run_schedule(access: AccessDep, schedule: ScheduleDep) -> Appended:
 async def _set(
     access: Access, name: bytes, define: Callable[[ScheduleInfo | None], Definition]
 ) -> Created[ScheduleInfo]:
-    """Set a schedule, given as it was before; again, if others set it at the same time."""
+    """Set a schedule based on its previous definition; retry if others set it concurrently."""
     for _ in range(_TRIES_MAX):
         before = await _schedule_or_none(access, name)
         definition = define(before)
@@ -209,11 +209,7 @@ async def _schedule_or_none(access: Access, name: bytes) -> ScheduleInfo | None:
 async def _next_due_ms(
     access: Access, definition: Definition, before: ScheduleInfo | None
 ) -> int | None:
-    """Return when a definition is due; None: it is paused.
-
-    Raises:
-        Invalid: it never is, or makes no sense.
-    """
+    """Return when a definition is due; None if it is paused. Raises Invalid if it never is."""
     at_ms = await _now_ms(access)
     if before is not None:
         at_ms = max(at_ms, before.progress.last_due_ms or 0)

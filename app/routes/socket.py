@@ -111,12 +111,11 @@ async def group_socket(socket: WebSocket) -> None:
 class SocketRoutes:
     """ASGI middleware that serves WebSockets.
 
-    As routes of the app they would be served just the same, each of them through a dozen layers
-    that have nothing to do for a WebSocket and stay in memory for as long as it is open.
+    As routes of the app they would pass through a dozen layers that have nothing to do for a
+    WebSocket and stay in memory as long as it is open.
     """
 
     def __init__(self, app: ASGIApp) -> None:
-        """Serve WebSockets, and let everything else pass to `app`."""
         self._app = app
         self._routes = [
             (WebSocketRoute("/v1/ws", any_socket), any_socket),
@@ -125,7 +124,6 @@ class SocketRoutes:
         ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Converse over a socket, or pass a request on."""
         if scope["type"] == "websocket":
             for route, serve in self._routes:
                 match, matched = route.matches(scope)
@@ -165,7 +163,6 @@ def _chosen(offered: Sequence[str]) -> str | None:
 
 
 def _query_of(socket: WebSocket) -> dict[str, str]:
-    """Return the query of the URL, but for a ticket."""
     return {name: text for name, text in socket.query_params.items() if name != TICKET}
 
 

@@ -1,1 +1,1 @@
-"""The process itself: its event loop, its memory, what it logs and counts."""
+"""The process itself: its event loop, its memory, its log and its metrics."""

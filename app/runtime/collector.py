@@ -65,7 +65,7 @@ _NEW_MAX = 2_000
 
 
 class MemoryUse(NamedTuple):
-    """The memory of the process, its free part, and the part of the streams."""
+    """The resident memory of the process, its free part, and the part of the streams."""
 
     resident_bytes: int
     free_bytes: int
@@ -78,17 +78,13 @@ class MemoryUse(NamedTuple):
 
 
 class Keeper:
-    """Decides when to collect garbage, and when to give free memory back."""
-
     def __init__(self, usage: MemoryUse) -> None:
-        """Begin with the present use of memory."""
         self._collected_at_bytes = usage.resident_bytes
         self._unaccounted_bytes_max = usage.unaccounted_bytes  # when all was looked at
         self._unaccounted_looks = 0  # that have found far more, one after the other
         self._given_back_bytes = usage.free_bytes  # of what is free: the system has it already
 
     def must_collect(self, usage: MemoryUse) -> bool:
-        """Tell whether a collection is due: memory has grown since the last one."""
         before = self._collected_at_bytes
         if usage.resident_bytes < before + max(GROWTH_BYTES_MIN, GROWTH_SHARE * before):
             self._collected_at_bytes = min(before, usage.resident_bytes)
@@ -97,7 +93,6 @@ class Keeper:
         return True
 
     def must_look_at_all(self, usage: MemoryUse) -> bool:
-        """Tell whether a full collection is due: unaccounted memory is at its peak by far."""
         before, now = self._unaccounted_bytes_max, usage.unaccounted_bytes
         if now < before + max(UNACCOUNTED_BYTES_MIN, UNACCOUNTED_SHARE * before):
             self._unaccounted_looks = 0  # it was work that has ended
@@ -109,7 +104,6 @@ class Keeper:
         return True
 
     def must_give_back(self, usage: MemoryUse) -> bool:
-        """Tell whether memory is to be given back: enough of it was freed since."""
         if usage.free_bytes < self._given_back_bytes + FREE_BYTES_MIN:
             # What was given back and is used again can be given back again.
             self._given_back_bytes = min(self._given_back_bytes, usage.free_bytes)
@@ -119,8 +113,6 @@ class Keeper:
 
 
 class _Allocation(ctypes.Structure):
-    """glibc's `struct mallinfo2`."""
-
     _fields_ = [
         (name, ctypes.c_size_t)
         for name in (
@@ -141,11 +133,7 @@ class _Allocation(ctypes.Structure):
 
 
 async def keep_low(streams_bytes: Callable[[], int]) -> None:
-    """Collect garbage and give memory back until cancelled; does nothing without glibc.
-
-    Args:
-        streams_bytes: tells what the streams take.
-    """
+    """Collect garbage and return memory until cancelled; does nothing without glibc."""
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None)
@@ -177,10 +165,7 @@ def _look(mallinfo: Callable[[], _Allocation], streams_bytes: Callable[[], int])
 
 
 async def keep_few_new() -> None:
-    """Collect garbage whenever there are many new objects, until cancelled.
-
-    Where Python has done so itself in the meantime, there is nothing to do.
-    """
+    """Collect when there are many new objects, unless Python just did, until cancelled."""
     collections = _collection_count()
 
     async def count() -> None:
@@ -200,20 +185,18 @@ def _collection_count() -> int:
 
 
 def look_at_the_new_only() -> None:
-    """Exclude all objects of now from collections, and later those that survive two of them."""
+    """Freeze all present objects, and later those that survive two collections."""
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
     gc.callbacks.append(_spare)
 
 
 def _spare(phase: str, info: Mapping[str, int]) -> None:
-    """Exclude objects that have survived two collections from later ones."""
     if phase == "stop" and info["generation"] > 0:
         gc.freeze()
 
 
 def _collect(event: str) -> None:
-    """Collect all garbage among the objects that are not excluded."""
     began_s = time.perf_counter()
     count = gc.collect()
     took_s = time.perf_counter() - began_s

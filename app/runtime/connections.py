@@ -1,7 +1,7 @@
-"""Connections: those that stay open, of this process and of the other workers, for operators.
+"""Long-lived connections of this process and of the other workers, for operators.
 
-Event streams, WebSockets and Redis connections are in one list by their ids. What an operator asks
-goes to all workers, as each of them has its own.
+Event streams, WebSockets and Redis connections are in one list by their ids. Requests of an
+operator are sent to all workers, as each of them has its own connections.
 """
 
 from __future__ import annotations
@@ -31,19 +31,15 @@ LEAVERS_AT_ONCE_MAX = 8
 
 
 class Departures:
-    """The connections that have ended and wait for their turn; mostly there are none."""
-
     def __init__(self) -> None:
-        """Begin with none."""
         self._waiting: deque[Callable[[], None]] = deque()
         self._seen_to_count = 0  # in this turn
 
     def __len__(self) -> int:
-        """Return the number of waiting departures."""
         return len(self._waiting)
 
     def add(self, leave: Callable[[], None]) -> None:
-        """Call `leave` now, or in a later turn if many leave."""
+        """Call `leave` now, or in a later turn if many connections end at once."""
         if self._seen_to_count >= LEAVERS_AT_ONCE_MAX or self._waiting:
             self._waiting.append(leave)
             return
@@ -69,8 +65,6 @@ Transport = Literal["websocket", "events", "redis"]
 
 
 class OpenSubscription(msgspec.Struct, frozen=True):
-    """A subscription of a connection."""
-
     stream: bytes
     state: str  # why nothing comes, or that it does: `live`, `caught_up` and so on
     group: bytes | None = None
@@ -80,8 +74,6 @@ class OpenSubscription(msgspec.Struct, frozen=True):
 
 
 class OpenConnection(msgspec.Struct, frozen=True):
-    """A connection as an operator sees it."""
-
     id: str
     transport: Transport
     client: str  # its address
@@ -94,38 +86,24 @@ class OpenConnection(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> bytes:
-        """Return the name by which pages are divided."""
         return self.id.encode()
 
 
 class ListedConnection(Protocol):
-    """A connection, as the list of connections needs it."""
-
-    def describe(self, subscriptions_max: int) -> OpenConnection:
-        """Describe the connection, with so many of its subscriptions."""
-        ...
+    def describe(self, subscriptions_max: int) -> OpenConnection: ...
 
     def cut_off(self) -> None:
-        """End the connection, and tell its client why."""
+        """Close the connection, and tell its client why."""
         ...
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """The part of the list of connections to be returned, by ids."""
-
     after: str
     limit: int
 
 
 class Connections:
-    """The connections that there are."""
-
     def __init__(self, siblings: Siblings | None = None) -> None:
-        """Begin with none.
-
-        Args:
-            siblings: the other workers, if there are any.
-        """
         self._siblings = siblings
         self._by_id: dict[str, ListedConnection] = {}
         if siblings is not None:
@@ -133,18 +111,13 @@ class Connections:
             siblings.on_question(_CUT_OFF, lambda body: _encode(self._cut_off(_decode_id(body))))
 
     def add(self, connection_id: str, connection: ListedConnection) -> None:
-        """List a connection."""
         self._by_id[connection_id] = connection
 
     def remove(self, connection_id: str) -> None:
-        """List a connection no more."""
         self._by_id.pop(connection_id, None)
 
     async def page(self, after: str, limit: int) -> list[OpenConnection]:
-        """Describe the connections of all workers whose ids come after one, in their order.
-
-        A worker that does not answer in time is left out.
-        """
+        """Describe connections of all workers; those that do not answer in time are left out."""
         listing = Listing(after, limit)
         described = self._list(listing)
         if self._siblings is not None:
@@ -154,7 +127,6 @@ class Connections:
         return sorted(described, key=attrgetter("id"))[:limit]
 
     async def cut_off(self, connection_id: str) -> bool:
-        """End a connection, at whatever worker it is; tells whether there was one."""
         if self._cut_off(connection_id):
             return True
         if self._siblings is None:

@@ -1,4 +1,4 @@
-"""Logs: how lines are written, bounded where strangers cause them, and set up."""
+"""The log: its format and setup, and rate limits for lines that clients can cause."""
 
 from __future__ import annotations
 
@@ -28,16 +28,12 @@ _SECOND = 1.0
 
 
 class BoundedLog:
-    """Writes warnings, and after each second how many it has left out."""
-
     def __init__(self, lines_per_s_max: int) -> None:
-        """Begin with nothing written."""
         self._lines_per_s_max = lines_per_s_max
         self._count = 0  # in this second
         self._timer: asyncio.TimerHandle | None = None  # set while a second is under way
 
     def warn(self, event: str, facts: Mapping[str, object]) -> None:
-        """Write a line, unless there are too many."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_SECOND, self._begin_anew, event)
         self._count += 1
@@ -64,8 +60,6 @@ _OWN_ATTRIBUTES: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message"
 
 
 class RequestFacts(NamedTuple):
-    """The facts of a request in the log."""
-
     method: str
     route: str | None
     status: int
@@ -80,19 +74,13 @@ _READY_MAX = 100
 
 
 class JsonLines(logging.Formatter):
-    """Makes a line of a record: `time`, `level`, `logger`, `event`, and the fields of the event."""
+    """Formats records as JSON: `time`, `level`, `logger`, `event`, and the event's fields."""
 
     def __init__(self, process: str | None = None) -> None:
-        """Begin.
-
-        Args:
-            process: which process of the gateway writes, if there are several.
-        """
         super().__init__()
         self._process = {} if process is None else {"process": process}
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record."""
         line: dict[str, Any] = {
             "time": _rfc_3339(record.created),
             "level": record.levelname,
@@ -109,15 +97,14 @@ class JsonLines(logging.Formatter):
 
 
 class Lines(logging.StreamHandler[TextIO]):
-    """Writes records at once, and lines about requests soon: several together.
+    """Writes records at once, and lines about requests with a delay, several together.
 
-    One call of the system takes longer than all else that a line takes, and a line that is made
-    right after another one takes half as long as one that is made between two requests. A process
-    that is killed takes those of its last 50 ms along.
+    One system call takes longer than everything else about a line, and formatting lines in a row
+    takes half as long as between requests. A process that is killed loses the lines of its last 50
+    ms.
     """
 
     def __init__(self, process: str | None = None) -> None:
-        """Write to standard error; `process` is as in `JsonLines`."""
         super().__init__(sys.stderr)
         self.setFormatter(JsonLines(process))
         self._ready: list[tuple[int, RequestFacts]] = []
@@ -126,7 +113,7 @@ class Lines(logging.StreamHandler[TextIO]):
         self._clock = SystemClock()
 
     def write_soon(self, facts: RequestFacts) -> None:
-        """Write a line about a request, soon and with others. Call it in the event loop."""
+        """Write a line about a request with a delay. Call it in the event loop."""
         if not self._ready:
             asyncio.get_running_loop().call_later(_SOON_S, self._write_ready)
         elif len(self._ready) == _READY_MAX:
@@ -134,7 +121,6 @@ class Lines(logging.StreamHandler[TextIO]):
         self._ready.append((self._clock.wall_ms(), facts))
 
     def close(self) -> None:
-        """Write the lines that are ready: the process ends."""
         self._write_ready()
         super().close()
 
@@ -163,7 +149,7 @@ def _rfc_3339(unix_s: float) -> str:
 
 
 def _members(facts: RequestFacts) -> str:
-    """Return facts as members of a JSON object, as `_json_of` does in four times the time."""
+    """Return facts as JSON members, four times faster than `_json_of`."""
     method, route, status, ms, principal, request_id = facts
     return (
         f'"method": {_quoted(method)}, "route": {"null" if route is None else _quoted(route)}, '
@@ -188,13 +174,7 @@ def _json_of(line: Mapping[str, Any]) -> str:
 
 
 def set_up_logging(level: str, process: str | None = None, *, log_requests: bool = False) -> None:
-    """Write the log as JSON lines to standard error.
-
-    Args:
-        level: from which on.
-        process: which process of the gateway writes, if there are several.
-        log_requests: write a line for each request, whatever the level is.
-    """
+    """Log JSON lines to standard error; `log_requests` ignores the level."""
     global _lines  # noqa: PLW0603  there is one log in a process
     _lines = handler = Lines(process)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
@@ -208,7 +188,6 @@ def set_up_logging(level: str, process: str | None = None, *, log_requests: bool
 
 
 def note_request(facts: RequestFacts) -> None:
-    """Write a line about a request, as the process writes its log."""
     if _lines is None:
         logging.getLogger(REQUESTS).info("request", extra=facts._asdict())
     else:
@@ -216,7 +195,7 @@ def note_request(facts: RequestFacts) -> None:
 
 
 def log_prints_of_python() -> None:
-    """Write into the log what Python prints on standard error by itself: warnings, tracebacks."""
+    """Log what Python itself prints on standard error: warnings, tracebacks."""
     logging.captureWarnings(capture=True)
     sys.excepthook = _log_failure
     threading.excepthook = _log_failure_of_thread
@@ -224,10 +203,7 @@ def log_prints_of_python() -> None:
 
 
 def announce(event: str, *, level: int = logging.INFO, **facts: object) -> None:
-    """Say something to whoever has started the gateway, whatever the level of the log is.
-
-    On a terminal it is a line for people; anywhere else it is a line of the log.
-    """
+    """Tell whoever started the gateway, whatever the log level is; as plain text on a terminal."""
     if sys.stderr.isatty():
         click.echo(event, err=True)
         return
@@ -260,13 +236,7 @@ _STEP_PERCENT = 10
 
 
 def show_progress(done: int, total: int, what: str = "Loading") -> None:
-    """Print on standard error how far the loading is, unless the files load at once.
-
-    Args:
-        done: bytes that are done.
-        total: bytes in all.
-        what: is done.
-    """
+    """Print the progress in bytes on standard error, unless loading is done quickly."""
     if total < _LARGE_BYTES:
         return
     end = "\n" if done == total else ""
@@ -275,7 +245,6 @@ def show_progress(done: int, total: int, what: str = "Loading") -> None:
 
 
 def progress_of_gateway() -> Callable[[int, int], None]:
-    """Return a callback that shows the progress of loading, at a terminal or in the log."""
     return show_progress if sys.stderr.isatty() else _LoggedProgress().note
 
 

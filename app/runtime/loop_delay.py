@@ -1,8 +1,8 @@
-"""Loop delay: measures the delay of the event loop, and finds the code that held it.
+"""Measures the delay of the event loop, and finds the code that blocked it.
 
-A timer of the loop fires again and again. Its delay says how long something held the loop. A thread
-watches: when the timer is overdue, the thread notes what the loop's thread is doing, and warns when
-the hold is over.
+A timer of the loop fires regularly; its delay tells how long something blocked the loop. A thread
+watches: when the timer is overdue, it notes what the loop's thread is doing, and warns when the
+blocking ends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FREED_AT_ONCE = 2_000
 
 
 async def let_go(items: list[Any]) -> None:
-    """Empty a list that may be long, with other tasks in between: freeing a million takes long."""
+    """Empty a list in turns: freeing a million items takes long."""
     while items:
         del items[-_FREED_AT_ONCE:]
         await this_turn().end()
@@ -49,23 +49,16 @@ _REQUEST: CodeType = RequestMetrics.__call__.__code__
 
 
 class Doing(NamedTuple):
-    """The activity of a thread."""
-
     operation: str | None  # of which request, or else of which task
     function: str | None  # the innermost of ours; None: the loop had nothing to do
     stack: tuple[str, ...]  # what of ours waits for it, with lines, from the inside
 
 
 def doing(thread_id: int, loop: asyncio.AbstractEventLoop, command: CodeType) -> Doing:
-    """Return the activity of an event loop's thread.
+    """Return what an event loop's thread is doing.
 
     If it does nothing, the stack is that of the other threads: one of them may keep it from
-    running.
-
-    Args:
-        thread_id: of the loop's thread, as `threading.get_ident` tells it.
-        loop: runs there.
-        command: what runs a command; its local variable `words` says which.
+    running. `command` is the code that runs a command; its local variable `words` has the command.
     """
     frame_of = sys._current_frames()  # noqa: SLF001  # there is no other way to see another thread
     del frame_of[threading.get_ident()]
@@ -85,7 +78,6 @@ def _ours(frames: list[FrameType]) -> list[FrameType]:
 
 
 def _in_loop(frame: FrameType | None) -> Iterator[FrameType]:
-    """Yield a frame and its callers, up to the event loop."""
     while frame is not None:
         if frame.f_code.co_name in _RUN and _module(frame).startswith(_RUNNERS):
             return
@@ -107,7 +99,6 @@ def _place(frame: FrameType) -> str:
 
 
 def _operation(frames: list[FrameType], runs_command: CodeType) -> str | None:
-    """Return the operation of the request that is being answered, and its command, if any."""
     request = command = None
     for frame in frames:
         if frame.f_code is _REQUEST:
@@ -149,8 +140,6 @@ class _Sample(NamedTuple):
 
 
 class _Hold(NamedTuple):
-    """A time in which something held the loop."""
-
     beat_at_s: float
     delay_s: float
     cpu_s: float  # what the loop's thread used; much less than the delay: it was not let run
@@ -158,16 +147,8 @@ class _Hold(NamedTuple):
 
 
 class LoopDelay:
-    """The event loop's delay, for `/metrics` and the log."""
-
     def __init__(self, registry: CollectorRegistry, warn_ms: int, command: CodeType) -> None:
-        """Get ready to measure.
-
-        Args:
-            registry: shows the figures.
-            warn_ms: a hold that lasts longer is logged as a warning.
-            command: what runs a command; its local variable `words` says which.
-        """
+        """A block longer than `warn_ms` is logged as a warning; for `command` see `doing`."""
         self._command = command
         self._warn_s = warn_ms / 1000
         self._beat_s = min(BEAT_S_MAX, self._warn_s)
@@ -194,19 +175,17 @@ class LoopDelay:
         self._warn_held_s = _STILL_HELD_S  # how long a hold lasts when it is warned of next
 
     def longest_s(self) -> float:
-        """Return the longest delay of the last minute."""
         now_s = time.perf_counter()
         while self._longest and self._longest[0][0] < now_s - _LONGEST_OF_S:
             self._longest.popleft()
         return self._longest[0][1] if self._longest else 0.0
 
     def take_longest_s(self) -> float:
-        """Return the longest delay since this was last asked for."""
+        """Return the longest delay since the previous call."""
         peak_s, self._peak_s = self._peak_s, 0.0
         return peak_s
 
     async def run(self) -> None:
-        """Measure until cancelled."""
         await periodic.repeat("loop delay", self._measure)
 
     async def _measure(self) -> None:
@@ -274,7 +253,7 @@ class LoopDelay:
             self._warn_of_ended()
 
     def _look(self, thread_id: int, loop: asyncio.AbstractEventLoop) -> float:
-        """Look whether the loop is held, and warn; returns the seconds until the next look."""
+        """Check whether the loop is blocked, and warn; return the seconds until the next check."""
         beat_at_s, now_s = self._beat_at_s, time.perf_counter()
         held_s = now_s - beat_at_s - self._beat_s
         if held_s < self._warn_s:

@@ -17,13 +17,9 @@ _KNOWS_AFFINITY = hasattr(os, "sched_getaffinity")
 
 
 def memory_bytes(groups_of_us: Path = _GROUPS_OF_US, groups: Path = _GROUPS) -> int:
-    """Return how much memory this process may use: all of the machine's, or its control group's.
+    """Return how much memory this process may use: the machine's, or its control group's.
 
-    Groups are nested, and each may allow less than the one around it (`man 7 cgroups`).
-
-    Args:
-        groups_of_us: says which groups the process is in.
-        groups: where the groups are.
+    Groups are nested, and each may allow less than its parent (`man 7 cgroups`).
     """
     sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for path in _files("memory", "memory.max", "memory.limit_in_bytes", groups_of_us, groups):
@@ -33,14 +29,14 @@ def memory_bytes(groups_of_us: Path = _GROUPS_OF_US, groups: Path = _GROUPS) -> 
 
 
 def boot_id() -> str:
-    """Return a name of this machine since its last start; no other machine has it."""
+    """Return a unique id of this machine since its last boot."""
     with suppress(OSError):
         return _BOOT_ID.read_text().strip()
     return f"{platform.node()}-{uuid.getnode():x}"
 
 
 def resident_bytes() -> int:
-    """Return the memory of this process now; if it is unknown, its peak."""
+    """Return the resident memory of this process; if it is unknown, its peak."""
     descriptor = _open_statm()
     if descriptor is None:
         return peak_bytes()
@@ -48,7 +44,6 @@ def resident_bytes() -> int:
 
 
 def peak_bytes() -> int:
-    """Return the greatest memory size that this process has had, in bytes."""
     unit = 1 if platform.system() == "Darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
@@ -63,12 +58,6 @@ def _open_statm() -> int | None:
 
 
 def core_count(groups_of_us: Path = _GROUPS_OF_US, groups: Path = _GROUPS) -> int:
-    """Return the number of cores for this process, by its affinity and its control groups.
-
-    Args:
-        groups_of_us: says which groups the process is in.
-        groups: where the groups are.
-    """
     counts = [float(len(os.sched_getaffinity(0)) if _KNOWS_AFFINITY else os.cpu_count() or 1)]
     for path in _files("cpu", "cpu.max", "cpu.cfs_quota_us", groups_of_us, groups):
         with suppress(OSError, ValueError, ZeroDivisionError):  # there is none, or it says `max`
@@ -83,7 +72,6 @@ def core_count(groups_of_us: Path = _GROUPS_OF_US, groups: Path = _GROUPS) -> in
 def _files(
     controller: str, name: str, name_in_version_1: str, groups_of_us: Path, groups: Path
 ) -> Iterator[Path]:
-    """Yield the files that may have a limit, of version 2 and version 1."""
     lines = []
     with suppress(OSError):
         lines = groups_of_us.read_text().splitlines()

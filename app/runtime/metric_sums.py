@@ -1,8 +1,8 @@
-"""Metric sums: what `/metrics` says of several processes.
+"""Combines the metrics of several processes for `/metrics`.
 
-Each process sends its metrics as values. Counters and histograms are added, and stay when a process
-has ended: a sum that falls would look like a start of the gateway. Gauges of the processes that
-run are added, but for those where only the largest says something.
+Counters and histograms are added, and stay when a process has ended: a sum that falls would look
+like a restart of the gateway. Gauges of running processes are added, except those where only the
+maximum is meaningful.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Family(msgspec.Struct, array_like=True):
-    """A metric, with a value for each of its samples and labels."""
+    """A metric with a value for each combination of sample and labels."""
 
     name: str
     text: str
@@ -49,7 +49,6 @@ decode = msgspec.msgpack.Decoder(Families).decode
 
 
 def families_of(registry: CollectorRegistry) -> Families:
-    """Return the metric families of a registry."""
     families = []
     for metric in registry.collect():
         family = Family(metric.name, metric.documentation, metric.type, {})
@@ -61,31 +60,24 @@ def families_of(registry: CollectorRegistry) -> Families:
 
 
 class Sums:
-    """The sums of the counts of processes, also of ended ones."""
-
     def __init__(self) -> None:
-        """Begin with nothing."""
         self._latest: dict[int, Families] = {}
         self._ended: Families = []
 
     def note(self, process: int, families: Families) -> None:
-        """Take the counts of a running process."""
         self._latest[process] = families
 
     def end(self, process: int) -> None:
-        """Keep the last counts of a process that has ended."""
         families = self._latest.pop(process, None)
         if families is not None:
             lasting = [family for family in families if family.type in _LASTING]
             self._ended = added([self._ended, lasting])
 
     def total(self, own: Families) -> Families:
-        """Return the sum of everything, and of what the caller has counted."""
         return added([own, self._ended, *self._latest.values()])
 
 
 def added(parts: Iterable[Families]) -> Families:
-    """Return the sum of metrics, in the order in which they come first."""
     families: dict[str, Family] = {}
     values: dict[str, dict[str, dict[Labels, float]]] = {}
     for family in (family for part in parts for family in part):
@@ -116,7 +108,6 @@ def _merged(sample: str, before: float, value: float) -> float:
 
 
 def text_of(families: Families) -> bytes:
-    """Return metrics in the Prometheus text format."""
     registry = CollectorRegistry()
     registry.register(Collected(lambda: map(_metric, families)))
     return generate_latest(registry)

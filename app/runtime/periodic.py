@@ -1,8 +1,8 @@
-"""Periodic work of the gateway: rounds that go on whatever fails, and say so in the log.
+"""Periodic work of the gateway: rounds that go on whatever fails, and log failures.
 
-`engine/periodic.py` says how a round is tried again. Here an operator hears of it: a line when work
+`engine/periodic.py` defines how a round is retried. Here an operator is told: a line when work
 begins to fail, one for each other kind of failure, at most one a minute of each kind, and one when
-the work goes again. `headgate_periodic_failures_total` counts them all.
+the work succeeds again. `headgate_periodic_failures_total` counts all failures.
 """
 
 from __future__ import annotations
@@ -31,27 +31,20 @@ _counts: Counter[str] = Counter()  # failures of this process, by work
 
 
 async def repeat(name: str, work: Round) -> Never:
-    """Do rounds of work until cancelled; one that fails is logged, and tried again.
-
-    Args:
-        name: of the work, in the log and in metrics.
-        work: one round.
-    """
+    """Repeat rounds of work until cancelled; failures are logged and retried."""
     await periodic.repeat(work, watch(name))
 
 
 async def complete(name: str, work: Round) -> None:
-    """Do one round of work: again and again, until it does not fail. See `repeat`."""
+    """Repeat one round of work until it succeeds. See `repeat`."""
     await periodic.complete(work, watch(name))
 
 
 def watch(name: str) -> OnOutcome:
-    """Return a callback that logs and counts the failures of repeated work."""
     return _Failures(name).note
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Tell whether an error is a shortage of threads, descriptors or memory."""
     if isinstance(error, OSError):
         return error.errno in _SHORTAGES
     is_thread = isinstance(error, RuntimeError) and str(error) == "can't start new thread"
@@ -59,7 +52,6 @@ def is_shortage(error: BaseException) -> bool:
 
 
 def failure_families() -> Iterator[CounterMetricFamily]:
-    """Yield the count of failures of each periodic work of this process."""
     family = CounterMetricFamily(
         "headgate_periodic_failures", "Failures of periodic work.", None, ["work"]
     )
@@ -69,8 +61,6 @@ def failure_families() -> Iterator[CounterMetricFamily]:
 
 
 class _Failures:
-    """Logs the failures of one periodic work."""
-
     def __init__(self, name: str) -> None:
         self._name = name
         self._written_s: dict[str, float] = {}  # when a line was written, by kind of failure
@@ -78,7 +68,7 @@ class _Failures:
         self._is_reported = False
 
     def note(self, error: Exception | None) -> None:
-        """Note a failure, or that the work goes again."""
+        """Note a failure; None means that the work succeeds again."""
         with suppress(Exception):  # there may be no memory for a line
             if error is None:
                 self._note_success()

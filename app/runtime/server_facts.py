@@ -1,4 +1,4 @@
-"""Facts of the server that Redis clients ask for: its connections, and how it is set."""
+"""Facts about the server that Redis clients ask for: its connections and settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class ConnectionFacts(NamedTuple):
-    """The connections of Redis clients to this process. Without a port for them all are 0."""
+    """The Redis connections of this process; all 0 without a port for them."""
 
     port: int = 0
     connected_count: int = 0
@@ -17,8 +17,6 @@ class ConnectionFacts(NamedTuple):
 
 
 class ServerSettings(NamedTuple):
-    """The settings that Redis clients may know."""
-
     host: str = ""  # where Redis clients connect
     port: int = 0  # 0: nowhere
     data_dir: str = ""

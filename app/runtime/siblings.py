@@ -1,8 +1,8 @@
-"""Siblings: the other processes of one gateway, as a process hears of them.
+"""The other processes of one gateway, as a process sees them.
 
 `headgate serve --workers N` runs N processes that serve requests. What one of them decides for the
 whole gateway, the others have to know. `headgate.app.workers` implements this. A gateway of one
-process has no siblings, and every user of them takes None for that.
+process has no siblings, which is None everywhere.
 """
 
 from __future__ import annotations
@@ -20,25 +20,23 @@ SHARE_INTERVAL_S: Final = 0.05
 
 
 class Siblings(Protocol):
-    """The other processes that serve requests. What arrives is handled on the event loop."""
+    """The other processes that serve requests. Handlers run on the event loop."""
 
     @property
-    def count(self) -> int:
-        """Return how many processes serve requests, this one included."""
-        ...
+    def count(self) -> int: ...
 
     @property
     def number(self) -> int:
-        """Return the number of this process: no other process of this gateway ever has it."""
+        """Return the number of this process, which no other process of this gateway ever has."""
         ...
 
     @property
     def has_engine(self) -> bool:
-        """Tell whether one process more has the engine, and answers for the streams."""
+        """Return whether a separate process has the engine, and answers for the streams."""
         ...
 
     def on_announcement(self, topic: str, take: Callable[[int, bytes], None]) -> None:
-        """Call `take` with the number of the sender and the body of each announcement."""
+        """Call `take` with the sender's number and the body of each announcement."""
         ...
 
     def on_question(self, topic: str, answer: Callable[[bytes], bytes]) -> None:
@@ -46,18 +44,15 @@ class Siblings(Protocol):
         ...
 
     def on_arrival(self, take: Callable[[], None]) -> None:
-        """Call `take` when there is a sibling that has heard nothing of this process so far."""
+        """Call `take` when there is a sibling that has heard nothing from this process yet."""
         ...
 
     def on_departure(self, take: Callable[[int], None]) -> None:
-        """Call `take` with the number of a sibling that is no more."""
+        """Call `take` with the number of a sibling that has ended."""
         ...
 
     async def announce(self, topic: str, body: bytes) -> None:
-        """Send a body to all siblings. They take the announcements of one sender in order.
-
-        This returns when the announcement is on its way, and not when it has arrived.
-        """
+        """Send to all siblings, without waiting for them; they receive it in order."""
         ...
 
     async def gather(self, topic: str, body: bytes, *, within_s: float) -> list[bytes]:
@@ -66,22 +61,15 @@ class Siblings(Protocol):
 
 
 class SharedCounts:
-    """Counts that each process has of its own, and that are bounded for all of them together.
+    """Counts of each process whose sum over all processes is limited.
 
-    A process announces its counts when they have changed, after `SHARE_INTERVAL_S` at the latest.
-    So within this time each process can admit as much as was free.
+    A process announces changed counts within `SHARE_INTERVAL_S`. So within this time each process
+    can admit as much as was free.
     """
 
     def __init__(
         self, siblings: Siblings, topic: str, counts: Callable[[], Mapping[str, int]]
     ) -> None:
-        """Share counts with siblings.
-
-        Args:
-            siblings: the other processes.
-            topic: names these counts among all that is announced.
-            counts: returns the counts of this process.
-        """
         self._siblings = siblings
         self._topic = topic
         self._counts = counts
@@ -92,11 +80,9 @@ class SharedCounts:
         siblings.on_arrival(self._announce_again)
 
     def elsewhere(self, name: str) -> int:
-        """Return the sum of the siblings' counts."""
         return sum(counts.get(name, 0) for counts in self._by_sibling.values())
 
     async def run(self) -> None:
-        """Announce the counts until cancelled."""
         await periodic.repeat(f"{self._topic} shared", self._share)
 
     async def _share(self) -> None:

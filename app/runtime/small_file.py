@@ -1,4 +1,4 @@
-"""Small file: one that an operator names, or replaces, and that may be anything by now."""
+"""Small files that an operator names or replaces, and that may be anything by now."""
 
 import errno
 import os
@@ -10,7 +10,6 @@ Stamp = tuple[int, ...] | str | None
 
 
 def stamp_of(path: Path) -> Stamp:
-    """Return the stamp of a file as it is now; of a link, that of the file to which it leads."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -22,15 +21,7 @@ def stamp_of(path: Path) -> Stamp:
 
 
 def read_small(path: Path, size_bytes_max: int) -> bytes:
-    """Return the content of a file, without waiting and within a bound.
-
-    Args:
-        path: of a file, or of a link to it.
-        size_bytes_max: how large it may be.
-
-    Raises:
-        OSError: it cannot be read, is no file (a folder, a pipe, a device), or is too large.
-    """
+    """Return the content of a file; OSError for pipes, devices and files that are too large."""
     # Without waiting: a pipe of this name would hold the thread for ever.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     with os.fdopen(descriptor, "rb") as file:

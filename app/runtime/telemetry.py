@@ -1,4 +1,4 @@
-"""Telemetry: counts for /metrics."""
+"""The metrics of `/metrics`."""
 
 from __future__ import annotations
 
@@ -32,31 +32,27 @@ BUILD = "headgate_build_info"
 
 
 class Collected(Collector):
-    """Metrics that a function returns."""
+    """A collector that calls a function whenever metrics are requested."""
 
     def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
-        """Call `collect` whenever metrics are asked for."""
         self._collect = collect
 
     def collect(self) -> Iterable[Metric]:
-        """Return the metrics of now."""
         return self._collect()
 
 
 def histogram_of(buckets: Buckets) -> tuple[list[tuple[str, float]], float]:
-    """Return the cumulated buckets of a histogram, and the sum of its values."""
     bounds = [*map(floatToGoString, buckets.bounds), "+Inf"]
     return list(zip(bounds, accumulate(buckets.counts), strict=True)), buckets.total
 
 
 @cache
 def versions() -> tuple[str, str]:
-    """Return the versions of Headgate and of Python. The first time this reads files."""
+    """Return the versions of Headgate and Python. The first call reads files."""
     return version("headgate"), platform.python_version()
 
 
 def process_families() -> Iterator[Metric]:
-    """Yield the metrics of any process, under the names of Prometheus."""
     yield CounterMetricFamily(
         "process_cpu_seconds", "Time of the processor, user and system.", time.process_time()
     )
@@ -88,8 +84,6 @@ _REFUSED, _FAILED = 400, 500
 
 
 class _Answers:
-    """Answers of one operation with one status."""
-
     __slots__ = ("count", "status", "times")
 
     def __init__(self, status: int, times: Buckets) -> None:
@@ -99,10 +93,7 @@ class _Answers:
 
 
 class Metrics:
-    """The counters and gauges of `/metrics`."""
-
     def __init__(self) -> None:
-        """Start at zero, in a registry of its own."""
         self.registry = CollectorRegistry()
         self.observed = CollectorRegistry()  # of streams and groups: large, and read in a thread
         self.connection_counts = {"sse": 0, "websocket": 0}  # that stay open, by transport
@@ -131,11 +122,11 @@ class Metrics:
 
     @property
     def connection_count(self) -> int:
-        """Return how many connections stay open, without those of Redis clients."""
+        """Return the number of open connections, without those of Redis clients."""
         return sum(self.connection_counts.values())
 
     def count_answer(self, operation: str, status: int, seconds: float | None) -> None:
-        """Count a request and how long it took; None: it waited for something to come."""
+        """Count a request and its duration; None if it waited for entries."""
         answers = self._answers.get((operation, status))
         if answers is None:
             times = self._times.setdefault(operation, Buckets(SECONDS))
@@ -156,12 +147,10 @@ class Metrics:
         return counts
 
     def answer_times(self) -> list[int]:
-        """Return the counts of answers by time, by bucket of `SECONDS`."""
         columns = zip(*(times.counts for times in self._times.values()), strict=True)
         return [sum(column) for column in columns] or [0] * (len(SECONDS) + 1)
 
     def delivered_count(self) -> int:
-        """Return how many entries were sent to readers, over all transports."""
         return sum(self.delivered_counts.values()) + self._count_of_commands()
 
     def _families(self) -> Iterator[Metric]:
@@ -189,7 +178,6 @@ class Metrics:
 
     @contextmanager
     def connection(self, transport: str) -> Iterator[None]:
-        """Count a connection that stays open, while the context lasts."""
         self.connection_counts[transport] += 1
         try:
             yield
@@ -197,20 +185,16 @@ class Metrics:
             self.connection_counts[transport] -= 1
 
     def watch_redis(self, count: Callable[[], int]) -> None:
-        """Read the number of connections of Redis clients whenever metrics are asked for."""
         self.redis_connection_count = count
         self._connections.labels("redis").set_function(count)
 
     def watch_commands(self, delivered_count: Callable[[], int]) -> None:
-        """Read how many entries commands have returned whenever metrics are asked for."""
         self._count_of_commands = delivered_count
 
     def watch(self, waiter_count: Callable[[], int]) -> None:
-        """Read the number of blocked reads whenever metrics are asked for."""
         self.waiters.set_function(waiter_count)
 
     def watch_journal(self, status: Callable[[], JournalStatus]) -> None:
-        """Read the state of the journal whenever metrics are asked for."""
         gauges: dict[str, tuple[str, Callable[[], float]]] = {
             "position": ("Records taken.", lambda: status().position),
             "durable_position": ("Records that are safe.", lambda: status().durable_position),
@@ -253,8 +237,6 @@ class Metrics:
         self.registry.register(Collected(rewrites))
 
     def watch_bucket(self, status: Callable[[], BucketStatus | None]) -> None:
-        """Read the state of the bucket whenever metrics are asked for."""
-
         def families() -> Iterator[Metric]:
             bucket = status()
             if bucket is None:
@@ -303,12 +285,7 @@ class Metrics:
         counts: Callable[[], Sequence[int | None]],
         times: Callable[[], Sequence[Buckets | None]],
     ) -> None:
-        """Read the counts of the streams whenever metrics are asked for.
-
-        Args:
-            counts: those of `_COUNTED`; None: there is nothing to count.
-            times: those of `_MEASURED`, likewise.
-        """
+        """Read the counters whenever metrics are requested; None where there are none."""
 
         def families() -> Iterator[Metric]:
             for (name, text), count in zip(_COUNTED.items(), counts(), strict=True):
@@ -321,7 +298,6 @@ class Metrics:
         self.registry.register(Collected(families))
 
     def watch_memory(self, memory: Callable[[], Mapping[str, int]], size_bytes_max: int) -> None:
-        """Read the memory of the streams whenever metrics are asked for."""
         gauge = Gauge(
             "headgate_memory_bytes",
             "Memory of the streams, estimated.",
@@ -336,7 +312,6 @@ class Metrics:
         bound.set(size_bytes_max)
 
     async def text(self) -> bytes:
-        """Return all of it in the Prometheus text format."""
         own = generate_latest(self.registry)
         return own + await METRICS.call_if_awaited(partial(generate_latest, self.observed))
 
@@ -346,15 +321,11 @@ def _size_of(memory: Callable[[], Mapping[str, int]], kind: str) -> float:
 
 
 class RequestMetrics:
-    """ASGI middleware that counts requests by operation and status."""
-
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        """Count the requests that pass through to `app`."""
         self._app = app
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on and count its answer."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -1,4 +1,4 @@
-"""Terminal: tells what SIGHUP means.
+"""Tells what SIGHUP means.
 
 It is sent when the terminal of a program closes, and by operators who want a daemon to reload.
 """
@@ -7,15 +7,12 @@ import os
 
 
 class Terminal:
-    """The terminal of standard error, if there is one."""
-
     def __init__(self) -> None:
-        """Look whether there is one now."""
         self._was_there = _is_there()
 
     @property
     def is_gone(self) -> bool:
-        """Tell whether there was a terminal, and is none any more."""
+        """Return whether there was a terminal that has closed."""
         return self._was_there and not _is_there()
 
 

@@ -1,17 +1,17 @@
-"""Threads of a process: each kind of work has its own, so that no kind waits for another.
+"""Thread pools: each kind of work has its own, so that no kind waits for another.
 
 | threads | what they do |
 |---|---|
-| `GUARDS` | files of credentials and certificates: a key that is revoked ends within its time |
+| `GUARDS` | files of credentials and certificates: a revoked key stops working in time |
 | `METRICS` | the text of `/metrics` |
 | `SCHEDULES` | the due times of schedules that are run |
-| `WEBHOOKS` | addresses of targets of webhooks; what a client reads before its first request |
+| `WEBHOOKS` | addresses of webhook targets; what a client reads before its first request |
 | `PAGES` | pages and documents, which clients ask for |
 | of payloads (`backends/payloads.py`), Arrow, staging, the journal | what their names say |
-| the event loop's own (`asyncio.to_thread`) | what the process does by itself: memory, rewrites, ends |
+| the event loop's (`asyncio.to_thread`) | what the process does by itself: memory, rewrites, exit |
 
-What a client asks for never runs in the threads of the first row or the last.
-"""  # noqa: E501 the lines of the table
+Work that a client asks for never runs in the threads of the first row or the last.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Due times: the moments of a cron expression in a time zone.
+"""The due times of a cron expression in a time zone.
 
-Expressions and their times are those of Debian's cron, as cronsim has them. Where the clock of the
-zone is set forward or back, one with fixed minutes and hours comes once: a time that does not exist
-is the first moment behind the gap, and of one that comes twice the first counts. One whose minutes
-or hours begin with `*` goes by the time that passes.
+Expressions are those of Debian's cron, as cronsim implements them. When the clock changes, an
+expression with fixed minutes and hours is due once: a time that does not exist becomes the first
+moment after the gap, and of one that occurs twice the first counts. An expression whose minutes or
+hours begin with `*` follows elapsed time.
 """
 
 from __future__ import annotations
@@ -31,23 +31,19 @@ _CRON_MAX, _ZONE_MAX = 256, 64
 
 
 class DueTimes:
-    """The due times of a cron expression. All times are unix times in milliseconds."""
+    """The due times of a cron expression, as unix times in milliseconds."""
 
     def __init__(self, cron: str, time_zone: str) -> None:
-        """Read an expression.
-
-        Raises:
-            Invalid: it is none, or there is no such time zone; the location says which.
-        """
+        """Raises Invalid for a wrong expression or time zone; the location says which."""
         self._cron = _checked(cron)
         self._zone = _zone_of(time_zone)
 
     def after(self, at_ms: int) -> int | None:
-        """Return the first due time after a moment; None: there is none for 50 years."""
+        """Return the first due time after `at_ms`; None if there is none for 50 years."""
         return next(self._all_after(at_ms), None)
 
     def latest(self, through_ms: int, known_ms: int) -> int:
-        """Return the latest due time up to a moment; `known_ms` is one before it."""
+        """Return the latest due time up to `through_ms`; `known_ms` is an earlier due time."""
         moment = datetime.fromtimestamp(through_ms / 1000, self._zone)
         back = CronSim(self._cron, moment, reverse=True)
         # Two steps back and then forward: only the way forward says what is due.
@@ -60,7 +56,7 @@ class DueTimes:
         return latest_ms
 
     def count(self, from_ms: int, through_ms: int) -> int:
-        """Return how many due times there are from one to another, `COUNTED_MAX` at most."""
+        """Return the number of due times in a period, at most `COUNTED_MAX`."""
         count = 1
         for due_ms in self._all_after(from_ms):
             if due_ms > through_ms or count == COUNTED_MAX:
@@ -106,19 +102,13 @@ def _zone_of(name: str) -> tzinfo:
 
 
 class DuePlan(NamedTuple):
-    """The treatment of a schedule that is due."""
-
     due_ms: int | None  # what is run; None: nothing, as it was missed
     next_due_ms: int | None
     missed_count: int = 0
 
 
 def plan(info: ScheduleInfo, now_ms: int) -> DuePlan:
-    """Return the treatment of a schedule that is due.
-
-    Raises:
-        Invalid: the time zone is not known any more.
-    """
+    """Return what to do about a due schedule. Raises Invalid if its time zone is now unknown."""
     due_ms, definition = info.progress.next_due_ms, info.definition
     assert due_ms is not None
     times = DueTimes(definition.cron, definition.time_zone)

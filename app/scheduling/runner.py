@@ -1,8 +1,8 @@
-"""Runner: appends the entries of schedules when they are due.
+"""Appends the entries of schedules when they are due.
 
-The backend says what is due and remembers what was run, so this keeps nothing. A due time whose
-append is refused for now is tried again, and is missed in the end as after an outage; one that is
-refused for good is passed.
+The backend says what is due and remembers what was run, so this keeps no state. An append that is
+refused for now is retried, and in the end the due time is missed as after an outage; if it is
+refused for good, the due time is skipped.
 """
 
 from __future__ import annotations
@@ -54,23 +54,13 @@ _PAUSE_S = 1.0
 
 
 class Elsewhere(Protocol):
-    """Calls a function where it does not hold the event loop."""
-
-    def __call__(self, act: Callable[[], T], /) -> Awaitable[T]:
-        """Call it, and return what it returns."""
-        ...
+    def __call__(self, act: Callable[[], T], /) -> Awaitable[T]: ...
 
 
 class ScheduleRunner:
-    """Runs the schedules of a backend, in the one process that does."""
+    """Runs the schedules of a backend, in only one process."""
 
     def __init__(self, perform: Perform, elsewhere: Elsewhere = SCHEDULES.call_if_awaited) -> None:
-        """Get ready to run.
-
-        Args:
-            perform: carries out requests.
-            elsewhere: calls what takes long.
-        """
         self._perform = perform
         self._elsewhere = elsewhere
         self._name = token_hex(8).encode()
@@ -78,11 +68,9 @@ class ScheduleRunner:
         self._run_count = self._missed_count = self._refused_count = 0
 
     async def run(self) -> None:
-        """Run schedules that are due, until cancelled."""
         await periodic.repeat("schedules", self.round)
 
     async def round(self) -> None:
-        """Wait until something is due, and run that."""
         try:
             await self._run_next()
         except Unavailable:  # nothing can be changed now
@@ -142,7 +130,6 @@ class ScheduleRunner:
         await self._perform(replace(passing, refusal=refusal))
 
     def families(self) -> Iterator[Metric]:
-        """Yield the metrics of the schedules."""
         yield GaugeMetricFamily("headgate_schedules", "Schedules.", self._schedule_count)
         counts = {
             "runs": ("Entries that schedules have appended.", self._run_count),
@@ -165,14 +152,13 @@ def _plan(info: ScheduleInfo, now_ms: int) -> DuePlan | Invalid:
 
 
 async def append_newest(perform: Perform, append: Add) -> None:
-    """Append entries, also where the greatest id is taken.
+    """Append entries, even if the greatest possible id is taken.
 
-    Ids come from the clock, so that one was made by hand, by a client of a Redis server or of an
-    earlier version. The entries are news that others have read, or not: the ids begin again.
+    Ids come from the clock, so such an id was set by hand, or by a client of a Redis server or of
+    an earlier version. Whether or not others have read these entries, the ids start over.
 
-    Raises:
-        StreamNotFound: the stream does not exist, and is not to be made.
-        StreamsChanged: an attribute is not as the append expects it.
+    Raises StreamNotFound if the stream does not exist and is not to be created, and StreamsChanged
+    if an attribute differs from what the append expects.
     """
     try:
         await perform(append)
@@ -185,19 +171,10 @@ async def append_newest(perform: Perform, append: Add) -> None:
 async def check_share(
     what: str, limit: int, count: int, maker: str | None, makers: Callable[[], AsyncIterator[str]]
 ) -> None:
-    """Check that a principal may make another one.
+    """Raise LimitReached if a principal may not create another one.
 
-    Principals leave a tenth of the room to operators, and each takes half of it at most.
-
-    Args:
-        what: is made.
-        limit: for all together.
-        count: how many there are.
-        maker: the principal; None: an operator.
-        makers: yields the maker of each that is there.
-
-    Raises:
-        LimitReached: there are as many as there may be.
+    Principals leave a tenth of the room to operators, and each takes at most half of it. `maker`
+    None is an operator; `makers` yields the creator of each existing one.
     """
     if count >= (limit if maker is None else limit - limit // 10):
         raise LimitReached(what, limit)

@@ -1,1 +1,1 @@
-"""Our changes of uvicorn."""
+"""Our changes to uvicorn."""

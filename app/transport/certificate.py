@@ -1,8 +1,8 @@
-"""Certificate: what TLS needs, from two files that may be replaced at any time.
+"""The TLS certificate, from two files that may be replaced at any time.
 
-A certificate lives for weeks, and a gateway for months. So the files are looked at every second. A
-new pair is loaded as a whole, and only connections that begin later use it. A pair that cannot be
-used changes nothing: the last good one stays.
+A certificate lives for weeks, and a gateway for months. So the files are checked every second. A
+new pair is loaded as a whole, and used only for new connections. A pair that cannot be used changes
+nothing: the last good one stays.
 """
 
 import asyncio
@@ -39,22 +39,13 @@ class Certificate:
     """A certificate with its key, as the files have them now."""
 
     def __init__(self, certificate_file: Path, key_file: Path) -> None:
-        """Load both.
-
-        Args:
-            certificate_file: the certificate and then its chain, as PEM.
-            key_file: its key, as PEM.
-
-        Raises:
-            UnusableCertificate: a file cannot be read, or they do not fit.
-        """
+        """Both files are PEM; the chain follows the certificate. Raises UnusableCertificate."""
         self._files = certificate_file, key_file
         self._fault: str | None = None  # of what is in the files now
         self._seen = [*map(stamp_of, self._files)]
         self.context = _context(*self._files)
 
     async def watch(self) -> Never:
-        """Take a new pair whenever the files have changed."""
         await periodic.repeat("certificate", self._look_later)
 
     async def _look_later(self) -> None:
@@ -62,15 +53,11 @@ class Certificate:
         await self.look_beside()
 
     async def look_beside(self) -> None:
-        """Take a new pair if the files have changed, while the event loop goes on."""
+        """Load a new pair if the files have changed, without blocking the event loop."""
         await GUARDS.call(self.look)
 
     def look(self) -> None:
-        """Take a new pair if the files have changed.
-
-        One that cannot be used is logged once, and tried again with each look: it may have been a
-        descriptor that was missing.
-        """
+        """Load a new pair if the files have changed; a bad pair is logged once and retried."""
         seen = [*map(stamp_of, self._files)]
         if seen == self._seen:
             self._fault = None
@@ -90,11 +77,6 @@ class Certificate:
 
 
 def _context(certificate_file: Path, key_file: Path) -> ssl.SSLContext:
-    """Return the TLS context of new connections.
-
-    Raises:
-        UnusableCertificate: naming the file and the fault.
-    """
     chain = _pem_of(certificate_file, _CERTIFICATE_BEGIN, "certificate")
     _pem_of(key_file, _KEY_BEGIN, "private key")
     # Around the certificates stands what people like, in any encoding.

@@ -1,8 +1,8 @@
-"""Exchange: one request and its answer, as an ASGI app receives and sends them.
+"""One request and its answer, as an ASGI app receives and sends them.
 
-It takes the place of uvicorn's `RequestResponseCycle`, which writes head and body of an answer by
-themselves, makes an `asyncio.Event` for each request, and searches each header twice for what must
-not be in it. That took longer than the engine takes for an append.
+It replaces uvicorn's `RequestResponseCycle`, which writes head and body of an answer separately,
+creates an `asyncio.Event` for each request, and searches each header twice for invalid characters.
+That took longer than the engine takes for an append.
 """
 
 import asyncio
@@ -47,8 +47,6 @@ _FAILED: list[Message] = [
 
 
 class HttpConnection(Protocol):
-    """The connection that an exchange belongs to."""
-
     transport: asyncio.Transport
     flow: FlowControl
     logs_requests: bool
@@ -58,12 +56,10 @@ class HttpConnection(Protocol):
         """Go on with the next request."""
 
     def waits_to_write(self, size_bytes: int) -> None:
-        """Count a part of an answer that waits until the client has taken what came before it."""
+        """Count a part of an answer that waits until the client has read what came before it."""
 
 
 class Exchange:
-    """A request and its answer."""
-
     __slots__ = (
         "_arrived",
         "_connection",
@@ -86,14 +82,7 @@ class Exchange:
     def __init__(
         self, connection: HttpConnection, scope: Scope, *, keep_alive: bool, expects_continue: bool
     ) -> None:
-        """Begin with the head of a request.
-
-        Args:
-            connection: it came by.
-            scope: what the app is told of it.
-            keep_alive: whether the connection stays open behind the answer.
-            expects_continue: whether the client waits for a word before it sends the body.
-        """
+        """`expects_continue`: the client waits for a 100 response before it sends the body."""
         self.scope = scope
         self.keep_alive = keep_alive
         self.disconnected = False  # nobody gets what is sent from here on
@@ -113,11 +102,10 @@ class Exchange:
 
     @property
     def transport(self) -> asyncio.Transport | None:
-        """Return the way to the client, or None if the app has ended."""
+        """Return the transport, or None if the app has ended."""
         return None if self._connection is None else self._connection.transport
 
     def add(self, data: bytes) -> None:
-        """Take a part of the body."""
         if not self.body:
             self.body = data
         else:
@@ -127,28 +115,22 @@ class Exchange:
         self.wake()
 
     def complete(self) -> None:
-        """Note that the body is here as a whole."""
         self.more_body = False
         self.wake()
 
     def disconnect(self) -> None:
-        """Note that nobody gets an answer, unless it is sent already."""
+        """Note that the client is gone; an answer that is complete is not affected."""
         if not self.response_complete:
             self.disconnected = True
         self.wake()
 
     def wake(self) -> None:
-        """Let the app receive what there is."""
         self._has_news = True
         if self._arrived is not None:
             self._arrived.set()
 
     async def run(self, app: ASGIApp) -> None:
-        """Let an app answer.
-
-        The connection is cut if the app gives an answer up in the middle. So nobody takes a part
-        for the whole.
-        """
+        """Run the app. If it gives up in the middle of an answer, the connection is reset."""
         assert self._connection is not None
         logs_requests = self._connection.logs_requests
         began_s = time.perf_counter() if logs_requests else 0
@@ -176,7 +158,6 @@ class Exchange:
                 note_request(self.scope, self.status, began_s)
 
     async def receive(self) -> Message:
-        """Return the next part of the body, or that the client has gone."""
         connection = self._connection
         if connection is None:
             return {"type": "http.disconnect"}
@@ -194,11 +175,6 @@ class Exchange:
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
     async def send(self, message: Message) -> None:
-        """Take the next part of the answer.
-
-        Raises:
-            RuntimeError: the app has sent something wrong.
-        """
         connection = self._connection
         if connection is None:
             return
@@ -226,7 +202,7 @@ class Exchange:
             await self.send(message)
 
     def _cut(self) -> None:
-        """Let the close of the connection be a reset, where a plain one would end the body well."""
+        """Reset the connection where a plain close would end the body properly."""
         if self._connection is None or self._connection.transport.is_closing():
             return  # the client has gone
         if self._content_bytes is None and not self._is_chunked:
@@ -305,14 +281,14 @@ def _chunk(body: bytes, *, is_last: bool) -> bytes:
 
 
 class _Defaults:
-    """The headers of all answers, as lines of their heads; uvicorn makes them anew each second."""
+    """The default headers of all answers as bytes; uvicorn creates them anew each second."""
 
     def __init__(self) -> None:
         self._headers: object = None
         self._lines = b""
 
     def lines_of(self, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
-        """Return the lines, which are made once."""
+        """Return the header lines, encoded once."""
         if headers is not self._headers:
             lines: list[bytes] = []
             _add_lines(lines, headers)
@@ -324,11 +300,7 @@ _defaults = _Defaults()
 
 
 def _add_lines(lines: list[bytes], headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """Add headers to the head of an answer; returns them by name.
-
-    Raises:
-        RuntimeError: something in one of them would end its line.
-    """
+    """Add headers to the head of an answer; return them by name. Raises RuntimeError."""
     values: dict[bytes, bytes] = {}
     for name, value in headers:
         known = name if name in _names else _checked(name)
@@ -340,11 +312,6 @@ def _add_lines(lines: list[bytes], headers: Sequence[tuple[bytes, bytes]]) -> di
 
 
 def _checked(name: bytes) -> bytes:
-    """Return the name of a header in small letters.
-
-    Raises:
-        RuntimeError: it is none.
-    """
     if _NAME.fullmatch(name) is None:
         raise RuntimeError("an answer has a header with a bad name")
     lower = name.lower()

@@ -1,7 +1,7 @@
-"""Handshake: a connection until TLS is there; HTTP or RESP follows on it.
+"""A connection until TLS is established; HTTP or RESP follows on it.
 
-asyncio can do the handshake of a server by itself, but then a connection is known to nobody before
-it is over. So a peer that never finishes it would hold an open file that no bound counts, and a
+asyncio can do the handshake of a server by itself, but then nobody knows the connection before it
+is over. So a peer that never finishes it would hold an open file that no limit counts, and a
 thousand such peers would leave no file for the journal. Here it is a connection like any other.
 """
 
@@ -23,21 +23,12 @@ log = logging.getLogger("headgate")
 
 
 class TlsChoices(NamedTuple):
-    """The options of TLS."""
-
     certificate: Certificate  # looked at when a connection begins
     handshake_ms_max: int  # how long a handshake may take
     closing_ms_max: int  # how long a peer may take for the last bytes
 
 
 def over_tls(http: type[HttpToolsProtocol], choices: TlsChoices) -> Callable[..., asyncio.Protocol]:
-    """Return a factory for connections of HTTP over TLS, as uvicorn makes its protocols.
-
-    Args:
-        http: what follows the handshake.
-        choices: how TLS is spoken.
-    """
-
     def protocol(
         config: Any,
         server_state: Any,
@@ -52,8 +43,6 @@ def over_tls(http: type[HttpToolsProtocol], choices: TlsChoices) -> Callable[...
 
 
 class Handshake(asyncio.Protocol):
-    """A connection whose handshake is under way."""
-
     def __init__(
         self,
         make: Callable[[], asyncio.Protocol],
@@ -62,15 +51,7 @@ class Handshake(asyncio.Protocol):
         connections: set[Any],
         tasks: set[asyncio.Task[None]],
     ) -> None:
-        """Wait for a connection.
-
-        Args:
-            make: makes the protocol that follows the handshake.
-            choices: how TLS is spoken.
-            sockets: bound the connections.
-            connections: those that are counted; this one is among them meanwhile.
-            tasks: those that the gateway waits for when it stops.
-        """
+        """`make` creates the protocol that follows; the gateway awaits `tasks` at its end."""
         self._make = make
         self._choices = choices
         self._sockets = sockets
@@ -83,7 +64,7 @@ class Handshake(asyncio.Protocol):
         """Begin the handshake.
 
         Nothing must be read before that, and a transport reads as soon as this has returned. So the
-        transport goes, and its socket gets another one.
+        transport is dropped, and its socket gets another one.
         """
         self._connections.add(self)
         try:
@@ -101,13 +82,12 @@ class Handshake(asyncio.Protocol):
         self._task.add_done_callback(self._tasks.discard)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End, unless the socket goes on."""
+        """End, unless the socket is used on."""
         del exc
         if self._task is None:
             self._connections.discard(self)
 
     def shutdown(self) -> None:
-        """End it, as the gateway stops."""
         if self._task is not None:
             self._task.cancel()
 
@@ -128,7 +108,7 @@ class Handshake(asyncio.Protocol):
 
 
 class _Secured(asyncio.Protocol):
-    """A connection at the end of its handshake: the next protocol takes its place at once."""
+    """A connection at the end of its handshake: the next protocol replaces it at once."""
 
     def __init__(
         self, connected: socket.socket, leave: Callable[[], None], make: Callable[[], Any]
@@ -152,12 +132,12 @@ _RECORDS_BYTES = 256 * 1024
 class _Encrypted:
     """The transport of a connection with TLS.
 
-    It does not wait for its peer when it is closed. That of asyncio waits until the peer has ended
-    TLS as well, and many clients do that when they need the connection again. Nobody has to wait
-    for that (RFC 8446, 6.1).
+    Its close does not wait for the peer. That of asyncio waits until the peer has ended TLS as
+    well, and many clients only do that when they need the connection again. Nobody has to wait for
+    that (RFC 8446, 6.1).
 
-    What is written goes on in portions. That of asyncio passes all of it on to the socket at once,
-    and then says that nothing is left, however little the peer has taken.
+    It writes in portions. That of asyncio passes everything on to the socket at once, and then says
+    that nothing is left, however little the peer has read.
     """
 
     def __init__(self, transport: asyncio.Transport, connected: socket.socket) -> None:

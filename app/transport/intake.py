@@ -1,4 +1,4 @@
-"""Intake: parses what a WebSocket peer sends in portions, and keeps little of it in memory.
+"""Parses what a WebSocket peer sends in portions, and keeps little of it in memory.
 
 uvicorn parses everything that it has read at once, keeps each fragment by itself, and answers pings
 although the peer does not read the answers. So the peer decides how much memory it takes. This
@@ -19,25 +19,21 @@ from headgate.engine.threads import this_turn
 
 
 class Unparsed:
-    """Data that was read at once and is not parsed yet; no more is read meanwhile."""
+    """Data that was read together and is not parsed yet; no more is read meanwhile."""
 
     __slots__ = ("data",)
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self.data = memoryview(b"")  # public: it is mostly read to see whether it is empty
 
     def add(self, data: bytes) -> None:
-        """Add data behind the unparsed data."""
         self.data = memoryview(bytes(self.data) + data if self.data else data)
 
     def take(self, bytes_max: int) -> memoryview:
-        """Return the next portion."""
         portion, self.data = self.data[:bytes_max], self.data[bytes_max:]
         return portion
 
     def clear(self) -> None:
-        """Forget all of it."""
         self.data = memoryview(b"")
 
 
@@ -53,10 +49,9 @@ To close at once would reset the connection, and the close frame would be lost.
 
 
 class BoundedWebSocket(Peer, SocketProtocol):
-    """A WebSocket that bounds what a bad peer costs."""
+    """A WebSocket that limits what a misbehaving peer costs."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Wait for a connection."""
         super().__init__(*args, **kwargs)
         self._sockets = self.app_state["gateway"].sockets
         self._unparsed = Unparsed()
@@ -64,12 +59,10 @@ class BoundedWebSocket(Peer, SocketProtocol):
         self._next: asyncio.Handle | None = None  # set while more is to be parsed soon
 
     def data_received(self, data: bytes) -> None:
-        """Keep the data, and parse it soon."""
         self._unparsed.add(data)
         self._parse()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget unparsed data, and send nothing any more."""
         self._unparsed.clear()
         # A peer that does not read is given up, by the system or to make room for others. It is
         # slow, and nothing says that it has failed.
@@ -83,7 +76,7 @@ class BoundedWebSocket(Peer, SocketProtocol):
         super().connection_lost(exc)
 
     def leave(self, exc: Exception | None) -> None:
-        """End the conversation; parser, error and connection form a cycle, so drop them."""
+        """Clean up; parser, error and connection form a reference cycle, so drop them."""
         super().leave(exc)
         self.conn.parser.close()
         self.conn.parser_exc = None
@@ -106,28 +99,24 @@ class BoundedWebSocket(Peer, SocketProtocol):
         self._parse()
 
     def resume_writing(self) -> None:
-        """Go on with a peer that reads again."""
         super().resume_writing()
         self._parse()
 
     def handle_text(self, event: Frame) -> None:
-        """Begin a message of text."""
         self.curr_msg_data_type = "text"
         self._begin(event)
 
     def handle_bytes(self, event: Frame) -> None:
-        """Begin a message of bytes."""
         self.curr_msg_data_type = "bytes"
         self._begin(event)
 
     def handle_cont(self, event: Frame) -> None:
-        """Go on with a message."""
         self._message += event.data
         if event.fin:
             self.send_receive_event_to_app()
 
     def send_receive_event_to_app(self) -> None:
-        """Pass on a message that is complete, and parse no other until the app takes it."""
+        """Pass on a complete message, and parse no other until the app takes it."""
         data, self._message = self._message, bytearray()
         if self.close_sent:
             return
@@ -144,7 +133,6 @@ class BoundedWebSocket(Peer, SocketProtocol):
         self.read_paused = True  # what comes meanwhile is kept as it is, and then reading stops
 
     def handle_parser_exception(self) -> None:
-        """Close because of a fault of the peer, and ignore the rest of its data."""
         assert self.conn.close_sent is not None
         if self.close_sent:
             return
@@ -154,7 +142,7 @@ class BoundedWebSocket(Peer, SocketProtocol):
         self.close_timer = self.loop.call_later(_LAST_WORDS_S, self.transport.close)
 
     def keepalive_timeout(self) -> None:
-        """Give up a peer that does not answer, and drop what it has not read."""
+        """Give up on a peer that does not answer, and drop what it has not read."""
         super().keepalive_timeout()
         if self.transport.get_write_buffer_size():
             self.transport.abort()
@@ -189,7 +177,7 @@ class BoundedWebSocket(Peer, SocketProtocol):
             self.transport.resume_reading()
 
     def _count_arriving(self) -> None:
-        """Count a frame whose end is not here; beyond the bound the conversation is over."""
+        """Count an incomplete frame; over the limit the connection ends."""
         frame_bytes = len(self.conn.reader.buffer)
         size_bytes = len(self._unparsed.data) + len(self._message) + frame_bytes
         try:
@@ -201,7 +189,6 @@ class BoundedWebSocket(Peer, SocketProtocol):
             self._forget_arriving()
 
     def _forget_arriving(self) -> None:
-        """Drop the beginning of a frame, as its end is not awaited."""
         self._unparsed.clear()
         self._message = bytearray()
         self.conn.reader.buffer.clear()

@@ -1,4 +1,4 @@
-"""Listening: binds the addresses of a host before anything is loaded, and listens there later."""
+"""Binds the addresses of a host before anything is loaded, and listens there later."""
 
 import asyncio
 import errno
@@ -16,19 +16,14 @@ BACKLOG = 2048
 
 
 class Listener:
-    """Accepts connections at a bound socket, and may pause.
+    """Accepts connections on a bound socket, and may pause.
 
-    While it pauses, connections wait in the queue of the system. Processes that share the socket
+    While it is paused, connections wait in the system's queue. Processes that share the socket
     share the queue: any of them may accept what waits.
     """
 
     def __init__(self, bound: socket.socket, make: Callable[[], asyncio.BaseProtocol]) -> None:
-        """Get ready.
-
-        Args:
-            bound: the socket; it is closed with this listener.
-            make: makes the protocol of a connection.
-        """
+        """The socket is closed with this listener; `make` creates the protocol of a connection."""
         self._bound = bound
         self._make = make
         self._server: asyncio.Server | None = None
@@ -36,15 +31,10 @@ class Listener:
 
     @property
     def sockets(self) -> Sequence[socket.socket]:
-        """Return the listening sockets, as asyncio's servers do."""
         return () if self._is_closed else (self._bound,)
 
     async def open(self) -> None:
-        """Accept connections from now on, unless it does so, or is closed.
-
-        Raises:
-            OSError: the system does not let it.
-        """
+        """Accept connections, unless it does already or is closed. Raises OSError."""
         if self._server is not None or self._is_closed:
             return
         # No event loop lets a server pause, and one that is closed closes its socket: so a copy.
@@ -63,26 +53,19 @@ class Listener:
             self._server = None
 
     def close(self) -> None:
-        """Accept nothing any more."""
         self.pause()
         self._is_closed = True
         self._bound.close()
 
     async def wait_closed(self) -> None:
-        """Return at once, as nothing of a closed listener is left; servers have this method."""
+        """Return at once; servers of asyncio have this method."""
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
-    """Return a bound socket for each address of a host; none of them listens yet.
+    """Return a bound socket for each address of a host, not yet listening.
 
-    Until they listen, the system refuses connections.
-
-    Args:
-        host: a name or an address.
-        port: 0 takes a free one, the same for all addresses.
-
-    Raises:
-        OSError: the host has no address, or another process has the port.
+    Until they listen, the system refuses connections. Port 0 takes a free one, the same for all
+    addresses. Raises OSError if the host has no address, or the port is in use.
     """
     kinds = {(family, address[0]): address for family, address in _addresses(host, port)}
     bound: list[socket.socket] = []
@@ -105,11 +88,6 @@ def bind(host: str, port: int) -> list[socket.socket]:
 
 
 def addresses_of(host: str, port: int) -> list[str]:
-    """Return the addresses that a host stands for.
-
-    Raises:
-        OSError: it has none.
-    """
     return [str(address[0]) for _, address in _addresses(host, port)]
 
 

@@ -1,11 +1,11 @@
-"""Proxies: what the proxies that an operator has named say of a client.
+"""What trusted proxies report about a client.
 
-A proxy adds the address that it was called from to the right of `X-Forwarded-For`. Everything to
-the left of that was said by whoever called the proxy, and may be made up. So the way leads from the
-right to the left past proxies that are named, and ends at the first address that is none of them.
+A proxy appends the address of its peer to the right of `X-Forwarded-For`. Everything to the left
+was sent by that peer and may be forged. So the header is read from right to left past trusted
+proxies, up to the first address that is not one.
 
 `Forwarded` (RFC 7239) is not read. A proxy that writes one of the two headers passes the other on
-as its client has sent it, and nobody here knows which one it writes.
+as its client has sent it, and we do not know which one it writes.
 """
 
 import re
@@ -25,23 +25,14 @@ _Address = IPv4Address | IPv6Address
 
 
 class Proxies:
-    """The proxies that are trusted."""
-
     def __init__(self, networks: Iterable[str]) -> None:
-        """Trust addresses, and all addresses of networks."""
         self._networks = [ip_network(text) for text in networks]
 
     def trusts(self, address: _Address | None) -> bool:
-        """Tell whether this is a proxy that was named."""
         return address is not None and any(address in network for network in self._networks)
 
     def client_of(self, peer: str, forwarded_for: Sequence[bytes]) -> str:
-        """Return the address of a client.
-
-        Args:
-            peer: who has connected.
-            forwarded_for: values of `X-Forwarded-For`, in their order.
-        """
+        """Return the client's address; `forwarded_for` are values of `X-Forwarded-For`."""
         known = _address_of(peer)
         hops = b",".join(forwarded_for).rsplit(b",", _HOPS_MAX)[-_HOPS_MAX:]
         while hops and self.trusts(known):
@@ -52,7 +43,6 @@ class Proxies:
         return peer if known is None else str(known)
 
     def __bool__(self) -> bool:
-        """Tell whether there are any."""
         return bool(self._networks)
 
 
@@ -60,7 +50,6 @@ _NOBODY = Proxies(())
 
 
 def client_address(scope: Scope) -> str:
-    """Return the address of the client, as the named proxies report it."""
     peer, proxies = _peer_of(scope), _proxies_of(scope)
     if not proxies:
         return peer
@@ -68,7 +57,7 @@ def client_address(scope: Scope) -> str:
 
 
 def scheme_of(scope: Scope) -> str:
-    """Return the scheme by which the client sees the gateway, `http` or `https`."""
+    """Return the scheme that the client uses, `http` or `https`."""
     scheme = _SCHEMES.get(scope.get("scheme", ""), "http")
     if _proxies_of(scope).trusts(_address_of(_peer_of(scope))):
         return _SCHEMES.get(_last(scope, b"x-forwarded-proto").lower(), scheme)
@@ -76,7 +65,7 @@ def scheme_of(scope: Scope) -> str:
 
 
 def base_url(scope: Scope) -> str:
-    """Return the URL under which the client sees the gateway, without a slash at its end."""
+    """Return the URL of the gateway as the client sees it, without a trailing slash."""
     host = _last(scope, b"host")
     if _proxies_of(scope).trusts(_address_of(_peer_of(scope))):
         host = _last(scope, b"x-forwarded-host") or host
@@ -102,13 +91,12 @@ def _values(scope: Scope, name: bytes) -> list[bytes]:
 
 
 def _last(scope: Scope, name: bytes) -> str:
-    """Return the last value of a header, as the nearest proxy has written it."""
     values = _values(scope, name)
     return values[-1].rpartition(b",")[2].decode("latin-1").strip() if values else ""
 
 
 def _address_of(text: str) -> _Address | None:
-    """Return an address without its port and its zone, None if it is none."""
+    """Return an address without its port and its zone; None if it is invalid."""
     text = text.strip()
     with_port = _PORT.fullmatch(text)
     if with_port is not None:

@@ -46,7 +46,7 @@ _UPGRADE = b"upgrade"
 
 
 def parser_for(protocol: Any) -> httptools.HttpRequestParser:
-    """Return a parser as uvicorn makes it; one that has seen an offer parses nothing any more."""
+    """Return a parser like uvicorn's; one that has seen an upgrade parses nothing more."""
     parser = httptools.HttpRequestParser(protocol)
     # What follows a request that is to be the last one is not answered, and that one is.
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
@@ -54,12 +54,12 @@ def parser_for(protocol: Any) -> httptools.HttpRequestParser:
 
 
 def has_offer(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Tell whether there is an offer. What follows a CONNECT is no HTTP, and it has none."""
+    """Return whether there is an `Upgrade` offer. A CONNECT, which no HTTP follows, has none."""
     return any(name == _UPGRADE for name, _ in headers)
 
 
 def without_offer(method: bytes, url: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Return the header of a request again, without its offer."""
+    """Return the head of a request again, without its upgrade offer."""
     lines = [method + b" " + url + b" HTTP/1.1"]
     lines += [name + b": " + value for name, value in headers if name != _UPGRADE]
     return b"\r\n".join([*lines, b"", b""])
@@ -89,19 +89,18 @@ _LARGE = f"at most {HEADERS_MAX} headers and {HEADER_BYTES_MAX} bytes, with the 
 
 
 def in_time(request_ms_max: int, *, logs_requests: bool = False) -> type[HttpToolsProtocol]:
-    """Return uvicorn's HTTP/1.1 for requests that arrive within so many milliseconds."""
+    """Return uvicorn's HTTP/1.1 protocol with a time limit for requests to arrive."""
     choices = {"request_s_max": request_ms_max / 1000, "logs_requests": logs_requests}
     return type("TimelyHttp", (BoundedHttp,), choices)
 
 
 class BoundedHttp(Peer, HttpToolsProtocol):
-    """Uvicorn's HTTP/1.1 for clients that send requests too fast or too slowly."""
+    """uvicorn's HTTP/1.1 for clients that send requests too fast or too slowly."""
 
     request_s_max: float
     logs_requests = False  # a line of the log says how each was answered
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Wait for a connection."""
         super().__init__(*args, **kwargs)
         self._unparsed = Unparsed()
         self._header_bytes = 0  # parsed since the last request ended, or the last part of a body
@@ -119,7 +118,6 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         self._answered_at_s = 0.0
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to read."""
         super().connection_made(transport)
         self._sockets = self.app_state["gateway"].sockets
         if not self._sockets.has_room():
@@ -129,7 +127,6 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget unparsed data, and send nothing any more."""
         self._expect_no_more()
         self._unparsed.clear()
         for exchange in (self._last, self._under_way):
@@ -139,7 +136,6 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         self._unset_keepalive_if_required()  # uvicorn does so if there was no error
 
     def leave(self, exc: Exception | None) -> None:
-        """End the exchanges on this connection."""
         for exchange in (self._last, self._under_way):
             if exchange is not None:
                 exchange.disconnect()
@@ -148,7 +144,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         self._flow.forget()
 
     def resume_writing(self) -> None:
-        """Go on with a client that has taken its answer: only now it gets the next one."""
+        """Go on once the client has read its answer: only now it gets the next one."""
         super().resume_writing()
         under_way = self._under_way
         if self.pipeline and (under_way is None or under_way.response_complete):
@@ -156,11 +152,9 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         self._parse_soon()
 
     def waits_to_write(self, size_bytes: int) -> None:
-        """Count a part of an answer that waits until the client has taken what came before it."""
         self._sockets.stuck(self.transport, size_bytes)
 
     def data_received(self, data: bytes) -> None:
-        """Take data, and parse it in portions."""
         if self._is_refused:
             return
         if len(data) <= PORTION_BYTES and not self._unparsed.data and self._takes_more():
@@ -170,7 +164,6 @@ class BoundedHttp(Peer, HttpToolsProtocol):
             self._parse()
 
     def on_message_begin(self) -> None:
-        """Begin a request; its time begins, too."""
         super().on_message_begin()
         self._sockets.idle.pop(self, None)
         self._expect_no_more()
@@ -215,7 +208,6 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         self.headers = _TRAILERS
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of a body."""
         self._header_bytes = 0
         exchange = self._arriving
         if exchange is not None and not exchange.response_complete:
@@ -224,7 +216,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
                 self.flow.pause_reading()
 
     def on_message_complete(self) -> None:
-        """Have the whole request, unless it is parsed again."""
+        """Note that the request is complete, unless it is parsed again."""
         self._header_bytes = 0
         self._expect_no_more()
         exchange, self._arriving = self._arriving, None
@@ -232,7 +224,6 @@ class BoundedHttp(Peer, HttpToolsProtocol):
             exchange.complete()
 
     def handle_websocket_upgrade(self) -> None:
-        """Go on as a WebSocket."""
         self._expect_no_more()
         self._unset_keepalive_if_required()
         super().handle_websocket_upgrade()
@@ -256,7 +247,6 @@ class BoundedHttp(Peer, HttpToolsProtocol):
 
     @property
     def _last(self) -> Exchange | None:
-        """Return the last request whose head is here."""
         last: Exchange | None = self.cycle
         return last
 
@@ -264,7 +254,6 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         return self.cycle is None or self.cycle.response_complete
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, or wait for one."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
@@ -279,10 +268,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
             self._end_if_idle()
 
     def _end_if_idle(self) -> None:
-        """Close a connection without a request for too long, or look again when it may be.
-
-        One timer looks now and then. To set one for each request would take longer.
-        """
+        """Close if idle for too long; one timer that checks is cheaper than one a request."""
         self.timeout_keep_alive_task = None
         left_s = self._answered_at_s + self.timeout_keep_alive - self.loop.time()
         if left_s > 0:
@@ -291,7 +277,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
             self.transport.close()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
-        """Begin to answer the next request, as the one before it has just been answered."""
+        """Begin to answer the next request, as the previous one was just answered."""
         del app
         self._under_way = cycle
         self.loop.call_soon(self._answer, cycle)
@@ -321,10 +307,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         self.transport.close()
 
     def _takes_more(self) -> bool:
-        """Tell whether something can be parsed.
-
-        It cannot while a whole request, too much of a body or an answer to take waits.
-        """
+        """Return false while a whole request, a large body or an unread answer waits."""
         last = self._last
         if last is None or last.response_complete:
             return not self._flow.write_paused
@@ -335,7 +318,6 @@ class BoundedHttp(Peer, HttpToolsProtocol):
             self._next = self.loop.call_soon(self._parse)
 
     def _parse(self) -> None:
-        """Parse for one turn, and read on once everything is parsed."""
         self._next = None
         turn = this_turn()
         while self._unparsed.data and self._takes_more() and not self.transport.is_closing():
@@ -351,7 +333,6 @@ class BoundedHttp(Peer, HttpToolsProtocol):
             self.flow.resume_reading()
 
     def _feed(self, data: Any) -> None:
-        """Parse a portion."""
         self._header_bytes += len(data)
         try:
             self.parser.feed_data(data)
@@ -373,7 +354,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
             self._answer(exchange)
 
     def _read_on(self, remaining: Any) -> None:
-        """Parse a request again without its offer, then what came behind its header."""
+        """Parse a request again without its upgrade offer, then what followed its head."""
         header = without_offer(self.parser.get_method(), self.url, self.headers)
         self.parser = parser_for(self)
         self._declines_offer = False
@@ -389,7 +370,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
 
 
 class _Flow(FlowControl):
-    """Reads on when there is nothing left to parse."""
+    """Resumes reading when there is nothing left to parse."""
 
     def __init__(self, transport: Any, unparsed: Unparsed, parse_soon: Callable[[], None]) -> None:
         super().__init__(transport)
@@ -410,7 +391,7 @@ class _Flow(FlowControl):
 
 
 def _names_another(target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Tell whether a request asks for a URL with another host than its `Host`."""
+    """Return whether the request target has another host than the `Host` header."""
     _, mark, behind = target.partition(b"://")
     named = _AUTHORITY_END.split(behind, 1)[0].lower()
     hosts = [value.lower() for name, value in headers if name == b"host"]
@@ -418,8 +399,6 @@ def _names_another(target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> boo
 
 
 class _Trailers(list[tuple[bytes, bytes]]):
-    """Takes headers behind a body and keeps none, as nobody reads them."""
-
     def append(self, header: tuple[bytes, bytes]) -> None:
         del header
 

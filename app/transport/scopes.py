@@ -1,4 +1,4 @@
-"""Scopes: what is read of the ASGI scope of a request; its id, and its line in the log."""
+"""What is read of an ASGI scope: the request id, and the line in the log."""
 
 import logging
 import re
@@ -17,39 +17,35 @@ from headgate.engine.clock import SystemClock
 
 
 class ServedScope:
-    """A request or a handshake, as the audit log has it. Nothing of it is read before that."""
+    """A request or handshake in the audit log. Its scope is read only when needed."""
 
     __slots__ = ("_scope",)
 
     def __init__(self, scope: Scope) -> None:
-        """Read a scope when it is asked for."""
         self._scope = scope
 
     @property
     def address(self) -> str:
-        """Return the address of the client."""
         return client_address(self._scope)
 
     @property
     def names(self) -> Mapping[str, str]:
-        """Return the names in its path."""
         return self._scope.get("path_params") or {}
 
     @property
     def operation(self) -> str | None:
-        """Return the id of the operation."""
         operation: str | None = getattr(self._scope.get("route"), "operation_id", None)
         return "websocket" if not operation and self._scope["type"] == "websocket" else operation
 
 
 def plain_path_of(scope: Scope) -> str:
-    """Return the path of a request behind the root path."""
+    """Return the decoded path without the root path."""
     path: str = scope["path"].removeprefix(scope.get("root_path", ""))
     return path
 
 
 def path_of(scope: Scope) -> str:
-    """Return the path of a request behind the root path, as it is in the URL."""
+    """Return the path without the root path, encoded as in the URL."""
     return quote(plain_path_of(scope), safe="/:@!$&'()*+,;=~")
 
 
@@ -74,14 +70,13 @@ _numbers = count(secrets.randbits(47))
 
 
 def new_id() -> str:
-    """Return an id that no other request has."""
     now_ms = _clock.wall_ms()
     number = next(_numbers) & _NUMBER_MAX
     return f"{now_ms >> 16:08x}-{now_ms & 0xFFFF:04x}{_OF_PROCESS}{number:012x}"
 
 
 def id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """Return the id of a request with these headers: what its client has chosen, or a new one."""
+    """Return the request id in the headers, or a new one."""
     for name, value in headers:
         if name == _NAME:
             return sane_or_new(value)
@@ -89,12 +84,11 @@ def id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 
 def sane_or_new(chosen: bytes) -> str:
-    """Return the id that a client has chosen, or a new one if that cannot be one."""
     return new_id() if _SANE.fullmatch(chosen) is None else chosen.decode("ascii")
 
 
 def request_id_of(scope: Scope) -> str:
-    """Return the id of a request or of a WebSocket; one is made if it came by another server."""
+    """Return the id of a request or WebSocket; created if another server passed it on."""
     request_id: str | None = scope.get("request_id")
     if request_id is None:
         request_id = scope["request_id"] = id_of(scope.get("headers", ()))
@@ -110,13 +104,7 @@ _PRINCIPAL_LENGTH_MAX: Final = 256
 
 
 def note_request(scope: Scope, status: int, began_s: float) -> None:
-    """Write the line of a request that is over.
-
-    Args:
-        scope: of the request.
-        status: of its answer; 0: nobody was there to be answered.
-        began_s: when it began, by `time.perf_counter`.
-    """
+    """Log a request; status 0: the client was gone. `began_s` is from `time.perf_counter`."""
     access = scope.get("access")
     facts = logs.RequestFacts(
         scope.get("method", "GET"),
@@ -138,7 +126,6 @@ _LOGGER = "uvicorn.error"
 
 
 def leave_out_queries() -> None:
-    """Keep queries out of the log of this process."""
     logging.getLogger(_LOGGER).addFilter(_without_queries)
 
 
@@ -149,7 +136,6 @@ def _without_queries(record: logging.LogRecord) -> bool:
 
 
 def _without_query(value: object) -> object:
-    """Return an argument of a line, a URL without its query."""
     if not isinstance(value, str):
         return value
     path, mark, _ = value.partition("?")

@@ -1,4 +1,4 @@
-"""Sockets: bounds the number of connections, and the bytes on their way through them."""
+"""Limits the number of connections, and the bytes in transit through them."""
 
 import asyncio
 import logging
@@ -37,12 +37,7 @@ UNREAD_BYTES_MAX = 2**20
 
 
 def sockets_max_of(chosen: int | None, process_count: int = 1) -> int:
-    """Return how many connections there may be: as many as chosen, and as the system allows.
-
-    Args:
-        chosen: by the operator; None: as many as the system allows.
-        process_count: how many processes have them.
-    """
+    """Return the limit over all processes: `chosen`, or what the system allows if less."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         soft = 2**20
@@ -51,8 +46,6 @@ def sockets_max_of(chosen: int | None, process_count: int = 1) -> int:
 
 
 class Sockets:
-    """The counts and bounds that all connections of a process share."""
-
     def __init__(
         self,
         count_max: int,
@@ -61,15 +54,12 @@ class Sockets:
         arriving_bytes_max: int,
         unsent_bytes_max: int,
     ) -> None:
-        """Begin with no connection.
+        """Set the limits.
 
-        Args:
-            count_max: connections of any kind.
-            count_max_together: likewise, with those of the other processes of the gateway.
-            arriving_bytes_max: parts of bodies that are not here as a whole, and what Redis clients
-                have queued and watch. Half as much of frames and commands may be here besides, so
-                that one client with large ones does not keep out all others.
-            unsent_bytes_max: answers and frames that clients have not taken.
+        `count_max_together` includes the other processes of the gateway. `arriving_bytes_max`
+        bounds incomplete bodies, and what Redis clients have queued and watch. Half as much of
+        frames and commands is allowed in addition, so that one client with large ones does not keep
+        out all others. `unsent_bytes_max` bounds answers and frames that clients have not read.
         """
         self._count_max = count_max
         self._count_max_together = count_max_together or count_max
@@ -93,7 +83,6 @@ class Sockets:
         self.departures = Departures()
 
     def watch(self, registry: CollectorRegistry) -> None:
-        """Show it in `/metrics`."""
         gauges = {
             "arriving_bytes": ("Of bodies that are not here.", lambda: self._arriving_bytes),
             "unread_bytes": ("Of frames and commands.", lambda: self._unread_bytes),
@@ -113,24 +102,22 @@ class Sockets:
 
     @property
     def free_count(self) -> int:
-        """Return how many connections may still come."""
         return max(self._count_max - self._open_count(), 0)
 
     def is_left_to_siblings(self) -> bool:
-        """Tell whether connections that come now are to wait until another process takes them."""
+        """Return whether new connections should wait until another process accepts them."""
         count_together = self._open_count() + self.elsewhere()
         return self.free_elsewhere() > 0 and count_together < self._count_max_together
 
     def has_room(self, uncounted: int = 0) -> bool:
-        """Tell whether a connection may stay that has come; if not, the log says so now and then.
+        """Return whether a new connection may stay; if not, that is logged now and then.
 
-        The one that has waited for its next request for the longest time makes room.
+        The connection that has waited for its next request for the longest time makes room.
 
-        Listeners pause once this process is full and another is not. Those that accept one in the
-        same turn cannot give it back, so these stay: they take a few of the files reserved.
+        Listeners pause once this process is full and another is not. Those that accept a connection
+        in the same turn cannot give it back, so these stay: they take a few of the reserved files.
 
-        Args:
-            uncounted: 1: the connection does not count among those that are open yet.
+        `uncounted` is 1 if the connection does not count among the open ones yet.
         """
         count = self._open_count() + uncounted
         count_max = self._count_max
@@ -157,11 +144,7 @@ class Sockets:
         return self.count() - len(self.departures)  # these have ended, and wait for their turn
 
     def arrive(self, size_bytes: int) -> None:
-        """Note a part of a body that is here before the rest.
-
-        Raises:
-            GatewayError: there is too much of that already.
-        """
+        """Note a part of an incomplete body. Raises GatewayError over the limit."""
         if self._arriving_bytes + size_bytes > self._arriving_bytes_max:
             text = "too much is arriving or queued at once: send it again later"
             raise GatewayError("overloaded", text)
@@ -172,15 +155,7 @@ class Sockets:
         self._arriving_bytes -= size_bytes
 
     def unread(self, before_bytes: int, size_bytes: int) -> None:
-        """Note the size of a connection's small frames or commands that are not used yet.
-
-        Args:
-            before_bytes: as it was noted before.
-            size_bytes: as it is now.
-
-        Raises:
-            GatewayError: all connections together have too much; nothing is noted.
-        """
+        """Replace the noted size of unused frames or commands, or raise GatewayError."""
         after_bytes = self._unread_bytes + size_bytes - before_bytes
         if size_bytes > before_bytes and after_bytes > self._arriving_bytes_max // 2:
             text = "too much is arriving at once: send it again later"
@@ -188,13 +163,10 @@ class Sockets:
         self._unread_bytes = after_bytes
 
     def stuck(self, transport: asyncio.Transport, waiting_bytes: int = 0) -> None:
-        """Note the unsent bytes of a client that does not read, at each write.
+        """Note the unsent bytes of a client that does not read; call it at each write.
 
-        Above the bound the connection is cut off that has not been read for the longest time.
-
-        Args:
-            transport: the way to the client.
-            waiting_bytes: what is to be written once the client has taken what was written.
+        Over the limit, the connection that has not read for the longest time is closed.
+        `waiting_bytes` are to be written once the client has read what was written.
         """
         size_bytes = transport.get_write_buffer_size() + waiting_bytes
         self._unsent_bytes += size_bytes - self._unsent.get(transport, 0)
@@ -206,12 +178,11 @@ class Sockets:
             slowest.abort()
 
     def free(self, transport: asyncio.Transport) -> None:
-        """Note that a client reads again, or has gone."""
         self._unsent_bytes -= self._unsent.pop(transport, 0)
 
 
 class Peer(asyncio.Protocol):
-    """A connection that counts against the bounds; thousands may end at once."""
+    """A connection that counts against the limits; thousands may end at once."""
 
     transport: asyncio.Transport
     _sockets: Sockets
@@ -219,11 +190,7 @@ class Peer(asyncio.Protocol):
     _arriving_bytes = 0  # likewise, of something large
 
     def note_arriving(self, size_bytes: int) -> None:
-        """Count data that has come and is not used yet, if it is much.
-
-        Raises:
-            GatewayError: all connections together have too much of that already.
-        """
+        """Count data that is not used yet, if it is much. Raises GatewayError over the limit."""
         unread_bytes = min(size_bytes, UNREAD_BYTES_MAX) if size_bytes > UNREAD_BYTES_MIN else 0
         self._sockets.unread(self._unread_bytes, unread_bytes)
         self._unread_bytes = unread_bytes
@@ -235,27 +202,24 @@ class Peer(asyncio.Protocol):
         self._arriving_bytes = arriving_bytes
 
     def pause_writing(self) -> None:
-        """Wait for a client that does not read."""
         super().pause_writing()
         self._sockets.stuck(self.transport)
 
     def resume_writing(self) -> None:
-        """Go on with a client that reads again."""
         self._sockets.free(self.transport)
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give the room back, and end the connection in its turn."""
+        """Release the counts, and clean up in its turn."""
         self._sockets.free(self.transport)
         self._sockets.idle.pop(self, None)
         self.note_arriving(0)
         self._sockets.departures.add(partial(self.leave, exc))
 
     def shutdown(self) -> None:
-        """End as the gateway stops, unless the connection has ended and waits for its turn."""
+        """Close when the gateway stops, unless the connection has ended and waits for its turn."""
         if not self.transport.is_closing():
             super().shutdown()  # type: ignore[misc]  # uvicorn's protocols have one
 
     def leave(self, exc: Exception | None) -> None:
-        """End everything that belongs to the connection."""
         super().connection_lost(exc)

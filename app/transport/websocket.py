@@ -1,4 +1,4 @@
-"""WebSocket: uvicorn's protocol, with less memory for thousands of connections that mostly wait."""
+"""uvicorn's WebSocket protocol, with less memory for thousands of idle connections."""
 
 import asyncio
 import time
@@ -25,7 +25,6 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     logs_requests = False  # a line of the log says how each one was answered
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Take the arguments that uvicorn passes."""
         super().__init__(*args, **kwargs)
         self.conn: _Handshake = _Handshake(
             extensions=[_DEFLATE], max_size=self.config.ws_max_size, logger=self.logger
@@ -33,14 +32,12 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self.queue = _Inbox()  # type: ignore[assignment]
 
     def handle_connect(self, event: Request) -> None:
-        """Begin with a handshake."""
         super().handle_connect(event)
         if self.conn.status == 0:  # it is not refused: the app says what becomes of it
             scope: Any = self.scope
             scope["request_id"] = self.conn.request_id
 
     async def run_asgi(self) -> None:
-        """Let the app converse."""
         began_s = time.perf_counter() if self.logs_requests else 0
         await super().run_asgi()
         if self.logs_requests:
@@ -48,20 +45,19 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             note_request(scope, self.conn.status, began_s)
 
     def start_keepalive(self) -> None:
-        """Forget the handshake: its headers would stay in memory as long as the socket."""
+        """Drop the handshake: its headers would stay in memory as long as the socket."""
         super().start_keepalive()
         self.request.headers.clear()
         self.response.headers.clear()
 
 
 class _Handshake(ServerProtocol):
-    """A handshake whose answer has the id of the request, and the frames after it."""
+    """A handshake that adds the request id to its answer, and the frames after it."""
 
     request_id = ""
     status = 0  # of the answer, once it is sent
 
     def accept(self, request: Request) -> Response:
-        """Return the answer to a handshake, if nobody has anything against it."""
         chosen = request.headers.get_all(HEADER)
         self.request_id = sane_or_new(chosen[0].encode(errors="replace") if chosen else b"")
         response = super().accept(request)
@@ -72,7 +68,6 @@ class _Handshake(ServerProtocol):
         return response
 
     def send_response(self, response: Response) -> None:
-        """Answer a handshake."""
         self.status = response.status_code
         response.headers[HEADER] = self.request_id
         super().send_response(response)
@@ -108,7 +103,7 @@ class _Inbox:
 class _InboundDeflate(PerMessageDeflate):
     """Inflates compressed frames of a client, and sends frames uncompressed (RFC 7692, 6).
 
-    One entry goes to many sockets, and would be compressed for each of them.
+    One entry is sent to many sockets, and would be compressed for each of them.
     """
 
     def encode(self, frame: Frame) -> Frame:

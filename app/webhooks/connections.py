@@ -1,4 +1,4 @@
-"""Connections to the hosts of targets, kept for the next request, each to an allowed address."""
+"""Connections to webhook targets, kept for the next request, each to an allowed address."""
 
 from __future__ import annotations
 
@@ -46,22 +46,13 @@ _CONTINUE, _SWITCHING, _OK = 100, 101, 200
 
 
 class TargetAnswer(NamedTuple):
-    """The beginning of the answer of a target."""
-
     status: int
     body: bytes
     retry_after_s: int | None = None  # for how long it wants nothing, an hour at most
 
 
 class TargetConnection(asyncio.Protocol):
-    """A connection to a target."""
-
     def __init__(self, on_end: Callable[[TargetConnection], None]) -> None:
-        """Wait for a connection that the loop makes.
-
-        Args:
-            on_end: called when it has ended.
-        """
         self.is_reusable = False
         """Whether another request may be sent."""
         self._on_end, self._loop = on_end, asyncio.get_running_loop()
@@ -74,15 +65,7 @@ class TargetConnection(asyncio.Protocol):
         self._retry_after, self._date = b"", b""
 
     async def request(self, head: bytes, body: bytes) -> TargetAnswer:
-        """Send a request, and return the beginning of its answer.
-
-        Args:
-            head: of the request, with the empty line.
-            body: of the request.
-
-        Raises:
-            OSError: there was no answer of HTTP.
-        """
+        """Send a request; return the beginning of its answer. Raises OSError without one."""
         assert self._transport is not None
         self.is_reusable = False
         self._answer = self._loop.create_future()
@@ -107,13 +90,11 @@ class TargetConnection(asyncio.Protocol):
             self._answer, self._body = None, bytearray()
 
     def abort(self) -> None:
-        """End the connection at once, if there is one."""
         self.is_reusable = False
         if self._transport is not None:
             self._transport.abort()
 
     async def _send(self, body: bytes, transport: asyncio.Transport) -> None:
-        """Send a body in pieces, until there is an answer."""
         assert self._answer is not None
         for begin in range(0, len(body), _PIECE_BYTES):
             if self._writable is not None:
@@ -125,17 +106,14 @@ class TargetConnection(asyncio.Protocol):
             transport.write(body[begin : begin + _PIECE_BYTES])
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note the transport (asyncio.Protocol)."""
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the answer, as nothing more comes (asyncio.Protocol)."""
         self._end_input("reset" if exc else "closed")
         self.resume_writing()
         self._on_end(self)
 
     def eof_received(self) -> None:
-        """End the answer, as the host sends nothing more (asyncio.Protocol)."""
         self._end_input("closed")
 
     def _end_input(self, how: str) -> None:
@@ -148,17 +126,14 @@ class TargetConnection(asyncio.Protocol):
             self._fail(f"the host {how} the connection")
 
     def pause_writing(self) -> None:
-        """Note that the receiver is slow (asyncio.Protocol)."""
         self._writable = self._loop.create_future()
 
     def resume_writing(self) -> None:
-        """Note that it is not any more (asyncio.Protocol)."""
         if self._writable is not None:
             self._writable.set_result(None)
             self._writable = None
 
     def data_received(self, data: bytes) -> None:
-        """Read a part of an answer (asyncio.Protocol)."""
         if not self._is_open:  # nobody has asked for it
             self.abort()
             return
@@ -178,12 +153,11 @@ class TargetConnection(asyncio.Protocol):
     # What the parser tells.
 
     def on_message_begin(self) -> None:
-        """Begin an answer, or one more that nobody has asked for."""
+        """Begin an answer, or an unsolicited one."""
         if not self._is_open:
             self.is_reusable = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Read a header."""
         name = name.lower()
         if name == b"retry-after":
             self._retry_after = value.strip()
@@ -195,7 +169,7 @@ class TargetConnection(asyncio.Protocol):
             self._has_length = b"chunked" in value.lower()
 
     def on_headers_complete(self) -> None:
-        """Note the status: the answer has begun, unless others come before it (1xx)."""
+        """Note the status; the answer has begun, unless it is an interim one (1xx)."""
         status = self._parser.get_status_code()
         if status < _CONTINUE:
             self.is_reusable = False
@@ -204,14 +178,13 @@ class TargetConnection(asyncio.Protocol):
             self._status = status
 
     def on_body(self, body: bytes) -> None:
-        """Read a part of the body."""
         if self._is_open and self._status:
             self._body += body
             if len(self._body) > ANSWER_BYTES_MAX:
                 self._end()
 
     def on_message_complete(self) -> None:
-        """End the answer, or what came before it."""
+        """End the answer, or an interim one."""
         if not self._status:
             self._begin_head()
         elif self._is_open:
@@ -220,7 +193,6 @@ class TargetConnection(asyncio.Protocol):
 
     @property
     def _is_open(self) -> bool:
-        """Tell whether somebody waits for an answer."""
         return self._answer is not None and not self._answer.done()
 
     def _begin_head(self) -> None:
@@ -241,8 +213,7 @@ class TargetConnection(asyncio.Protocol):
 def _seconds(value: bytes, date: bytes) -> int | None:
     """Return the seconds of `Retry-After` (RFC 9110, 10.2.3).
 
-    A date there is read by the clock of whoever wrote it, the header `Date` beside it; where that
-    is missing, by ours.
+    A date is relative to the clock of its sender, the header `Date`; without that, to ours.
     """
     if value.isdigit():
         return min(int(value[:9]), _RETRY_AFTER_S_MAX)
@@ -255,7 +226,6 @@ def _seconds(value: bytes, date: bytes) -> int | None:
 
 
 def _unix_s(date: bytes) -> float | None:
-    """Return the time of an HTTP date; None if it is none."""
     try:
         at = parsedate_to_datetime(date[:_DATE_BYTES_MAX].decode("ascii"))
         return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
@@ -276,7 +246,7 @@ _URLS_KNOWN = 1_024
 
 
 class _Origin(NamedTuple):
-    """The host that a connection leads to, by its name: others may have its address, too."""
+    """The host of a connection, by name: others may have its address, too."""
 
     is_tls: bool
     host: str
@@ -284,15 +254,8 @@ class _Origin(NamedTuple):
 
 
 class TargetConnections:
-    """The connections of one gateway."""
-
     def __init__(self, targets: Targets, look_up: LookUp | None) -> None:
-        """Begin without any.
-
-        Args:
-            targets: says to which addresses there may be some.
-            look_up: returns the addresses of a name; the resolver of the machine unless given.
-        """
+        """Without `look_up` names are resolved by the machine."""
         self._targets, self._addresses = targets, Addresses(look_up)
         self._origins: dict[TargetConnection, _Origin] = {}  # of all
         self._kept: dict[_Origin, dict[TargetConnection, None]] = {}  # the last used at the end
@@ -303,18 +266,15 @@ class TargetConnections:
 
     @classmethod
     def prepare(cls) -> None:
-        """Read the certificates of the machine, and load what is needed: it takes a while."""
+        """Load certificates and libraries, which takes a while."""
         Addresses.prepare()
         _tls()
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> TargetAnswer:
         """Send a request, and return the beginning of its answer.
 
-        Raises:
-            TargetRefused: no address is allowed.
-            NameUnknown: there is none.
-            OSError: nobody answers there.
-            ValueError: a header has a line break.
+        Raises TargetRefused if no address is allowed, NameUnknown, OSError if nobody answers, and
+        ValueError if a header has a line break.
         """
         origin, start = _read(url)
         head = _head(start, headers, len(body))
@@ -325,7 +285,6 @@ class TargetConnections:
         return answer
 
     async def close(self) -> None:
-        """Close them, and make no more."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -336,7 +295,6 @@ class TargetConnections:
         await self._addresses.close()
 
     def _take(self, origin: _Origin) -> TargetConnection | None:
-        """Return a connection that is kept, if there is one that may be used."""
         while origin in self._kept:
             connection = next(reversed(self._kept[origin]))
             self._forget(connection)
@@ -357,7 +315,6 @@ class TargetConnections:
             self._timer = loop.call_later(_KEPT_S, self._end_old)
 
     def _end_old(self) -> None:
-        """End those that nobody has used for long, and come again when the next one is due."""
         loop = asyncio.get_running_loop()
         self._timer = None
         for connection, until_s in list(self._kept_until_s.items()):
@@ -371,7 +328,6 @@ class TargetConnections:
         connection.abort()
 
     def _forget(self, connection: TargetConnection) -> None:
-        """Keep a connection no more, if it is kept."""
         if self._kept_until_s.pop(connection, None) is not None:
             origin = self._origins[connection]
             del self._kept[origin][connection]
@@ -409,7 +365,7 @@ class TargetConnections:
         return connection
 
     def _allowed(self, origin: _Origin, addresses: list[Address]) -> list[AddrInfoType]:
-        """Return the addresses that are allowed, at least one, for sockets."""
+        """Return the allowed addresses for sockets. Raises TargetRefused if there is none."""
         infos, refusal = list[AddrInfoType](), TargetRefused()
         for address in addresses:
             try:
@@ -427,7 +383,6 @@ class TargetConnections:
 
 @lru_cache(_URLS_KNOWN)
 def _read(url: str) -> tuple[_Origin, str]:
-    """Return the origin of a URL, and the start of the head of requests."""
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").removesuffix("."), parts.port

@@ -1,4 +1,4 @@
-"""Sending: a signed POST to a target, within bounds."""
+"""A signed POST to a webhook target, within limits."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ NO_KEYS = b'{"keys":[]}'
 
 
 class WebhookKey:
-    """A key of Ed25519."""
-
     def __init__(self, seed: bytes, prefix: str) -> None:
-        """Use 32 bytes of chance; the names of such keys begin with a prefix."""
+        """`seed` is 32 random bytes; the key's id begins with `prefix`."""
         self._private = Ed25519PrivateKey.from_private_bytes(seed)
         self.public = self._private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
         thumbprint = {"crv": "Ed25519", "kty": "OKP", "x": text_of_bytes(self.public)}
@@ -33,17 +31,15 @@ class WebhookKey:
         self.kid = f"{prefix}_{text_of_bytes(digest)[:22]}"
 
     def jwks(self) -> bytes:
-        """Return the public keys as a JWK Set (RFC 7517, RFC 8037)."""
         key = {"kty": "OKP", "crv": "Ed25519", "kid": self.kid, "use": "sig", "alg": "EdDSA"}
         return msgspec.json.encode({"keys": [{**key, "x": text_of_bytes(self.public)}]})
 
     def sign(self, content: bytes) -> bytes:
-        """Return the signature of some bytes."""
         return self._private.sign(content)
 
 
 def text_of_bytes(value: bytes) -> str:
-    """Return bytes as base64 of URLs, without padding."""
+    """Encode as base64url without padding."""
     return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
 
 
@@ -63,13 +59,7 @@ class Sender:
     def __init__(
         self, targets: Targets, identity: str | None = None, look_up: LookUp | None = None
     ) -> None:
-        """Send to these targets.
-
-        Args:
-            targets: which there are.
-            identity: who sends, beside the version of the gateway; None: nobody says.
-            look_up: returns the addresses of a name; the resolver of the machine unless given.
-        """
+        """`identity` is added to the `User-Agent`."""
         self.places = Places(SENDS_MAX)
         self.large_places = Places(LARGE_BYTES_MAX // LARGE_UNIT_BYTES)
         self._targets, self._look_up = targets, look_up
@@ -80,7 +70,7 @@ class Sender:
     async def post(
         self, url: str, body: bytes, headers: Mapping[str, str], *, within_s: float
     ) -> TargetAnswer:
-        """Wait for a place, send a request, and return the answer; see `send`."""
+        """Wait for a slot, send a request, and return the answer; see `send`."""
         host = self._targets.check(url).hostname
         async with asyncio.timeout(within_s), self.places.within(host):
             return await self.send(url, body, headers, within_s=within_s)
@@ -88,17 +78,10 @@ class Sender:
     async def send(
         self, url: str, body: bytes, headers: Mapping[str, str], *, within_s: float
     ) -> TargetAnswer:
-        """Send a request, and return the answer. Whoever calls this has a place.
+        """Send a request, and return the answer. The caller must hold a slot.
 
-        Args:
-            url: of the target, which was checked. The address of the connection is in any case.
-            body: of the request.
-            headers: of the request.
-            within_s: how long all of it may take.
-
-        Raises:
-            TargetRefused: the target is not allowed.
-            OSError: nobody answers there (a `TimeoutError`: in time).
+        The URL was checked; the address of the connection is checked in any case. Raises
+        TargetRefused, and OSError if nobody answers (TimeoutError: in time).
         """
         async with asyncio.timeout(within_s):
             connections = self._connections or await self._open()
@@ -113,12 +96,11 @@ class Sender:
             return self._connections
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._connections is not None:
             await self._connections.close()
 
 
 def _prepare() -> str:
-    """Return the version of the gateway; most send nothing, and need no certificates."""
+    """Return the version of the gateway; loads what most gateways never need."""
     TargetConnections.prepare()
     return versions()[0]

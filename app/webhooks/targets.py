@@ -1,9 +1,9 @@
-"""Targets: the URLs that may be asked, and the addresses behind them.
+"""The URLs that may be requested, and the addresses behind them.
 
-An address of this machine, of a private network or of a link is refused, unless the operator allows
-its network: a user must not reach through the gateway what stands behind it. A URL is checked when
-it is given. What counts is the check of the address of each connection, after its name was looked
-up: there no spelling of an address and no change of a name is left.
+Addresses of this machine, of private networks and link-local ones are refused, unless the operator
+allows their network: a user must not reach through the gateway what is behind it. A URL is checked
+when it is given. What counts is the check of each connection's address after name resolution: no
+unusual spelling of an address and no change of a name gets around that.
 """
 
 from __future__ import annotations
@@ -51,16 +51,14 @@ _SPECIAL = tuple(
 
 
 class TargetRefused(OSError):
-    """The gateway does not send a request there."""
+    pass
 
 
 class NameUnknown(OSError):
-    """The name of a target has no address, or nobody tells it in time."""
+    pass
 
 
 class Targets:
-    """The URLs that may be asked."""
-
     def __init__(
         self,
         allowed: Sequence[Network] = (),
@@ -69,19 +67,13 @@ class Targets:
     ) -> None:
         """Allow public addresses, and those of some networks, also by plain HTTP.
 
-        Args:
-            allowed: the networks that are not public. There every port may be asked.
-            denied: networks that are not asked, whatever else is said of them.
-            ports: those of public addresses.
+        In `allowed` networks every port is allowed; `ports` are those of public addresses. `denied`
+        takes precedence.
         """
         self._allowed, self._denied, self._ports = allowed, denied, frozenset(ports)
 
     def check(self, url: str) -> SplitResult:
-        """Check a URL as far as it goes without looking up its name, and return its parts.
-
-        Raises:
-            TargetRefused: it is none, or it is not allowed.
-        """
+        """Check a URL without resolving its name, and return its parts. Raises TargetRefused."""
         if len(url) > _URL_MAX or not url.isascii() or not url.isprintable() or " " in url:
             raise TargetRefused(f"a URL has at most {_URL_MAX} characters of ASCII, and no spaces")
         try:
@@ -104,11 +96,6 @@ class Targets:
         return parts
 
     def check_address(self, address: Address, port: int, *, is_tls: bool) -> None:
-        """Check the address of a connection.
-
-        Raises:
-            TargetRefused: it is not allowed.
-        """
         address = getattr(address, "ipv4_mapped", None) or address
         if any(address in network for network in self._denied):
             raise TargetRefused("this network is not allowed")
@@ -135,7 +122,6 @@ def _is_public(address: Address) -> bool:
 
 
 def _is_name(host: str) -> bool:
-    """Tell whether the system takes this as the name of a host."""
     host = host.removesuffix(".")
     return len(host) <= _HOST_MAX and all(map(_LABEL.fullmatch, host.split(".")))
 
@@ -160,27 +146,16 @@ _ADDRESSES_MAX = 8
 
 
 class Addresses:
-    """The addresses of names."""
-
     def __init__(self, look_up: LookUp | None) -> None:
-        """Look nothing up yet.
-
-        Args:
-            look_up: returns the addresses of a name; the resolver of the machine unless given.
-        """
         self._look_up = look_up or _MachineLookUp()
 
     @classmethod
     def prepare(cls) -> None:
-        """Load the library, which takes a while: most gateways do without."""
+        """Load the library, which takes a while: most gateways do not need it."""
         importlib.import_module("aiodns")
 
     async def of(self, host: str) -> list[Address]:
-        """Return the addresses of a host, at least one.
-
-        Raises:
-            NameUnknown: it has none, or nobody tells them in time.
-        """
+        """Return the addresses of a host, at least one, or raise NameUnknown."""
         try:
             return [ipaddress.ip_address(host)]
         except ValueError:
@@ -198,13 +173,12 @@ class Addresses:
             raise NameUnknown(f"{host}: {error}") from error
 
     async def close(self) -> None:
-        """Ask nobody any more."""
         if isinstance(self._look_up, _MachineLookUp):
             await self._look_up.close()
 
 
 class _MachineLookUp:
-    """The resolver of the machine. It needs no thread, so none waits for a server of names."""
+    """The resolver of the machine. It needs no thread, so none waits for a name server."""
 
     def __init__(self) -> None:
         import aiodns  # noqa: PLC0415 see `prepare`
@@ -229,15 +203,14 @@ def _text(address: bytes | str) -> str:
 
 
 class Places:
-    """So many places.
+    """A number of slots.
 
-    A holder gets another place while it has fewer than are free. So one that is slow takes half of
-    them at most, several of them leave as much free as each of them has, and whoever has none gets
-    one next (dynamic thresholds: Choudhury and Hahne, 1998).
+    A holder gets another slot while it has fewer than are free. So a slow one takes half of them at
+    most, several slow ones leave as much free as each of them has, and whoever has none gets the
+    next (dynamic thresholds: Choudhury and Hahne, 1998).
     """
 
     def __init__(self, count: int) -> None:
-        """Begin with so many, all of them free."""
         self._free = count
         self._held: Counter[Hashable] = Counter()
         self._count = count
@@ -245,12 +218,7 @@ class Places:
         self._others: deque[_Wait] = deque()
 
     def take(self, holder: Hashable, count: int = 1) -> bool:
-        """Take places together, if the holder gets them; tells whether it does.
-
-        Args:
-            holder: who wants them.
-            count: how many; more than there are count as all.
-        """
+        """Take several slots together if the holder may have them; more than all means all."""
         count = min(count, self._count)
         if not self._has_room(holder, count):
             return False
@@ -259,7 +227,7 @@ class Places:
         return True
 
     def give(self, holder: Hashable, count: int = 1) -> None:
-        """Give places back that were taken together."""
+        """Release slots that were taken together."""
         count = min(count, self._count)
         self._free += count
         self._held[holder] -= count
@@ -268,7 +236,7 @@ class Places:
         self._wake()
 
     async def wait(self, holder: Hashable, count: int = 1) -> None:
-        """Take places together, once the holder gets them."""
+        """Take several slots together, once the holder gets them."""
         while not self.take(holder, count):
             wait = _Wait(
                 holder, min(count, self._count), asyncio.get_running_loop().create_future()
@@ -286,7 +254,6 @@ class Places:
 
     @asynccontextmanager
     async def within(self, holder: Hashable) -> AsyncIterator[None]:
-        """Wait for a place, and keep it."""
         await self.wait(holder)
         try:
             yield
@@ -297,7 +264,6 @@ class Places:
         return count <= self._free and self._held.get(holder, 0) < self._free
 
     def _wake(self) -> None:
-        """Wake the next who may get the free ones."""
         for waiting in (self._firsts, self._others):
             while waiting and self._has_room(waiting[0].holder, waiting[0].wanted):
                 wait = waiting.popleft()

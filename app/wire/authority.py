@@ -1,7 +1,7 @@
-"""Authority: the host and the port of a `Host` or an `Origin`, read strictly (RFC 3986, RFC 9110).
+"""The host and the port of a `Host` or an `Origin`, parsed strictly (RFC 3986, RFC 9110).
 
-What a browser would read in another way is none: user information, a path, a query, a fragment, a
-zone, white space, or anything that is not ASCII.
+Everything that a browser would read differently is refused: user information, a path, a query, a
+fragment, a zone, white space, or anything that is not ASCII.
 """
 
 import re
@@ -21,14 +21,14 @@ _ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.IGNORECASE | re.ASCII)
 
 
 class Authority(NamedTuple):
-    """A host, in one spelling, and a port; None: that of the scheme."""
+    """A host in normalized form, and a port; None means that of the scheme."""
 
     host: str
     port: int | None
 
 
 class PageOrigin(NamedTuple):
-    """The origin of a page. Two origins are equal if a browser takes them for the same."""
+    """The origin of a page. Two origins are equal if a browser considers them the same."""
 
     scheme: str
     host: str
@@ -36,7 +36,6 @@ class PageOrigin(NamedTuple):
 
 
 def authority_of(text: str) -> Authority | None:
-    """Return the host and port in a text; None: it is not of that form."""
     match = _AUTHORITY.fullmatch(text) if len(text) <= _LENGTH_MAX else None
     if match is None:
         return None
@@ -49,7 +48,7 @@ def authority_of(text: str) -> Authority | None:
 
 
 def host_of(text: str) -> str | None:
-    """Return a name or an address in one spelling; None: it is in brackets, and no IPv6 address."""
+    """Return a name or an address in normalized form; None for brackets without IPv6."""
     if text.startswith("[") or text.count(":") > 1:
         try:
             return str(IPv6Address(text.removeprefix("[").removesuffix("]")))
@@ -59,7 +58,7 @@ def host_of(text: str) -> str | None:
 
 
 def origin_of(text: str) -> PageOrigin | None:
-    """Return the origin of a page as its browser has sent it; None: it has none, as `null`."""
+    """Parse the `Origin` of a browser; None for invalid and opaque ones, such as `null`."""
     match = _ORIGIN.fullmatch(text)
     authority = None if match is None else authority_of(match[2])
     if match is None or authority is None:
@@ -68,6 +67,5 @@ def origin_of(text: str) -> PageOrigin | None:
 
 
 def own_origin(scheme: str, authority: Authority) -> PageOrigin:
-    """Return the origin of pages that are served under a host with a scheme."""
     port = authority.port
     return PageOrigin(scheme, authority.host, _DEFAULT_PORTS.get(scheme) if port is None else port)

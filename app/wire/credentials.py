@@ -1,4 +1,4 @@
-"""Credentials: the places of one in a request, and their form in the documents."""
+"""Where a request carries its credential, and how the API documents describe that."""
 
 COOKIE = "headgate_token"
 TICKET = "ticket"

@@ -10,7 +10,6 @@ from headgate.engine import replies
 
 
 def stream_wire(info: replies.StreamInfo) -> Stream:
-    """Return the description of a stream (XINFO STREAM)."""
     archived_first_id = info.archived_first_id
     return {
         "name": text_of(info.name),
@@ -32,7 +31,6 @@ def stream_wire(info: replies.StreamInfo) -> Stream:
 
 
 def group_wire(info: replies.GroupInfo) -> Group:
-    """Return the description of a group (XINFO GROUPS)."""
     return {
         "name": text_of(info.name),
         "last_id": str(info.last_id),
@@ -47,7 +45,6 @@ def group_wire(info: replies.GroupInfo) -> Group:
 
 
 def group_detail_wire(detail: replies.GroupDetail) -> GroupDetail:
-    """Return the description of a group with what is in it (XINFO STREAM FULL)."""
     return {
         **group_wire(detail.info),
         "pending_entries": [pending_wire(item) for item in detail.pending],
@@ -57,7 +54,6 @@ def group_detail_wire(detail: replies.GroupDetail) -> GroupDetail:
 
 
 def consumer_wire(info: replies.ConsumerInfo) -> GroupConsumer:
-    """Return the description of a consumer (XINFO CONSUMERS)."""
     return {
         "name": text_of(info.name),
         "pending": info.pending_count,
@@ -67,7 +63,6 @@ def consumer_wire(info: replies.ConsumerInfo) -> GroupConsumer:
 
 
 def pending_wire(item: replies.PendingItem) -> PendingEntry:
-    """Return the description of a pending entry (XPENDING)."""
     wire: PendingEntry = {
         "id": str(item.id),
         "consumer": None if item.consumer is None else text_of(item.consumer),
@@ -84,13 +79,11 @@ def pending_wire(item: replies.PendingItem) -> PendingEntry:
 
 
 def holder_wire(holder: tuple[bytes, int]) -> ConsumerPending:
-    """Return the number of pending entries of a consumer."""
     name, held = holder
     return {"name": text_of(name), "pending": held}
 
 
 def portion_wire(portion: replies.Portion) -> Portion:
-    """Return the next part of one stream in a bulk read."""
     return {
         "stream": text_of(portion.stream),
         "epoch": None if portion.epoch is None else str(portion.epoch),
@@ -105,5 +98,4 @@ def portion_wire(portion: replies.Portion) -> Portion:
 
 
 def split_wire(split: replies.Split) -> Split:
-    """Return one part of a range."""
     return {"after": str(split.after), "to": str(split.end), "entries": split.entries}

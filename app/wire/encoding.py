@@ -1,7 +1,7 @@
-"""Encoding: entries and deliveries by the thousand, as they are read, followed and delivered.
+"""Encodes entries and deliveries by the thousand.
 
-All JSON of entries and deliveries is made here. Those who follow a stream side by side are sent the
-same entries, so the batch of a stream that was encoded last is remembered.
+All JSON of entries and deliveries is made here. Clients that follow a stream side by side are sent
+the same entries, so the last encoded batch of a stream is remembered.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -26,16 +26,12 @@ T = TypeVar("T")
 
 
 class LastBatches(Generic[T]):
-    """The entries encoded last of each of some streams, and what became of them."""
-
     def __init__(self, encode: Callable[[StreamRead], T], size_bytes: Callable[[T], int]) -> None:
-        """Remember the encoded entries of reads, and know how many bytes they have."""
         self._encode = encode
         self._size_bytes = size_bytes
         self._by_ends: Recent[Hashable, tuple[list[Entry], T]] = Recent()
 
     def encoded(self, read: StreamRead) -> T:
-        """Return the entries of a read encoded."""
         ends = (read.entries[0].id, read.entries[-1].id) if read.entries else None
         key = read.stream, ends  # with filters, readers of a stream are sent different entries
         last = self._by_ends.get(key)
@@ -48,10 +44,10 @@ class LastBatches(Generic[T]):
 
 
 def unbroken(json: bytes) -> bytes:
-    """Return JSON for lines and events without the other line ends of Unicode.
+    """Escape the line ends of Unicode in JSON for lines and events.
 
-    Readers of lines in Python, such as httpx, end a line there, too. In JSON these characters only
-    stand in strings.
+    Line readers in Python, such as httpx, end a line there. In JSON these characters only occur in
+    strings.
     """
     if json.isascii():  # nearly always
         return json
@@ -64,13 +60,11 @@ _LINE_ENDS = [(chr(end).encode(), b"\\u%04x" % end) for end in (0x85, 0x2028, 0x
 
 
 def entry_wire(entry: Entry) -> WireEntry:
-    """Return the wire form of an entry of a stream."""
     (ms, seq), flat = entry
     return {"id": f"{ms}-{seq}", **wire_fields(flat)}
 
 
 def entries_wire(read: StreamRead) -> list[WireEntry]:
-    """Return the wire form of the entries of a read, with their times."""
     wire = [entry_wire(entry) for entry in read.entries]
     if read.times:
         for entry, each in zip(read.entries, wire, strict=True):
@@ -79,7 +73,6 @@ def entries_wire(read: StreamRead) -> list[WireEntry]:
 
 
 def add_times(wire: WireEntry, times: EntryTimes | None) -> None:
-    """Say in the wire form of an entry when groups deliver it."""
     if times is not None and times.deliver_at_ms is not None:
         wire["deliver_at_ms"] = times.deliver_at_ms
     if times is not None and times.expires_at_ms is not None:
@@ -87,20 +80,18 @@ def add_times(wire: WireEntry, times: EntryTimes | None) -> None:
 
 
 def stream_entries_wire(read: StreamRead) -> list[StreamEntry]:
-    """Return the wire form of the entries of a read, each of which says its stream."""
     stream = text_of(read.stream)
     return [{"stream": stream, **wire} for wire in entries_wire(read)]
 
 
 def stream_gap_wire(read: StreamRead) -> StreamGap | None:
-    """Return the wire form of what trimming took of a stream, if it took anything."""
     if read.gap is None:
         return None
     return {"stream": text_of(read.stream), **gap_wire(read.gap)}
 
 
 def is_position_news(read: StreamRead) -> bool:
-    """Tell whether a read goes on elsewhere than behind its last entry."""
+    """Return whether a read continues elsewhere than after its last entry."""
     if read.entries:
         return read.next_after != read.entries[-1].id
     return read.next_after != (read.after if read.gap is None else read.gap.through)
@@ -111,29 +102,26 @@ def gap_wire(gap: Gap) -> WireGap: ...
 @overload
 def gap_wire(gap: Gap | None) -> WireGap | None: ...
 def gap_wire(gap: Gap | None) -> WireGap | None:
-    """Return the wire form of what trimming took before entries, if it took any."""
     if gap is None:
         return None
     return {"from": str(gap.after), "to": str(gap.through)}
 
 
 def entry_texts(read: StreamRead) -> Iterator[str]:
-    """Yield each entry of a read as a JSON object."""
     return (_encode(wire).decode() for wire in entries_wire(read))
 
 
 def stream_entry_texts(read: StreamRead) -> Iterator[str]:
-    """Yield each entry of a read as a JSON object that says its stream."""
     return (_encode(wire).decode() for wire in stream_entries_wire(read))
 
 
 def delivery_text(delivery: Delivery) -> str:
-    """Return a delivery of a group as a JSON object; its entry is there."""
+    """Return a delivery as a JSON object; its entry must exist."""
     return _encode(delivery_wire(delivery)).decode()
 
 
 def delivery_wire(delivery: Delivery) -> WireDelivery:
-    """Return the wire form of a delivery of a group; its entry is there."""
+    """Return the wire form of a delivery; its entry must exist."""
     (ms, seq), flat, idle_ms, delivered_before, claimed_from, count_set, last_error, times = (
         delivery
     )

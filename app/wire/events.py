@@ -24,36 +24,28 @@ def event(
     retry_ms: int | None = None,
     last_id: EntryId | PatternCursor | None = None,
 ) -> bytes:
-    """Return an event that is no entry.
-
-    Args:
-        name: of the event.
-        data: its data.
-        retry_ms: tells a browser when to connect again.
-        last_id: what a browser says then that it has seen.
-    """
+    """Return an event that is not an entry; `last_id` sets the browser's `Last-Event-ID`."""
     text = data.model_dump_json(exclude_unset=True, by_alias=True)
     event_id = None if last_id is None else str(last_id)
     return unbroken(format_sse_event(data_str=text, event=name, id=event_id, retry=retry_ms))
 
 
 def heartbeat(last_id: EntryId | PatternCursor) -> bytes:
-    """Return a comment with an id: nothing is new behind it."""
+    """Return a comment with an id: there is nothing new after it."""
     return b": heartbeat\nid: %b\n\n" % str(last_id).encode()
 
 
 def entry_events(read: StreamRead) -> bytes:
-    """Return the `entry` events of a stream's entries."""
     return _last_events.encoded(read)
 
 
 def stream_entry_events(read: StreamRead) -> bytes:
-    """Return the `entry` events of one of several streams; a later event has the id for all."""
+    """Return the `entry` events of one of several streams; a later event has the common id."""
     return _last_stream_events.encoded(read)
 
 
 def delivery_events(deliveries: Iterable[Delivery]) -> bytes:
-    """Return the `entry` events of a group's deliveries; their entries are there."""
+    """Return the `entry` events of deliveries; their entries must exist."""
     events = (_entry_event(delivery.id, delivery_text(delivery)) for delivery in deliveries)
     return unbroken(b"".join(events))
 

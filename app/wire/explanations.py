@@ -1,4 +1,4 @@
-"""Explanations: the meaning and the remedy of each code of a problem. The pages show them."""
+"""The meaning and the remedy of each problem code, for the pages about them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,7 @@ from headgate.app.wire.problems import Code
 
 
 class Explanation(NamedTuple):
-    """The content of a page about a problem.
-
-    Attributes:
-        meaning: what has happened, in one sentence.
-        causes: what usually leads there.
-        remedy: what to do.
-    """
+    """The content of a page about a problem."""
 
     meaning: str
     causes: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""Fields between bytes and the wire, never with loss.
+"""Fields between bytes and the wire, without loss.
 
-Text is the rule. A value that is not UTF-8 travels as base64 and its name is listed in `base64`;
-if a name is not UTF-8 either, all names travel as base64 and `names_base64` says so. Where a name
+Text is the rule. A value that is not UTF-8 is sent as base64 and its name is listed in `base64`; if
+a name is not UTF-8 either, all names are sent as base64 and `names_base64` says so. If a name
 repeats, `pairs` has all fields in order.
 """
 
@@ -28,8 +28,6 @@ Pair = Annotated[
 
 
 class FieldsRead(TypedDict):
-    """The fields of an entry that is read."""
-
     fields: FieldMap
     base64: NotRequired[
         Annotated[
@@ -51,7 +49,7 @@ _LONG_BYTES = 1_000
 
 
 def wire_fields(flat: Fields) -> FieldsRead:
-    """Return the wire parts of an entry's fields; what is not needed is left out."""
+    """Return the wire parts of an entry's fields; parts that are not needed are left out."""
     texts = map(bytes.decode, flat)
     try:
         fields = dict(zip(texts, texts, strict=True))
@@ -86,7 +84,7 @@ def _binary_fields(flat: Fields) -> FieldsRead:
 
 
 def json_bytes(value: bytes) -> int:
-    """Return the bytes that a name or value takes in JSON, at most and about."""
+    """Return an approximate upper bound of the size of a name or value in JSON, in bytes."""
     escapes_bytes = 5 * len(value.translate(None, _PLAIN))
     return max(len(value) + escapes_bytes, 0 if value.isascii() else len(value) * 4 // 3)
 
@@ -108,11 +106,7 @@ def _is_text(value: bytes) -> bool:
 
 
 def bytes_of(value: str, field: str) -> bytes:
-    """Return the bytes of base64 text; `field` is where it stood, for the error.
-
-    Raises:
-        GatewayError: it is none.
-    """
+    """Decode base64. Raises GatewayError; `field` is its place in the request."""
     try:
         return codec.b64decode(value, validate=True)
     except (binascii.Error, ValueError):

@@ -35,7 +35,7 @@ NoFilter = Annotated[SkipJsonSchema[None], BeforeValidator(_refuse)]
 
 
 class Selection(NamedTuple):
-    """The part of entries that a client wants."""
+    """Which entries and fields a client wants."""
 
     filter: Filter | None = None  # None: all entries
     columns: tuple[bytes, ...] | None = None  # names of fields; None: all of them
@@ -44,15 +44,7 @@ class Selection(NamedTuple):
 
     @classmethod
     def parse(cls, condition: str | None, columns: str | None) -> Self:
-        """Return the selection in a query.
-
-        Args:
-            condition: the parameter `filter`.
-            columns: the parameter `columns`: names with commas between them, or a JSON list.
-
-        Raises:
-            GatewayError: one of them makes no sense.
-        """
+        """Parse two parameters; `columns` has comma-separated names, or is a JSON list."""
         return cls(
             None if condition is None else parse_filter(condition, pointer="/query/filter"),
             None if columns is None else _columns(columns),
@@ -65,21 +57,12 @@ EVERYTHING = Selection()
 
 
 def narrowed(entry: Entry, names: frozenset[bytes]) -> Entry:
-    """Return an entry with its fields of some names."""
     pairs = zip(entry.fields[::2], entry.fields[1::2], strict=True)
     return Entry(entry.id, tuple(chain(*(pair for pair in pairs if pair[0] in names))))
 
 
 def parse_filter(text: str, *, pointer: str) -> Filter:
-    """Return the filter that a client has written as JSON.
-
-    Args:
-        text: of the filter.
-        pointer: where it stands in the request, for errors.
-
-    Raises:
-        GatewayError: it is no filter, or too large.
-    """
+    """Parse a filter in JSON, or raise GatewayError with `pointer`."""
     try:
         return read_filter(text)
     except Invalid as error:
@@ -88,11 +71,7 @@ def parse_filter(text: str, *, pointer: str) -> Filter:
 
 
 def checked_text(text: str | None) -> str | None:
-    """Return the JSON of a filter in a query, with one way to write it, or None.
-
-    Raises:
-        GatewayError: it is no filter, or too large.
-    """
+    """Return a query's filter in canonical JSON. Raises GatewayError."""
     if text is None:
         return None
     parse_filter(text, pointer="/query/filter")
@@ -100,15 +79,7 @@ def checked_text(text: str | None) -> str | None:
 
 
 def filter_text(value: FilterForm | None, *, pointer: str) -> str | None:
-    """Return the JSON of a filter that a client has sent in a body or a frame.
-
-    Args:
-        value: of the filter; None: there is none.
-        pointer: where it stands in the request, for errors.
-
-    Raises:
-        GatewayError: it is no filter, or too large.
-    """
+    """Return the JSON of a filter in a body or frame, or raise GatewayError with `pointer`."""
     if value is None:
         return None
     text = to_json(value).decode()

@@ -22,11 +22,7 @@ _PARTIAL_ID = re.compile(r"([0-9]{1,20})-\*")
 
 
 def parse_id(text: str, *, field: str, missing_seq: int = 0) -> EntryId:
-    """Read an entry id, `ms-seq` or `ms`.
-
-    Raises:
-        GatewayError: the text is no id; the pointer says where it was.
-    """
+    """Read an entry id, `ms-seq` or `ms`. Raises GatewayError."""
     match = _ID.fullmatch(text)
     if match is None:
         raise _not_an_id(text, field)
@@ -37,7 +33,7 @@ def parse_id(text: str, *, field: str, missing_seq: int = 0) -> EntryId:
 
 
 def parse_ids(texts: Sequence[str], *, field: str = "/body/ids") -> list[EntryId]:
-    """Read a list of entry ids; an error names the one that is wrong."""
+    """Read a list of entry ids; an error points at the wrong one."""
     ids = plain_ids(" ".join(texts), len(texts))
     if ids is not None:
         return ids
@@ -45,15 +41,7 @@ def parse_ids(texts: Sequence[str], *, field: str = "/body/ids") -> list[EntryId
 
 
 def plain_ids(joined: str, count: int) -> list[EntryId] | None:
-    """Read a list of plain ids, as nearly all are, at once, which is faster.
-
-    Args:
-        joined: the ids with blanks in between.
-        count: how many there are.
-
-    Returns:
-        None, unless all of them are plain.
-    """
+    """Read ids separated by blanks at once, which is faster; None unless all are plain."""
     is_one_each = joined.count(" ") == count - 1
     if is_one_each and _PLAIN_IDS.fullmatch(joined) is not None:
         return make_ids(map(int, joined.replace("-", " ").split()))
@@ -63,10 +51,8 @@ def plain_ids(joined: str, count: int) -> list[EntryId] | None:
 def parse_bound(text: str, *, field: str, is_end: bool = False) -> EntryId:
     """Read one end of a range: an id, `(id` exclusive, `-` or `+`.
 
-    A bare `+` in a query string arrives as a blank, so that is read as `+`.
-
-    Raises:
-        GatewayError: the text is none of these, or excludes the last id of all.
+    A bare `+` in a query string arrives as a blank, so that is read as `+`. Raises GatewayError,
+    also if the bound excludes the last possible id.
     """
     if text in ("+", " "):
         return MAX_ID
@@ -93,11 +79,7 @@ def parse_after(text: str, *, field: str) -> EntryId | From:
 
 
 def parse_pattern_after(text: str, *, field: str) -> PatternCursor | None:
-    """Read a cursor of a pattern: one that was told, an id for all streams, or `$` (None).
-
-    Raises:
-        GatewayError: the text is none of these.
-    """
+    """Read a cursor of a pattern, an id for all streams, or `$` (None)."""
     if text == "$":
         return None
     if _ID.fullmatch(text) is not None:

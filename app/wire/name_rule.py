@@ -1,4 +1,4 @@
-"""The rule of names. Without imports of the gateway: the command line checks names as well."""
+"""The rule of names. It imports nothing of the gateway: the command line uses it, too."""
 
 import re
 
@@ -8,7 +8,7 @@ _REFUSED = re.compile(r"[\x00-\x1f\x7f-\x9f/\ud800-\udfff\ufffd]")
 
 
 def fault_of(name: str) -> str | None:
-    """Return the fault of the name of a stream, group or consumer; None if it has none."""
+    """Return what is wrong with the name of a stream, group or consumer; None if it is valid."""
     size_bytes = len(name.encode(errors="replace"))
     if not 1 <= size_bytes <= NAME_BYTES_MAX:
         return f"a name has 1 to {NAME_BYTES_MAX} bytes of UTF-8, this one has {size_bytes}"

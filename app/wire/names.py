@@ -6,11 +6,6 @@ from headgate.engine.limits import PATTERN_BYTES_MAX
 
 
 def check_name(name: str, *, pointer: str) -> bytes:
-    """Return the bytes of a stream, group or consumer name.
-
-    Raises:
-        GatewayError: it is empty, too long, or has a control character or `/` in it.
-    """
     fault = fault_of(name)
     if fault is not None:
         raise GatewayError("invalid_request", fault, pointer=pointer)
@@ -18,11 +13,6 @@ def check_name(name: str, *, pointer: str) -> bytes:
 
 
 def check_pattern(pattern: str, *, pointer: str) -> bytes:
-    """Return the bytes of a pattern for names of streams, a glob of Redis.
-
-    Raises:
-        GatewayError: it is empty or too long.
-    """
     text = pattern.encode(errors="surrogatepass")
     if not 0 < len(text) <= PATTERN_BYTES_MAX:
         fault = f"a pattern has 1 to {PATTERN_BYTES_MAX} bytes"
@@ -31,5 +21,5 @@ def check_pattern(pattern: str, *, pointer: str) -> bytes:
 
 
 def text_of(name: bytes) -> str:
-    """Return a name as text; one that is not UTF-8 can only be shown."""
+    """Return a name as text for display; what is not UTF-8 is lost."""
     return name.decode(errors="replace")

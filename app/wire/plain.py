@@ -1,7 +1,7 @@
-"""Plain entries: fields of text, and times. Nearly every batch has only these.
+"""Plain entries: text fields, and times. Nearly every batch has only these.
 
-They are read in one go, without a model for each. Entries that are not plain, or wrong, are not
-read here: the models read them, or say what is wrong with them.
+They are read at once, without a model for each. Entries that are not plain, or wrong, are not read
+here: the models read them, or report what is wrong.
 """
 
 from collections.abc import Iterable
@@ -32,14 +32,13 @@ class _PlainAppend(msgspec.Struct, tag_field="type", tag="append", forbid_unknow
 
 
 class PlainEntry(NamedTuple):
-    """The body of an append that says nothing but the fields, which are text, and times."""
+    """The body of an append that has only text fields and times."""
 
     draft: Draft
     trim: None = None
     create_stream: bool = True
 
     def to_draft(self) -> Draft:
-        """Return the engine's form."""
         return self.draft
 
 
@@ -58,15 +57,7 @@ _array = msgspec.json.Decoder(list[_PlainEntry]).decode
 
 
 def plain_drafts(body: bytes, *, is_lines: bool) -> list[Draft] | None:
-    """Return the entries of a body.
-
-    Args:
-        body: a JSON array of entries, or one entry per line.
-        is_lines: it is lines.
-
-    Returns:
-        None, unless all of them are plain and as they should be.
-    """
+    """Return the entries of a JSON array or of lines; None unless all are plain and valid."""
     try:
         entries = _lines(body) if is_lines else _array(body)
         if is_lines and len(entries) != body.count(b"\n") + (not body.endswith(b"\n")):
@@ -77,7 +68,7 @@ def plain_drafts(body: bytes, *, is_lines: bool) -> list[Draft] | None:
 
 
 def plain_entry(body: bytes) -> PlainEntry | None:
-    """Return the entry that a body appends; None, unless it is one plain and valid entry."""
+    """Return the entry of a body; None unless it is plain and valid."""
     if len(body) > DENSE_BYTES_MIN:
         return None
     try:
@@ -88,11 +79,7 @@ def plain_entry(body: bytes) -> PlainEntry | None:
 
 
 def plain_append(text: str, entries_max: int) -> PlainAppend | None:
-    """Return the append in a frame of a WebSocket.
-
-    Returns:
-        None, unless it has entries and all of them are plain and valid.
-    """
+    """Return the append of a frame; None unless it has entries and all are plain and valid."""
     try:
         frame = _frame(text)
         drafts = _drafts(frame.entries) if len(frame.entries) <= entries_max else None

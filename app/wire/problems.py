@@ -1,7 +1,7 @@
 """Problems (RFC 9457): one table from errors to answers.
 
-Every error that the gateway answers is a `Problem`, validation and unknown routes included. This
-file knows the problem; `handlers` knows the HTTP answer.
+Every error that the gateway answers is a `Problem`, including validation errors and unknown routes.
+This file defines the problem; `handlers` makes the HTTP answer.
 """
 
 from collections.abc import Callable
@@ -99,7 +99,6 @@ class GatewayError(Exception):
     """A request that the web shell refuses."""
 
     def __init__(self, code: Code, detail: str, *, pointer: str | None = None) -> None:
-        """Keep the problem's code and text, and which part of the request is meant."""
         super().__init__(detail)
         self.code = code
         self.pointer = pointer
@@ -107,10 +106,9 @@ class GatewayError(Exception):
 
 
 class FrameTooLarge(GatewayError):
-    """An entry takes more than its reader says that it takes: nothing comes behind it."""
+    """An entry is larger than its reader accepts: nothing comes after it."""
 
     def __init__(self, entry_id: str, size_bytes: int, bytes_max: int) -> None:
-        """Name the entry, and what it takes."""
         text = (
             f"The frame of entry {entry_id} has {size_bytes} bytes, and frame_bytes_max is "
             f"{bytes_max}: read the entry by its id, and go on behind it."
@@ -120,7 +118,6 @@ class FrameTooLarge(GatewayError):
 
 
 def cut_off() -> GatewayError:
-    """Return the error of a connection that an operator ends."""
     return GatewayError("cut_off", "An operator has cut this connection off.")
 
 
@@ -256,7 +253,6 @@ _TEXTS = {
 
 
 def problem_of(error: Exception, instance: str) -> Problem:
-    """Return the problem for an error of the engine or the gateway."""
     code = code_of(error)
     if isinstance(error, GatewayError):
         pointer = error.pointer
@@ -281,7 +277,6 @@ def problem_of(error: Exception, instance: str) -> Problem:
 
 
 def code_of(error: Exception) -> Code:
-    """Return the code of the problem of an error of the engine or the gateway."""
     if isinstance(error, GatewayError):
         return error.code
     if isinstance(error, errors.GroupNotFound) and not error.stream_exists:
@@ -292,7 +287,6 @@ def code_of(error: Exception) -> Code:
 def make_problem(
     code: Code, detail: str, instance: str, parts: list[ProblemError] | None = None
 ) -> Problem:
-    """Return a problem with everything that follows from its code filled in."""
     status = _STATUS[code]
     problem = Problem(
         type=f"/problems/{code}",
@@ -311,17 +305,15 @@ def make_problem(
 
 
 def status_of(code: Code) -> int:
-    """Return the HTTP status of a problem."""
     return _STATUS[code]
 
 
 def title_of(status: int) -> str:
-    """Return the title of a status; an unknown one is as general as its class (RFC 9110)."""
+    """Return the title of a status; an unknown one gets that of its class (RFC 9110)."""
     return _TITLES.get(status) or _TITLES[status // 100 * 100]
 
 
 def validation_problem(mistakes: list[ErrorDetails], instance: str, prefix: str = "") -> Problem:
-    """Return the problem of a request whose parts are wrong; JSON that is not JSON is malformed."""
     details = [
         ProblemError(pointer=_pointer(error, prefix), detail=_validation_detail(error))
         for error in mistakes[:_ERRORS_MAX]
@@ -335,7 +327,6 @@ def validation_problem(mistakes: list[ErrorDetails], instance: str, prefix: str 
 
 
 def responses(*codes: Code) -> dict[int | str, dict[str, object]]:
-    """Return the OpenAPI description of the problems an operation can answer with."""
     described: dict[int | str, dict[str, object]] = {}
     for status in sorted({_STATUS[code] for code in codes}):
         named = " or ".join(f"`{code}`" for code in codes if _STATUS[code] == status)
@@ -364,11 +355,9 @@ def pointer_to(*parts: str | int) -> str:
 
 
 def place_drafts(error: errors.StreamError, place: Callable[[int], errors.Location]) -> None:
-    """Let an error point at the body of the client instead of at the drafts made from it.
+    """Make an error point at the client's body instead of at the drafts made from it.
 
-    Args:
-        error: of an append; it may point at `("drafts", 3, "id")`.
-        place: returns the place of a draft in the body.
+    The error may point at `("drafts", 3, "id")`; `place` returns the place of a draft in the body.
     """
     match error.location:
         case ("drafts", int(index), *inner):

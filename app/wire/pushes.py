@@ -1,4 +1,4 @@
-"""Pushes: as they are set, and as they are described."""
+"""Pushes as they are set and described."""
 
 import re
 from enum import StrEnum
@@ -52,7 +52,6 @@ class PushBody(StrEnum):
 
     @property
     def is_batch(self) -> bool:
-        """Tell whether a request has several entries."""
         return self in (PushBody.BATCH, PushBody.CLOUDEVENTS_BATCH)
 
 

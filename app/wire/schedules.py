@@ -1,4 +1,4 @@
-"""Schedules: as they are set, and as they are described."""
+"""Schedules as they are set and described."""
 
 from typing import Annotated, Any, Literal
 
@@ -42,7 +42,6 @@ class ScheduleInput(FieldsInput):
     paused: Paused = False
 
     def to_definition(self) -> definition.Definition:
-        """Return the engine's form."""
         return definition.Definition(
             check_name(self.stream, pointer="/body/stream"),
             self.to_fields(),
@@ -75,7 +74,6 @@ class SchedulePatch(FieldsInput):
         return self.model_fields_set.isdisjoint(FieldsInput.model_fields)
 
     def changed(self, before: definition.Definition) -> definition.Definition:
-        """Return the definition with the changes."""
         stream = None if self.stream is None else check_name(self.stream, pointer="/body/stream")
         return definition.Definition(
             before.stream if stream is None else stream,
@@ -137,7 +135,6 @@ def _refusal_wire(refusal: progress.Refusal) -> ScheduleRefusal:
 
 
 def schedule_wire(info: progress.ScheduleInfo) -> Schedule:
-    """Return the description of a schedule."""
     defined, reached = info.definition, info.progress
     refusal = reached.refusal
     return {

@@ -1,4 +1,4 @@
-"""Structure: refuses JSON that is larger or deeper than any request, before it is validated.
+"""Refuses JSON that is larger or deeper than any request, before it is validated.
 
 Validation reports each mistake in a body. For a body with a million mistakes, nobody needs that
 report, and it would cost more than the request.
@@ -38,7 +38,7 @@ _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 class OneOf(NamedTuple):
-    """The text of the error for a value that has none of the types of a union.
+    """The error text for a value that has none of the types of a union.
 
     Pydantic reports an error for each type of the union, at a place that ends with its name.
     """
@@ -55,11 +55,7 @@ class OneOf(NamedTuple):
 
 
 def check_dense(text: bytes) -> None:
-    """Refuse a JSON text with too many values, which would take long to read.
-
-    Raises:
-        GatewayError: it has.
-    """
+    """Raise GatewayError for a JSON text with too many values, which would be slow to read."""
     if len(text) <= DENSE_BYTES_MIN:
         return
     quotes = text.count(b'"')
@@ -72,11 +68,7 @@ def check_dense(text: bytes) -> None:
 
 
 def check_members(value: Any, pointer: str = "/body") -> None:
-    """Refuse objects with too many members and arrays with too many items, at any depth.
-
-    Raises:
-        GatewayError: naming the first.
-    """
+    """Raise GatewayError for too many members or items in a value, at any depth."""
     try:
         _check(value)
     except _TooManyError as error:  # the place is only needed now

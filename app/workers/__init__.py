@@ -1,1 +1,1 @@
-"""Several processes that serve one gateway, and the process that starts and keeps them."""
+"""The processes that serve one gateway, and the supervisor that starts and keeps them."""

@@ -23,7 +23,6 @@ log = logging.getLogger("headgate")
 
 
 def main(name: str, descriptor: str) -> None:
-    """Run the process of the orders, until told to end."""
     for number in (signal.SIGINT, signal.SIGHUP):  # of the terminal, for all its processes
         signal.signal(number, signal.SIG_IGN)  # the supervisor says what is to be done
     kill_with_supervisor(is_so=True)

@@ -1,4 +1,4 @@
-"""Channel: one end of the socket between a process and its supervisor, and its frames."""
+"""The control channel: a socket between a process and its supervisor, and its frames."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LENGTH: Final = struct.Struct(">I")
 
 
 class Orders(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The orders for a process: the first frame that it is sent. It may hold secrets."""
+    """What a process has to do: the first frame that it is sent. It may hold secrets."""
 
     settings: bytes  # as JSON
     number: int  # of the process, among all that the supervisor has ever started
@@ -40,28 +40,22 @@ class Orders(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class ReadyFrame(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The process serves from now on."""
+    pass
 
 
 class FailedFrame(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The process cannot serve, and ends."""
-
     reason: str
 
 
 class Beat(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The event loop of the process runs."""
+    """A heartbeat of the process's event loop."""
 
 
 class Stop(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The process has to end."""
-
     is_replaced: bool  # others serve what comes: nobody is refused, and there is time
 
 
 class Announcement(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """An announcement of a process to all its siblings."""
-
     topic: str
     body: bytes
     sender: int = 0  # the hub knows, and fills it in
@@ -77,26 +71,20 @@ class Question(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class AnswerFrame(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The answer of one process to a question of the hub."""
-
     number: int
     body: bytes
 
 
 class AnswersFrame(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The answers to a question of a process."""
-
     number: int
     bodies: list[bytes]
 
 
 class Arrival(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """There is another sibling."""
+    pass
 
 
 class Departure(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A sibling is no more."""
-
     number: int
 
 
@@ -116,7 +104,6 @@ Frame = (
 
 
 def encode(frame: Frame) -> bytes:
-    """Return a frame as it is sent."""
     data = _encode(frame)
     return LENGTH.pack(len(data)) + data
 
@@ -140,12 +127,6 @@ class Channel(asyncio.Protocol):
     """Sends and receives frames, in order. It closes with the process at the other end."""
 
     def __init__(self, take: Callable[[Frame], None], on_end: Callable[[], None]) -> None:
-        """Get ready.
-
-        Args:
-            take: called with each frame that arrives.
-            on_end: called once when the channel is closed, by whomever.
-        """
         self._take = take
         self._on_end = on_end
         self._received = bytearray()
@@ -157,18 +138,15 @@ class Channel(asyncio.Protocol):
     async def open(
         cls, end: socket.socket, take: Callable[[Frame], None], on_end: Callable[[], None]
     ) -> Self:
-        """Return a channel over one end of a pair of sockets."""
         loop = asyncio.get_running_loop()
         end.setblocking(False)
         _, channel = await loop.create_unix_connection(lambda: cls(take, on_end), sock=end)
         return channel
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
         self._transport = cast("asyncio.WriteTransport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Take the frames that are here as a whole."""
         received = self._received
         received += data
         begin = 0
@@ -189,29 +167,25 @@ class Channel(asyncio.Protocol):
         del received[:begin]
 
     def _handle(self, frame: Frame) -> None:
-        """Take a frame. Where that fails, the channel stays: with it the process would end."""
+        """Handle a frame. If that fails, the channel stays open: the process would end with it."""
         try:
             self._take(frame)
         except Exception:
             log.exception("frame of the control channel not handled")
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Note that the other end is closed."""
         del error
         self._transport = None
         self._room.set()
         self._on_end()
 
     def pause_writing(self) -> None:
-        """Let senders wait."""
         self._room.clear()
 
     def resume_writing(self) -> None:
-        """Let senders go on."""
         self._room.set()
 
     def send(self, frame: Frame) -> None:
-        """Send a frame; nothing happens if the channel is closed."""
         if self._transport is None:
             return
         self._transport.write(encode(frame))
@@ -220,9 +194,9 @@ class Channel(asyncio.Protocol):
             self._transport.abort()
 
     async def send_in_turn(self, frame: Frame) -> None:
-        """Send a frame once the other end has taken what came before, or does not within a while.
+        """Send a frame once the other end has read what came before, or after a timeout.
 
-        The other process may be stopped. What waits for it then has the bound of `send`.
+        The other process may be stopped. What waits for it is then bounded by `send`.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(TURN_S_MAX):
@@ -230,18 +204,12 @@ class Channel(asyncio.Protocol):
         self.send(frame)
 
     def close(self) -> None:
-        """Close it."""
         if self._transport is not None:
             self._transport.abort()
 
 
 def read_orders(end: socket.socket) -> Orders:
-    """Return the first frame of a channel; waits for it, before there is an event loop.
-
-    Raises:
-        EOFError: the supervisor has ended.
-        msgspec.MsgspecError: it is another version, which writes other orders.
-    """
+    """Block until the first frame arrives. Raises EOFError if the supervisor has ended."""
     (size_bytes,) = LENGTH.unpack(_read(end, LENGTH.size))
     return _decode_orders(_read(end, size_bytes))
 

@@ -1,4 +1,4 @@
-"""Child: a process that the supervisor has started, with its control channel."""
+"""A process that the supervisor has started, with its control channel."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ class StartFailed(Exception):
 
 
 class Child:
-    """A process of the gateway. Its standard error is the supervisor's."""
+    """A process of the gateway. It shares the supervisor's standard error."""
 
     def __init__(self, process: asyncio.subprocess.Process, number: int, name: str) -> None:
-        """Take over a process that has just begun; `start` makes one."""
         self.number = number
         self.name = name
         self.channel: Channel
@@ -47,16 +46,7 @@ class Child:
 
     @classmethod
     async def start(cls, name: str, number: int, inherited: Sequence[int]) -> Self:
-        """Start a process. It imports the program anew, so it never has the state of this one.
-
-        Args:
-            name: what the list of processes and the log call it.
-            number: of the process, among all that were ever started.
-            inherited: descriptors that it takes over.
-
-        Raises:
-            OSError: the system starts no process.
-        """
+        """Start a process, which imports the program anew; `number` is never reused."""
         here, there = socket.socketpair()
         stack, stack_there = os.pipe()
         with there:
@@ -80,68 +70,48 @@ class Child:
 
     @property
     def process_id(self) -> int:
-        """Return the id that the system has given to the process."""
         return self._process.pid
 
     @property
     def is_ready(self) -> bool:
-        """Tell whether the process has ever served."""
         return self._ready.done() and self._ready.exception() is None
 
     @property
     def is_running(self) -> bool:
-        """Tell whether the process has not ended."""
         return self._process.returncode is None
 
     async def serve(self, orders: Orders, take: Callable[[int, Frame], None]) -> None:
-        """Let the process serve, and return once it does.
-
-        Args:
-            orders: what it has to know.
-            take: gets its number and its frames from then on.
-
-        Raises:
-            StartFailed: it does not, and has ended.
-        """
+        """Send the orders, and return once the process serves, or raise StartFailed."""
         self._take = take
         self.channel.send(orders)
         await asyncio.shield(self._ready)
 
     async def until_end(self) -> int:
-        """Return the exit code once the process has ended; it is negative after a signal."""
+        """Wait for the end, and return the exit code; negative after a signal."""
         return await self._process.wait()
 
     def stop(self, *, is_replaced: bool = False) -> None:
-        """Ask the process to end.
-
-        Args:
-            is_replaced: others serve what comes, so it can take its time.
-        """
+        """Ask the process to end; with `is_replaced` it can take its time."""
         self.channel.send(Stop(is_replaced))
 
     def kill(self) -> None:
-        """End the process at once, if it has not ended."""
         if self.is_running:
             self._process.kill()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send the process a signal, if it has not ended."""
         if self.is_running:
             self._process.send_signal(number)
 
     def watch_stack(self, descriptor: int) -> None:
-        """Take over the end of a pipe into which the process writes its stack."""
         os.set_blocking(descriptor, False)
         self._stack = descriptor
 
     def read_stack(self) -> bytes:
-        """Return the stack that the process has written since the last time."""
         with suppress(OSError):  # there is nothing, or the process has ended meanwhile
             return os.read(self._stack, _STACK_PART_BYTES)
         return b""
 
     def close(self) -> None:
-        """Let go of what belonged to a process that has ended."""
         self.channel.close()
         descriptor, self._stack = self._stack, -1
         if descriptor >= 0:
@@ -161,7 +131,6 @@ class Child:
                 self._take(self.number, frame)
 
     def _end(self) -> None:
-        """Note that the channel is closed: the process has ended, or is about to."""
         if not self._ready.done():
             reason = self._reason or f"the {self.name} process has ended at its start"
             self._ready.set_exception(StartFailed(reason))

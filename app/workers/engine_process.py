@@ -1,4 +1,4 @@
-"""Engine process: keeps the streams, and performs what the workers ask for."""
+"""The process that keeps the streams, and performs the requests of the workers."""
 
 from __future__ import annotations
 
@@ -42,13 +42,7 @@ _LOOK_S = 0.05
 
 
 def run(settings: Settings, orders: Orders, end: socket.socket) -> None:
-    """Serve until told to stop.
-
-    Raises:
-        Unavailable: another process uses the data directory.
-        Corrupt: a file is damaged or missing, or a newer version wrote it.
-        OSError: the directory cannot be used.
-    """
+    """Serve until told to stop. Raises Unavailable, Corrupt or OSError if it cannot start."""
     listening = socket.socket(fileno=orders.sockets[0])
     listening.set_inheritable(False)
     gc.disable()  # nothing that is loaded is garbage
@@ -92,21 +86,7 @@ async def _serve(
     is_first: bool,
     settings: Settings,
 ) -> None:
-    """Serve the workers, then make everything durable.
-
-    Args:
-        backend: keeps the streams.
-        listening: where workers connect.
-        member: this process.
-        loop_delay: measures the event loop.
-        sampler: measures this process and its streams.
-        runners: do what nobody asks for at the time.
-        is_first: no worker can hold anything, so all temporary consumers are of an earlier life.
-        settings: what the operator chose.
-
-    Raises:
-        Exception: something has failed without which the engine cannot be.
-    """
+    """Serve the workers, then sync; if `is_first`, all temporary consumers are leftovers."""
     is_over = asyncio.Event()
     # A service manager may send SIGTERM to all processes at once. Workers need the engine until
     # they have answered, so only the supervisor ends it.
@@ -153,7 +133,7 @@ async def _run_then(runner: Runner, backend: EmbeddedBackend) -> None:
 
 
 async def _until_left(server: EngineServer) -> None:
-    """Wait for workers that still answer: the supervisor may have died, and ends them no more."""
+    """Wait for workers that still answer: the supervisor may have died without ending them."""
     with suppress(TimeoutError):
         async with asyncio.timeout(GRACE_S):
             while server.sessions:  # noqa: ASYNC110  it knows no more of itself

@@ -1,7 +1,7 @@
-"""Engine socket: where the engine process listens for the workers of its gateway.
+"""The socket on which the engine process listens for the workers.
 
-The supervisor binds it and keeps it, so an engine that is started anew serves the same socket, and
-workers that connect meanwhile wait in its queue.
+The supervisor binds it and keeps it, so a restarted engine serves the same socket, and workers that
+connect meanwhile wait in its queue.
 """
 
 from __future__ import annotations
@@ -26,23 +26,14 @@ _OWNER_ONLY = 0o177  # as a mask: nobody else may connect
 
 
 class InUse(Exception):
-    """Another gateway listens at this place. The text names it."""
+    """Another gateway listens here. The text names the place."""
 
 
 class EngineSocket:
     """The listening socket, and the file by which workers find it."""
 
     def __init__(self, data_dir: Path | None) -> None:
-        """Listen.
-
-        Args:
-            data_dir: where the file is made; None, or a directory that cannot have it, because its
-                path is too long for a socket for example: in a folder of its own.
-
-        Raises:
-            InUse: another gateway uses the directory.
-            OSError: there is no place for the socket.
-        """
+        """Listen in `data_dir`, or in a temporary folder if that fails. Raises InUse."""
         self._folder: Path | None = None
         listening = None
         if data_dir is not None:
@@ -57,7 +48,6 @@ class EngineSocket:
         self.listening = listening
 
     def close(self) -> None:
-        """Stop to listen, and remove the file."""
         self.listening.close()
         with suppress(OSError):
             self.path.unlink()
@@ -66,9 +56,9 @@ class EngineSocket:
 
 
 def await_leftover(data_dir: Path) -> None:
-    """Wait for the processes of a gateway that still use a directory, as its supervisor was killed.
+    """Wait for processes that still use a directory, as their supervisor was killed.
 
-    They end by themselves. A gateway that goes on is found in use later.
+    They end by themselves. A gateway that keeps running is reported as in use later.
     """
     path = data_dir / _NAME
     for number in range(round(LEFTOVER_S_MAX / _LOOK_S)):
@@ -98,11 +88,6 @@ def _listening(path: Path) -> socket.socket:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove the file of a gateway that was killed.
-
-    Raises:
-        InUse: somebody listens there.
-    """
     if _is_in_use(path):
         raise InUse(f"{path.parent}: in use by another gateway")
     if path.is_socket():
@@ -110,11 +95,6 @@ def _remove_stale(path: Path) -> None:
 
 
 def _is_in_use(path: Path) -> bool:
-    """Tell whether somebody listens there.
-
-    Raises:
-        InUse: that cannot be told.
-    """
     if not path.is_socket():
         return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:

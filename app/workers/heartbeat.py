@@ -1,12 +1,11 @@
-"""Heartbeat: notices a process that hangs, and ends it, so that it is started anew.
+"""Notices a process that hangs, and kills it, so that it is restarted.
 
-Each process says every second that its event loop runs. The supervisor counts its own looks at a
-process since it last heard of it, not seconds: while the machine or all processes are stopped, or
-nobody gets a processor, the supervisor does not look either.
+Each process reports every second that its event loop runs. The supervisor counts its own checks of
+a process since the last report, not seconds: while the machine or all processes are stopped, or
+nobody gets a processor, the supervisor does not check either.
 
 A process that hangs is asked for its stack by a signal. `faulthandler` answers it without Python,
-so also where something in C does not come back. Then it is killed: what a process that dies would
-leave is left, and nothing else.
+so also if C code does not return. Then it is killed, which leaves only what a crash would leave.
 """
 
 from __future__ import annotations
@@ -38,25 +37,17 @@ _STACK_LOOK_S = 0.1
 
 
 def answer_with_stack(descriptor: int) -> None:
-    """Write the stack of each thread of this process there whenever it is asked for it."""
+    """Write the stack of each thread to `descriptor` at SIGUSR1."""
     os.set_inheritable(descriptor, False)
     os.set_blocking(descriptor, False)  # nobody reads what nobody has asked for
     faulthandler.register(signal.SIGUSR1, file=descriptor, all_threads=True)
 
 
 class Heartbeats:
-    """Watches the processes that serve."""
-
     def __init__(self, children: Callable[[], Iterable[Child]]) -> None:
-        """Get ready.
-
-        Args:
-            children: returns the processes that serve now.
-        """
         self._children = children
 
     async def run(self) -> None:
-        """Watch until cancelled."""
         await periodic.repeat("heartbeats", self._look_later)
 
     async def _look_later(self) -> None:
@@ -64,7 +55,6 @@ class Heartbeats:
         await self.look()
 
     async def look(self) -> None:
-        """Look at each process once, and end those that hang."""
         hung = []
         for child in self._children():
             child.silent_looks += 1
@@ -74,7 +64,6 @@ class Heartbeats:
 
 
 async def end_hung(child: Child) -> None:
-    """Kill a process, and log what it was doing."""
     stack = await _stack_of(child)
     facts = {"killed": child.name, "pid": child.process_id, "stack": stack}
     log.critical("process hangs, and is killed", extra=facts)

@@ -1,4 +1,4 @@
-"""Hub: passes on what the processes of a gateway share. It runs in the supervisor."""
+"""Passes on what the processes of a gateway share. It runs in the supervisor."""
 
 from __future__ import annotations
 
@@ -38,8 +38,6 @@ WITHIN_S_MAX: Final = 30.0
 
 
 class _Gathering:
-    """A question under way: the members that have to answer, and the answers so far."""
-
     def __init__(self, asked: set[int]) -> None:
         self.waiting_for = asked
         self.bodies: dict[int, bytes] = {}
@@ -48,7 +46,7 @@ class _Gathering:
             self.is_over.set()
 
     def answer(self, member: int, body: bytes | None) -> None:
-        """Note the answer of a member, or that there will be none."""
+        """Note the answer of a member; None means that there will be none."""
         if member not in self.waiting_for:
             return
         self.waiting_for.discard(member)
@@ -59,10 +57,7 @@ class _Gathering:
 
 
 class Hub:
-    """Knows the processes that are ready, each by its number and its channel."""
-
     def __init__(self) -> None:
-        """Begin with no process."""
         self._workers: dict[int, Channel] = {}
         self._engines: dict[int, Channel] = {}  # they answer questions of the hub alone
         self._gatherings: dict[int, _Gathering] = {}
@@ -71,16 +66,10 @@ class Hub:
         self._answering: set[asyncio.Task[None]] = set()
 
     def on_question(self, topic: str, answer: Callable[[bytes, float], Awaitable[bytes]]) -> None:
-        """Answer a question in place of the siblings of who asks.
-
-        Args:
-            topic: of the question.
-            answer: returns the answer to a body, within so many seconds.
-        """
+        """Answer a topic here instead of asking the siblings; the float is a limit in seconds."""
         self._topics[topic] = answer
 
     def enter(self, number: int, channel: Channel, *, is_engine: bool) -> None:
-        """Let a process take part that is ready."""
         if is_engine:
             self._engines[number] = channel
             return
@@ -90,7 +79,6 @@ class Hub:
                 worker.send(Arrival())
 
     def leave(self, number: int) -> None:
-        """Forget a process that has ended."""
         self._engines.pop(number, None)
         if self._workers.pop(number, None) is not None:
             for sibling in self._workers.values():
@@ -99,7 +87,6 @@ class Hub:
             gathering.answer(number, None)
 
     def take(self, sender: int, frame: Frame) -> None:
-        """Take a frame of a process that takes part."""
         match frame:
             case Announcement(topic, body):
                 announcement = Announcement(topic, body, sender)
@@ -116,7 +103,6 @@ class Hub:
                     gathering.answer(sender, body)
 
     async def ask_all(self, topic: str, body: bytes, within_s: float) -> dict[int, bytes]:
-        """Ask all processes, the engine included; returns the answers that came in time."""
         return await self._ask(self._workers | self._engines, topic, body, within_s)
 
     async def _answer(self, sender: int, question: Question) -> None:
@@ -171,13 +157,7 @@ class Member:
     def __init__(
         self, orders: Orders, end: socket.socket, on_orphan: Callable[[], object] = lambda: None
     ) -> None:
-        """Get ready; call `open` on the event loop.
-
-        Args:
-            orders: what the supervisor wants of this process.
-            end: this end of the control channel.
-            on_orphan: called when the supervisor is gone.
-        """
+        """Call `open` on the event loop. `on_orphan` is called when the supervisor is gone."""
         self.count = orders.worker_count
         self.number = orders.number
         self.has_engine = orders.engine_path is not None
@@ -196,9 +176,8 @@ class Member:
     async def open(self, on_stop: Callable[[bool], None]) -> None:
         """Take part from now on.
 
-        Args:
-            on_stop: called when this process has to end, and whether another one replaces it. It
-                may be called twice, as the supervisor may die.
+        `on_stop` is called when this process has to end, with whether another one replaces it. It
+        may be called twice, as the supervisor may die.
         """
         self._on_stop = on_stop
         self._channel = await Channel.open(self._end, self._take, self._end_with_supervisor)
@@ -206,32 +185,25 @@ class Member:
         self._beat()
 
     def ready(self) -> None:
-        """Let the supervisor know that this process serves."""
         self._send(ReadyFrame())
 
     def on_announcement(self, topic: str, take: Callable[[int, bytes], None]) -> None:
-        """Call `take` with the number of the sender and the body of each announcement."""
         self._announced.setdefault(topic, []).append(take)
 
     def on_question(self, topic: str, answer: Callable[[bytes], bytes]) -> None:
-        """Answer questions of siblings; the answer must not take long."""
         self._answers[topic] = answer
 
     def on_arrival(self, take: Callable[[], None]) -> None:
-        """Call `take` when there is a sibling that has heard nothing of this process so far."""
         self._arrivals.append(take)
 
     def on_departure(self, take: Callable[[int], None]) -> None:
-        """Call `take` with the number of a sibling that is no more."""
         self._departures.append(take)
 
     async def announce(self, topic: str, body: bytes) -> None:
-        """Send a body to all siblings."""
         if self._channel is not None:
             await self._channel.send_in_turn(Announcement(topic, body))
 
     async def gather(self, topic: str, body: bytes, *, within_s: float) -> list[bytes]:
-        """Return the answers of all siblings that answer in time; none if the supervisor hangs."""
         if self._channel is None:
             return []
         number = next(self._numbers)
@@ -247,7 +219,6 @@ class Member:
             del self._gathered[number]
 
     def _beat(self) -> None:
-        """Say that the event loop runs, for as long as there is a supervisor."""
         if self._channel is not None:
             self._channel.send(Beat())
             asyncio.get_running_loop().call_later(BEAT_S, self._beat)
@@ -257,7 +228,7 @@ class Member:
             self._channel.send(frame)
 
     def _end_with_supervisor(self) -> None:
-        """End this process as well: nobody would keep it, and its port could not be used again."""
+        """End this process as well: nobody would keep it, and its port could not be reused."""
         self._channel = None
         self.is_orphan = True
         self._on_orphan()
@@ -296,20 +267,19 @@ class Member:
 
 
 def kill_with_supervisor(*, is_so: bool) -> None:
-    """Let the system kill this process when the supervisor dies, or no more; Linux only.
+    """Let the system kill this process when the supervisor dies, or stop that; Linux only.
 
-    A process that loads the streams hears nothing of its channel, and has nothing to lose.
+    A process that loads the streams does not read its channel, and has nothing to lose.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL if is_so else 0)
 
 
 def end_in_time() -> None:
-    """Let this process end within `ORPHAN_S_MAX`, whatever it does; it says then what that was."""
+    """End this process within `ORPHAN_S_MAX`, whatever it does; it logs what that was."""
     faulthandler.dump_traceback_later(ORPHAN_S_MAX, exit=True)
 
 
 def report_failure(end: socket.socket, reason: str) -> None:
-    """Let the supervisor know that this process cannot serve, also without an event loop."""
     with suppress(OSError):  # then the supervisor has ended
         end.send(encode(FailedFrame(reason)))

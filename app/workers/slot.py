@@ -1,7 +1,7 @@
-"""Slot: a place for one process, in which there is always one.
+"""A slot that always holds one process.
 
-A process that ends is started anew, at once if it had served for a while, and after a longer and
-longer pause if it ends again and again.
+A process that ends is restarted: at once if it had served for a while, and with growing pauses if
+it ends again and again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STARTS_MAX: Final = 5
 
 
 class RestartFailed(Exception):
-    """A process that has ended cannot be started anew. The text says why."""
+    """A process that has ended cannot be restarted. The text says why."""
 
 
 class Slot:
@@ -40,13 +40,7 @@ class Slot:
         is_needed: Callable[[], bool],
         replaced_s_max: float = 0.0,
     ) -> None:
-        """Begin without a process.
-
-        Args:
-            start: starts one and returns once it serves; raises as `fill`.
-            is_needed: tells whether nothing is served as long as this slot is empty.
-            replaced_s_max: how long a process that was replaced may take to end.
-        """
+        """`is_needed` tells whether nothing is served while this slot is empty."""
         self.child: Child | None = None
         self.restart_count = 0
         self._start = start
@@ -57,21 +51,12 @@ class Slot:
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def fill(self) -> None:
-        """Start a process, and return once it serves.
-
-        Raises:
-            StartFailed: it cannot serve.
-            OSError: the system starts no process.
-        """
+        """Start a process, and return once it serves. Raises StartFailed or OSError."""
         self.child = await self._start()
         self._filled.set()
 
     async def keep(self) -> None:
-        """Start a process anew whenever it has ended, until cancelled.
-
-        Raises:
-            RestartFailed: that does not work, and nothing is served.
-        """
+        """Restart the process whenever it has ended; raises RestartFailed if nothing is served."""
         loop, quick_ends = asyncio.get_running_loop(), 0
         while True:
             await self._filled.wait()
@@ -89,11 +74,7 @@ class Slot:
                 await self._fill_again(quick_ends)
 
     async def replace(self) -> bool:
-        """Start another process, and let the present one end once that serves.
-
-        Returns:
-            Whether the other one serves; if not, the present one goes on.
-        """
+        """Start another process, and stop the present one if the new one serves; return whether."""
         async with self._changing:
             before = self.child
             try:
@@ -110,7 +91,6 @@ class Slot:
         return True
 
     async def _end_in_time(self, child: Child) -> None:
-        """Wait until a process that was replaced has ended."""
         try:
             async with asyncio.timeout(self._replaced_s_max):
                 await child.until_end()

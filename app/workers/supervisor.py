@@ -1,12 +1,10 @@
-"""Supervisor: starts the engine and the workers of a gateway, keeps them, and ends them.
-
-The order of a life:
+"""Starts the engine and the workers of a gateway, keeps them, and ends them.
 
 1. The engine process loads the streams. Meanwhile the workers import the program.
-2. Once the engine serves, the workers get their orders and listen. Then the gateway is there.
-3. A process that ends is started anew. One that hangs is killed, and so it ends (`heartbeat.py`).
+2. Once the engine serves, the workers get their orders and listen. Then the gateway is available.
+3. A process that ends is restarted. One that hangs is killed, and so it ends (`heartbeat.py`).
    SIGHUP replaces the workers one after the other: the new one listens before the old one stops.
-4. SIGTERM or SIGINT: the workers answer who waits, and end; then the engine makes everything
+4. SIGTERM or SIGINT: the workers answer waiting requests, and end; then the engine makes everything
    durable, and ends.
 
 The supervisor serves no request and has no state of the streams. If it dies, the others notice that
@@ -62,8 +60,6 @@ _OWN_NUMBER: Final = 0
 
 
 class ProcessPlan(NamedTuple):
-    """The processes to be run."""
-
     settings: bytes  # as JSON, for the other processes
     worker_count: int
     sockets: Sequence[socket.socket]  # bound, and not listening
@@ -76,15 +72,8 @@ class ProcessPlan(NamedTuple):
 
 
 class Supervisor:
-    """Runs the processes of one gateway."""
-
     def __init__(self, plan: ProcessPlan, on_listening: Callable[[], None]) -> None:
-        """Get ready.
-
-        Args:
-            plan: what is to run.
-            on_listening: called once all workers listen.
-        """
+        """`on_listening` is called once all workers listen."""
         self.plan = plan
         self._on_listening = on_listening
         self._hub = Hub()
@@ -118,18 +107,10 @@ class Supervisor:
 
     @property
     def serving_count(self) -> int:
-        """Return how many workers serve."""
         return sum(slot.child is not None for slot in self.workers)
 
     async def run(self) -> None:
-        """Serve until told to stop.
-
-        Raises:
-            StartFailed: a process cannot start.
-            RestartFailed: a process has ended, and cannot be started anew.
-            InUse: another gateway uses the data directory.
-            OSError: there is no place for the engine's socket, or the system starts no process.
-        """
+        """Serve until told to stop. Raises StartFailed, RestartFailed, InUse or OSError."""
         if self.plan.has_engine:
             self._socket = EngineSocket(self.plan.data_dir)
         terminal = Terminal()
@@ -150,7 +131,6 @@ class Supervisor:
                 self._socket.close()
 
     def _stop(self) -> None:
-        """Stop; the second time, let nobody wait."""
         if self._is_stopping:
             for role, child in self._children.values():
                 if role is Role.WORKER:
@@ -202,7 +182,6 @@ class Supervisor:
             log.info("reload is over")
 
     async def _start(self, role: Role, name: str) -> Child:
-        """Start a process, and return once it serves; raises as `Slot.fill`."""
         sockets, redis_sockets, plan = [], [], self.plan
         if role is Role.WORKER:
             sockets = [each.fileno() for each in plan.sockets]
@@ -245,7 +224,7 @@ class Supervisor:
         del self._children[child.number]
 
     async def _gather_samples(self) -> Mapping[int, Sample]:
-        """Return a sample of each process. One that does not answer is as it was."""
+        """Return a sample of each process; if one does not answer, its last one."""
         body = encode_observer(self._observing_number())
         answers = await self._hub.ask_all(SAMPLE, body, _SAMPLES_WITHIN_S)
         before = self._samples
@@ -257,18 +236,15 @@ class Supervisor:
         return {_OWN_NUMBER: sample_of_process(), **samples}
 
     def _observing_number(self) -> int:
-        """Return the number of the process that observes: the engine's, or the oldest worker's."""
         role = Role.ENGINE if self.plan.has_engine else Role.WORKER
         numbers = (number for number, (its, _) in self._children.items() if its is role)
         return min(numbers, default=_OWN_NUMBER)
 
     async def _history(self, body: bytes, within_s: float) -> bytes:
-        """Return a part of the history."""
         del within_s
         return encode_answer(self._recorder.answer(decode_question(body)))
 
     async def _metrics(self, body: bytes, within_s: float) -> bytes:
-        """Return the counts of all processes."""
         answers = await self._hub.ask_all(sums.METRICS, body, min(within_s, _METRICS_WITHIN_S))
         for number, answer in answers.items():
             if number in self._children:
@@ -276,7 +252,6 @@ class Supervisor:
         return sums.encode(self._sums.total(sums.families_of(self._registry)))
 
     async def _end(self) -> None:
-        """End all processes, the engine last."""
         workers = [child for role, child in self._children.values() if role is Role.WORKER]
         await _ended(workers, WORKERS_END_S_MAX)
         engines = [child for role, child in self._children.values() if role is Role.ENGINE]
@@ -285,7 +260,7 @@ class Supervisor:
 
 
 async def _ended(children: Sequence[Child], within_s: float) -> bool:
-    """Ask processes to end; kill those that have not ended in time. Tells whether none was."""
+    """Ask processes to end, and kill those that do not in time. Return whether none was killed."""
     for child in children:
         if child.is_ready:
             child.stop()
@@ -304,7 +279,7 @@ async def _ended(children: Sequence[Child], within_s: float) -> bool:
 
 
 async def _all_or_first_error(starts: Sequence[Coroutine[Any, Any, None]]) -> None:
-    """Wait for all; raises the first error at once, and the others are cancelled."""
+    """Wait for all; the first error is raised at once, and the others are cancelled."""
     tasks = [asyncio.create_task(start) for start in starts]
     try:
         await asyncio.gather(*tasks)
@@ -322,8 +297,6 @@ def _first(errors: BaseExceptionGroup[RestartFailed]) -> BaseException:
 
 
 class _OwnMetrics(Collector):
-    """The metrics of the supervisor itself."""
-
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
 

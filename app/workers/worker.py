@@ -1,4 +1,4 @@
-"""Worker: a process that serves requests, and asks the engine process or servers for the rest."""
+"""A process that serves requests, and asks the engine process or servers for the streams."""
 
 from __future__ import annotations
 
@@ -36,12 +36,6 @@ class Admission:
     """Lets the listeners of a worker pause. It costs nothing while there is room."""
 
     def __init__(self, sockets: Sockets, listeners: Sequence[Listener]) -> None:
-        """Begin with listeners that are open.
-
-        Args:
-            sockets: of the worker.
-            listeners: all that it has.
-        """
         self._sockets = sockets
         self._listeners = listeners
         self._is_full = asyncio.Event()
@@ -49,7 +43,7 @@ class Admission:
         sockets.on_full = self._note_full
 
     async def run(self) -> Never:
-        """Look, while the worker is full, whether it has to accept again, until cancelled."""
+        """Check, while the worker is full, whether to accept again, until cancelled."""
         await periodic.repeat("admission", self._look)
 
     def _note_full(self) -> None:
@@ -78,8 +72,6 @@ _LOOK_S: Final = 0.05
 
 
 class WorkerServer(Server):
-    """A server that ends when the supervisor says so."""
-
     def __init__(
         self,
         app: FastAPI,
@@ -87,7 +79,6 @@ class WorkerServer(Server):
         member: Member,
         redis_sockets: Sequence[socket.socket],
     ) -> None:
-        """Get ready to serve an app as a member of a gateway."""
         super().__init__(app, settings, redis_sockets=redis_sockets)
         self._member = member
         self._is_replaced = False
@@ -100,14 +91,13 @@ class WorkerServer(Server):
             super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen, and let the supervisor know."""
         await self._member.open(self._on_stop)
         await super().startup(sockets)
         if self.started:
             self._member.ready()
 
     async def main_loop(self) -> None:
-        """Serve; a sibling that has room does so while this worker is full."""
+        """Serve; while this worker is full, a sibling with room accepts instead."""
         listeners = [*self._listeners, *self.redis.listeners]
         async with asyncio.TaskGroup() as tasks:
             admitting = tasks.create_task(Admission(self._gateway.sockets, listeners).run())
@@ -115,13 +105,12 @@ class WorkerServer(Server):
             admitting.cancel()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop to listen, answer who waits, then stop."""
         if self._is_replaced:
             await self._leave()
         await super().shutdown(sockets)
 
     async def _listen(self, sockets: list[socket.socket] | None) -> None:
-        """Listen with listeners that may pause, which those of uvicorn cannot."""
+        """Use listeners that may pause, which those of uvicorn cannot."""
         await super()._listen([])
         self._listeners = [Listener(each, self._protocol) for each in sockets or ()]
         self.servers = self._listeners  # type: ignore[assignment]  # uvicorn only closes them
@@ -143,9 +132,9 @@ class WorkerServer(Server):
     async def _leave(self) -> None:
         """Refuse nobody who is connected: others serve new connections.
 
-        Connections that stay open are asked to come back. Each other connection gets the answers
-        that it waits for. A connection without a request may send one more within `GRACE_S`; the
-        answer says that the connection closes.
+        Long-lived connections are asked to come back. Each other connection gets the answers that
+        it waits for. An idle connection may send one more request within `GRACE_S`; the answer says
+        that the connection closes.
         """
         for server in self.servers:
             server.close()
@@ -162,11 +151,7 @@ class WorkerServer(Server):
 
 
 def run(settings: Settings, orders: Orders, end: socket.socket) -> None:
-    """Serve until told to stop.
-
-    Raises:
-        ValueError, OSError, UnusableCertificate, Exposed: it cannot begin. The text says why.
-    """
+    """Serve until told to stop. Raises ValueError, OSError, UnusableCertificate or Exposed."""
     sockets = _taken_over(orders.sockets)
     redis_sockets = _taken_over(orders.redis_sockets)
     member = Member(orders, end, end_in_time)

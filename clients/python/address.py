@@ -1,4 +1,4 @@
-"""Address: where the gateways are, as people write it, and the one that requests go to."""
+"""Addresses: the gateway URLs, and the one that requests go to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BACKOFF_S_MAX = 10.0
 
 
 def backoff_s(attempt: int) -> float:
-    """Return the pause before the next attempt; the first attempt is number 0."""
+    """Return the pause before the next attempt, in seconds; attempts count from 0."""
     longest_s = min(BACKOFF_S_MAX, BACKOFF_S_MIN * 2.0 ** min(attempt, 10))
     return longest_s * random.uniform(0.5, 1.0)
 
@@ -32,29 +32,22 @@ class Addresses:
     """
 
     def __init__(self, urls: Sequence[str]) -> None:
-        """Begin with the first one."""
         self.urls = tuple(urls)
         self.current = self.urls[0]
         self._named = ""  # the leader that a standby has named last
 
     @property
     def are_local(self) -> bool:
-        """Tell whether all are on this machine."""
         return all(map(is_loopback, self.urls))
 
     @property
     def are_several(self) -> bool:
-        """Tell whether there is another one than the current one."""
         return len(self.urls) > 1
 
     def leave(self, url: str, leader: str | None = None) -> None:
-        """Go on to the leader or to the next URL, unless that was done already.
+        """Move on to the leader or the next URL, unless another call has already left `url`.
 
-        A standby may name a leader that is gone, so each naming is followed once.
-
-        Args:
-            url: what did not answer, or does not lead.
-            leader: a URL below the leader's; None: it is not known.
+        A standby may name a leader that is gone, so each named leader is followed once.
         """
         if url != self.current:
             return
@@ -65,7 +58,7 @@ class Addresses:
             self.current = self.urls[(self.urls.index(url) + 1) % len(self.urls)]
 
     def pause_s(self, attempt: int) -> float:
-        """Return the pause after an attempt: none before all URLs were tried."""
+        """Return the pause after an attempt in seconds; 0 until all URLs were tried."""
         rounds, place = divmod(attempt + 1, len(self.urls))
         if place:
             return 0.0
@@ -73,14 +66,7 @@ class Addresses:
 
 
 def urls_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return the base URLs that texts say, with commas between them; `localhost:8080` is enough.
-
-    Args:
-        given: None: it is what `HEADGATE_URL` says, or else the usual port of this machine.
-
-    Raises:
-        ValueError: one is no URL of HTTP, or there is none.
-    """
+    """Return base URLs; None means `HEADGATE_URL`, or else the default port of this machine."""
     if given is None or isinstance(given, str):
         given = [given or os.environ.get(URL_VARIABLE) or URL]
     urls = [_url_of(part.strip()) for text in given for part in text.split(",") if part.strip()]
@@ -106,7 +92,6 @@ def _url_of(given: str) -> str:
 
 
 def is_loopback(url: str) -> bool:
-    """Tell whether a URL names this machine: what goes there crosses no network."""
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback

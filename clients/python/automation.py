@@ -11,7 +11,7 @@ from headgate.client.shapes.answers import Missed, PushBody, PushInfo, PushSigna
 
 
 class Push:
-    """The push of a group. To make one asks nothing of the gateway.
+    """The push of a group. Creating this object sends nothing.
 
     Example:
         push = hg.group("orders", "billing").push
@@ -71,7 +71,7 @@ class Push:
         return cast(PushInfo, answer)
 
     async def info(self) -> PushInfo:
-        """Describe it: its state, and the last answers of its receiver."""
+        """Return its state and the latest answers of its receiver."""
         return cast(PushInfo, await self._calls.call("GET", self._path))
 
     async def pause(self) -> PushInfo:
@@ -83,7 +83,7 @@ class Push:
         return cast(PushInfo, await self._act("resume"))
 
     async def retry(self) -> int:
-        """Send failed entries at once that have to wait; returns how many there are."""
+        """Send failed entries that wait for a retry now; return their number."""
         return cast(int, (await self._act("retry"))["entries"])
 
     async def rotate(self, *, overlap_ms: int | None = None) -> str:
@@ -106,7 +106,7 @@ class Push:
 
 
 class Schedule:
-    """A schedule by its name. To make one asks nothing of the gateway.
+    """A schedule by its name. Creating this object sends nothing.
 
     Example:
         nightly = hg.schedule("nightly")
@@ -156,26 +156,26 @@ class Schedule:
         time_zone: str | None = None,
         missed: Missed | None = None,
     ) -> ScheduleInfo:
-        """Change parts of the schedule; those that are None stay."""
+        """Change parts of the schedule; arguments that are None keep their value."""
         parts = {"stream": stream, "cron": cron, "time_zone": time_zone, "missed": missed}
         patch: dict[str, Any] = {} if fields is None else encoded(fields)
         patch |= {name: value for name, value in parts.items() if value is not None}
         return await self._patch(patch)
 
     async def pause(self) -> ScheduleInfo:
-        """Let nothing be due until `resume`."""
+        """Run nothing until `resume`."""
         return await self._patch({"paused": True})
 
     async def resume(self) -> ScheduleInfo:
-        """End the pause. Due times of the pause are not made up for."""
+        """End the pause. Due times missed during the pause are not made up for."""
         return await self._patch({"paused": False})
 
     async def info(self) -> ScheduleInfo:
-        """Describe it: its next due time, its last entry, and its last problem."""
+        """Return its next due time, its last entry and its last problem."""
         return cast(ScheduleInfo, await self._calls.call("GET", self._path))
 
     async def run(self) -> str:
-        """Append its entry now, and return the id. Its due times stay."""
+        """Append its entry now and return the id. Its due times do not change."""
         return cast(str, (await self._calls.call("POST", f"{self._path}/run"))["id"])
 
     async def delete(self) -> None:

@@ -1,4 +1,4 @@
-"""Bulk: plans of reads, batches of entries as Arrow, and a writer that appends each once."""
+"""Bulk: read plans, batches of entries as Arrow, and a writer that appends each batch once."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Plan(NamedTuple):
     Attributes:
         stream: its name.
         epoch: the life the stream is in; None: there is no such stream.
-        after: where the cursor stands.
-        end: the last id to read, inclusive; `after` if there is nothing.
-        entries: how many entries that is.
-        backlog: how many entries there are behind `after`.
+        after: the position of the cursor.
+        end: the last id to read, inclusive; `after` if there is nothing to read.
+        entries: number of entries up to `end`.
+        backlog: number of entries behind `after`.
         last_id: the last id of the stream; None: there is no such stream.
         first_id: the first entry that is there; None: the stream is empty.
-        gap: what was trimmed behind `after`, if anything was.
+        gap: what was trimmed behind `after`, if anything.
     """
 
     stream: str
@@ -109,7 +109,7 @@ _COLUMNS_LENGTH_MAX = 16_000
 
 
 def selection(columns: Sequence[str] | None, condition: Filter | None) -> dict[str, str]:
-    """Return the query for a part of entries: fields of some names, and a filter."""
+    """Return the query parameters for a selection of fields and a filter."""
     query: dict[str, str] = {}
     if columns is not None:
         names = json.dumps(list(columns), ensure_ascii=False) if columns else ""
@@ -141,12 +141,7 @@ class Batches:
     def __init__(
         self, answer: httpx.Response, ask_behind: Callable[[str], Awaitable[httpx.Response]]
     ) -> None:
-        """Read an answer whose body is yet to come.
-
-        Args:
-            answer: to the request for the range.
-            ask_behind: asks for what the range has behind an id.
-        """
+        """Read a response still without its body; `ask_behind` requests the rest behind an id."""
         self.epoch: str = answer.headers["Headgate-Epoch"]
         self.last_id: str = answer.headers["Headgate-Last-Id"]
         self.gap_to: str | None = answer.headers.get("Headgate-Gap-To")
@@ -179,7 +174,7 @@ class Batches:
                 return batch
 
     async def aclose(self) -> None:
-        """End it; what has not come yet is not sent."""
+        """Close the response; what has not arrived is not sent."""
         await self._batches.aclose()
         await self._answer.aclose()
 
@@ -210,10 +205,10 @@ async def _batches_in(answer: httpx.Response) -> AsyncGenerator[pa.RecordBatch]:
 
 
 class _Decoder:
-    """Arrow's stream format: a schema and then batches, each a message behind its length.
+    """Arrow's IPC stream format: a schema and then batches, each a length-prefixed message.
 
-    A message begins with eight bytes: a mark, and the length of what describes it. Its description
-    says how long its body is. A length of zero is the end.
+    A message begins with eight bytes, a marker and the length of its metadata. The metadata says
+    how long the body is. A length of zero is the end.
     """
 
     def __init__(self) -> None:
@@ -225,7 +220,7 @@ class _Decoder:
         self._bytes += piece
 
     def next_message(self) -> bytes | None:
-        """Take the next message, if it is here as a whole."""
+        """Take the next message, or return None if it is not complete yet."""
         if len(self._bytes) < 8:
             return None
         described = 8 + int.from_bytes(self._bytes[4:8], "little")
@@ -242,7 +237,6 @@ class _Decoder:
         return message
 
     def decode(self, message: bytes) -> pa.RecordBatch | None:
-        """Return the batch of a message; None: it is the schema."""
         ipc = cast(Any, tables.arrow()).ipc
         read = ipc.read_message(message)
         if self._schema is None:
@@ -252,7 +246,7 @@ class _Decoder:
 
 
 def _body_size(description: bytes | bytearray) -> int:
-    """Return `bodyLength` of a message, the fourth field of a table that FlatBuffers wrote."""
+    """Return `bodyLength` of a message, the fourth field of a FlatBuffers table."""
 
     def number(at: int, size: int) -> int:
         return int.from_bytes(description[at : at + size], "little", signed=True)
@@ -265,7 +259,7 @@ def _body_size(description: bytes | bytearray) -> int:
 
 
 class Attempt(NamedTuple):
-    """The staged chunks of a partition that count: those of this attempt, from 0 on."""
+    """The staged chunks that count for a partition: those of this attempt, numbered from 0."""
 
     partition: int
     attempt: str
@@ -273,9 +267,9 @@ class Attempt(NamedTuple):
 
 
 class Writer:
-    """A writer of batches, with a name. It stages a batch in chunks, and commits it as a whole.
+    """A named writer of batches. It stages a batch in chunks and commits it as a whole.
 
-    The gateway remembers the number of the last batch: one that is committed again changes nothing.
+    The gateway remembers the last batch number: committing a batch again changes nothing.
 
     Example:
         writer = hg.writer("import-2026-01")
@@ -339,9 +333,9 @@ class Writer:
         return cast(Committed, await self._calls.call("POST", path, body=body, is_repeatable=True))
 
     async def abort(self, batch: int) -> None:
-        """Let the gateway forget what is staged for a batch."""
+        """Discard what is staged for a batch."""
         await self._calls.call("DELETE", f"{self._path}/batches/{batch}")
 
     async def last_batch(self) -> int | None:
-        """Return the number of the last batch that was committed; None: there is none."""
+        """Return the number of the last committed batch; None if there is none."""
         return cast(int | None, (await self._calls.call("GET", self._path))["last_batch"])

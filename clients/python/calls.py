@@ -43,8 +43,6 @@ _AT_ONCE: Final = {"status": 503, "retryable": True}
 
 
 class Calls:
-    """The requests of one client."""
-
     def __init__(
         self,
         addresses: Addresses,
@@ -56,7 +54,6 @@ class Calls:
         tls: ssl.SSLContext | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Send requests to a gateway; see `AsyncClient`."""
         self._addresses = addresses
         self._credential = credential
         self._retry_s = retry_s
@@ -72,11 +69,9 @@ class Calls:
 
     @property
     def is_local(self) -> bool:
-        """Tell whether the gateway is on this machine."""
         return self._addresses.are_local
 
     async def close(self) -> None:
-        """End all connections."""
         await self._http.aclose()
 
     async def call(
@@ -91,21 +86,11 @@ class Calls:
         wait_ms: int = 0,
         is_repeatable: bool | None = None,
     ) -> Any:
-        """Return the answer to a request, as JSON says it; None: it has no body.
+        """Return the JSON of a response; None if it has no body.
 
-        Args:
-            method: of HTTP.
-            path: from `/v1` on, encoded.
-            body: is sent as JSON.
-            query: parameters; those that are None are left out.
-            headers: beside the usual ones.
-            content: the body, where it is not JSON.
-            wait_ms: how long the gateway may wait before it answers.
-            is_repeatable: it may be done twice; None: if it is no POST.
-
-        Raises:
-            Problem: the gateway refused it.
-            Unreachable, AnswerLost: the gateway did not get it, or did not answer.
+        `path` starts at `/v1` and is encoded; query parameters that are None are left out.
+        `is_repeatable` says that the request may be done twice; None: unless it is a POST. Raises
+        Problem if the gateway refused it, Unreachable or AnswerLost.
         """
         answer = await self.send(
             method,
@@ -127,14 +112,7 @@ class Calls:
     async def items(
         self, path: str, name: str, *, limit: int, query: Mapping[str, Any] | None = None
     ) -> AsyncGenerator[Any]:
-        """Yield the items of a list, by pages of `limit`.
-
-        Args:
-            path: of the list.
-            name: under which a page has its items.
-            limit: items of a page.
-            query: parameters beside those of pages.
-        """
+        """Yield the items of a list, which each page has under `name`, by pages of `limit`."""
         cursor: str | None = None
         while True:
             of_page = {**(query or {}), "limit": limit, "cursor": cursor}
@@ -158,7 +136,7 @@ class Calls:
         is_repeatable: bool | None = None,
         is_streamed: bool = False,
     ) -> httpx.Response:
-        """Return the whole answer to a request, or one whose body is yet to come; see `call`."""
+        """Return the response to a request; see `call`. `is_streamed` leaves its body unread."""
         all_headers = dict(headers or {})
         if body is not None:
             content = json.dumps(body, ensure_ascii=False).encode()
@@ -197,7 +175,7 @@ class Calls:
             attempt += 1
 
     def _pause_s(self, failure: HeadgateError, url: str, attempt: int) -> float:
-        """Return the pause before the next attempt, which is at another address if that helps."""
+        """Return the pause in seconds before a retry; move to another address if that helps."""
         retry_after_s = 0.0
         if isinstance(failure, Problem):
             retry_after_s = failure.retry_after_s or 0.0
@@ -210,7 +188,6 @@ class Calls:
     async def _attempt(
         self, request: httpx.Request, token: str | None, *, is_streamed: bool
     ) -> httpx.Response | HeadgateError:
-        """Send a request once; returns a good answer, or what went wrong."""
         if token is not None:
             request.headers["Authorization"] = f"Bearer {token}"
         try:
@@ -224,7 +201,6 @@ class Calls:
         return answer if answer.is_success else self._failure_of(answer)
 
     def _failure_of(self, answer: httpx.Response) -> Problem | UnexpectedAnswer:
-        """Return the error in an answer that is no success."""
         if answer.status_code == httpx.codes.TEMPORARY_REDIRECT:
             return _redirected(answer)
         kind = answer.headers.get("content-type", "")
@@ -236,7 +212,7 @@ class Calls:
 
 
 class _Answer(dict[str, Any]):
-    """An answer. If it lacks what every gateway says, something else has answered."""
+    """A response. If it lacks what every gateway sends, something else has answered."""
 
     def __init__(self, answer: Mapping[str, Any], response: httpx.Response) -> None:
         super().__init__(answer)
@@ -247,7 +223,6 @@ class _Answer(dict[str, Any]):
 
 
 def segment(name: str) -> str:
-    """Return a name as a segment of a path, whatever characters it has."""
     return quote(name, safe="").replace(".", "%2E")  # dots alone would be a way up
 
 
@@ -260,14 +235,13 @@ def _unexpected(answer: httpx.Response) -> UnexpectedAnswer:
 
 
 def _redirected(answer: httpx.Response) -> NotLeader:
-    """Return the refusal of a standby that redirects; no credential goes to where it points."""
+    """Return the refusal of a standby that redirects; no credential goes to its target."""
     place = answer.headers.get("location", "")
     detail = f"{_base(answer.request)} is not the leader, and sends to {place}"
     return NotLeader({"code": "not_leader", "detail": detail, "leader": place} | _AT_ONCE)
 
 
 def _is_of_gateway(failure: HeadgateError) -> bool:
-    """Tell whether another gateway may answer better."""
     if isinstance(failure, UnexpectedAnswer):
         return failure.status in _PROXY_FAILED
     if isinstance(failure, Problem):
@@ -276,7 +250,6 @@ def _is_of_gateway(failure: HeadgateError) -> bool:
 
 
 def _may_succeed(failure: HeadgateError, *, is_repeatable: bool) -> bool:
-    """Tell whether to send a request again."""
     if isinstance(failure, Unreachable):
         return True
     if isinstance(failure, Problem):

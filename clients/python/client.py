@@ -1,4 +1,4 @@
-"""Client: one gateway, its streams and groups."""
+"""Client: a gateway, its streams and groups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headgate.client.stream import Following, OnState, Stream
 
 
 class AsyncClient:
-    """A client of one gateway, for asyncio. Use it as a context, or call `aclose` in the end.
+    """An asyncio client of a gateway. Use it as a context manager, or call `aclose` at the end.
 
     Example:
         async with headgate.AsyncClient("http://localhost:8080") as hg:
@@ -91,7 +91,7 @@ class AsyncClient:
         return self._addresses.current
 
     async def aclose(self) -> None:
-        """End all connections; whoever follows or consumes gets an error."""
+        """Close all connections; whoever follows or consumes gets an error."""
         await self._live.close()
         await self._calls.close()
 
@@ -121,17 +121,17 @@ class AsyncClient:
         return Schedule(self._calls, name)
 
     async def schedules(self, *, limit: int = 100) -> AsyncGenerator[ScheduleInfo]:
-        """Yield the schedules of the streams that one may see, by pages of `limit`."""
+        """Yield the schedules of the streams that the caller may see, by pages of `limit`."""
         async for schedule in self._calls.items("/v1/schedules", "schedules", limit=limit):
             yield cast(ScheduleInfo, schedule)
 
     async def pushes(self, *, limit: int = 100) -> AsyncGenerator[PushSummary]:
-        """Yield the pushes of the groups that one may manage, by pages of `limit`."""
+        """Yield the pushes of the groups that the caller may manage, by pages of `limit`."""
         async for push in self._calls.items("/v1/pushes", "pushes", limit=limit):
             yield cast(PushSummary, push)
 
     async def streams(self, *, prefix: str = "", limit: int = 100) -> AsyncGenerator[StreamInfo]:
-        """Yield the streams whose names begin so, by pages of `limit` (SCAN TYPE stream)."""
+        """Yield streams whose names start with `prefix`, by pages of `limit` (SCAN TYPE stream)."""
         query = {"prefix": prefix}
         async for stream in self._calls.items("/v1/streams", "streams", limit=limit, query=query):
             yield cast(StreamInfo, stream)

@@ -1,6 +1,6 @@
-"""Conversation: what a client and the gateway say over WebSockets, without I/O.
+"""Conversation: the WebSocket protocol between a client and the gateway, without I/O.
 
-Whoever has a socket calls `begin` when it is open, `receive` with each frame, sends what
+The owner of the socket calls `begin` when it is open and `receive` with each frame, sends what
 `frames_to_send` returns, and calls `lost` when it is closed. Subscriptions outlive the connection.
 """
 
@@ -21,15 +21,7 @@ _RETRY_S = 1.0
 
 
 class Conversation:
-    """All subscriptions of one client."""
-
     def __init__(self, want_to_send: Callable[[], None], on_known: Callable[[], None]) -> None:
-        """Begin without subscriptions.
-
-        Args:
-            want_to_send: is called when there may be frames to send.
-            on_known: is called when the gateway has said until when the token is good.
-        """
         self.subscriptions: dict[str, Subscription] = {}
         self.is_open = False
         self.was_served = False  # a subscription has stood on this connection
@@ -47,7 +39,7 @@ class Conversation:
         self._names = count(1)
 
     def add(self, wanted: Mapping[str, Any], *, credit: int) -> Subscription:
-        """Return a new subscription, which begins with the connection."""
+        """Return a new subscription, which starts when there is a connection."""
         subscription = Subscription(str(next(self._names)), wanted, credit=credit)
         self.subscriptions[subscription.name] = subscription
         if self.is_open:
@@ -55,12 +47,11 @@ class Conversation:
         return subscription
 
     def resubscribe(self, subscription: Subscription) -> None:
-        """Subscribe once more what the gateway could not serve before."""
         if self.is_open and subscription.name in self.subscriptions:
             self._say(subscription.subscribe_frame())
 
     def leave(self, subscription: Subscription) -> None:
-        """End a subscription; what it holds goes back or is kept."""
+        """End a subscription; a group's unsettled entries go back or are kept, by its options."""
         if self.subscriptions.pop(subscription.name, None) is not None and self.is_open:
             self._say({"type": "unsubscribe", "sub": subscription.name})
         self._quiet(subscription.name)
@@ -75,11 +66,7 @@ class Conversation:
     # The connection
 
     def begin(self, token: str | None = None) -> None:
-        """Begin on a connection that is open now.
-
-        Args:
-            token: is sent, so that the gateway says when it ends; None: it cannot be renewed.
-        """
+        """Begin on an open connection; `token` None means that it cannot be renewed."""
         self.is_open = True
         self.problem = self.not_leader = self.reconnect_after_s = None
         self._frames, self.refused, self.was_served = [], [], False
@@ -88,12 +75,10 @@ class Conversation:
             self._say(subscription.subscribe_frame())
 
     def authenticate(self, token: str | None) -> None:
-        """Send a token; its answer tells when it ends."""
         if token is not None:
             self._say({"type": "auth", "rid": "auth", "token": token})
 
     def lost(self) -> None:
-        """Note that the connection is gone."""
         self.is_open = False
         self._frames = []
         self._unanswered = {}
@@ -102,7 +87,6 @@ class Conversation:
             self._quiet(subscription.name)
 
     def frames_to_send(self) -> list[str]:
-        """Return the frames to be sent now."""
         frames, self._frames = self._frames, []
         for subscription in self.subscriptions.values():
             if subscription.has_frames:
@@ -114,7 +98,6 @@ class Conversation:
         return [json.dumps(frame, separators=(",", ":")) for frame in frames]
 
     def receive(self, text: str | bytes) -> None:
-        """Take a frame of the gateway."""
         frame = json.loads(text)
         kind = frame["type"]
         subscription = self.subscriptions.get(frame.get("sub", ""))

@@ -1,4 +1,4 @@
-"""Credential: the token that is sent to a gateway, its source, and the URLs it may go to."""
+"""Credential: the token sent to a gateway, where it comes from, and the URLs it may go to."""
 
 from __future__ import annotations
 
@@ -22,25 +22,21 @@ _WORD = re.compile(r"[\x21-\x7e]+")
 
 
 class CredentialError(ValueError):
-    """There is no token where one should be, or it cannot be sent."""
+    """The token is missing, or must not or cannot be sent."""
 
 
 class TokenFile:
     """A token in a file, which is read again when the gateway refuses the token.
 
-    So a program that goes on for long takes a new token without a restart. It can be pickled: the
-    token stays behind, and another machine reads a file of its own.
+    So a long-running program takes a new token without a restart. It can be pickled: the token
+    stays behind, and another machine reads a file of its own.
 
     Example:
         hg = headgate.AsyncClient(token=headgate.TokenFile("/run/secrets/headgate"))
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Read it.
-
-        Raises:
-            CredentialError: there is no token in it, or no header can hold it.
-        """
+        """Read the file; raises CredentialError if it has no token that a header can hold."""
         self.path = os.fspath(path)
         self._token: str | None = self._read()
 
@@ -51,7 +47,7 @@ class TokenFile:
         return {"path": self.path, "_token": None}
 
     def __call__(self) -> str:
-        """Return the token, as the file has it now; a file that is no good changes nothing."""
+        """Return the token in the file now; if the file is unusable, the token known before."""
         if self._token is not None:
             with suppress(CredentialError):
                 self._token = self._read()
@@ -71,20 +67,12 @@ class TokenFile:
 
 
 class Credential:
-    """The token of a client. Nothing shows it.
-
-    Attributes:
-        origin: where it comes from; None: there is no token.
-    """
+    """The token of a client, which no repr or log shows; `origin` None means there is none."""
 
     def __init__(
         self, urls: Sequence[str], token: TokenSource | None, *, insecure: bool | None = None
     ) -> None:
-        """Take a token, or that of a variable; see `AsyncClient`.
-
-        Raises:
-            CredentialError: others on the network could read it, or no header can hold it.
-        """
+        """Take a token; raises CredentialError if others could read it on the network."""
         source = _of_variables() if token is None else token
         self.origin = _origin(source, is_given=token is not None)
         self.source: TokenSource = source
@@ -110,22 +98,17 @@ class Credential:
 
     @property
     def is_renewable(self) -> bool:
-        """Tell whether there is another token once this one has ended."""
         return callable(self.source)
 
     @property
     def hint(self) -> str:
-        """Return a hint at the source of the token, for the reader of a refusal."""
+        """Return a hint at where the token comes from, for the text of a refusal."""
         if self.origin is None:
             return f"No token was sent: {TOKEN_VARIABLE} gives one."
         return f"The token was that of {self.origin}."
 
     async def token(self, *, ended: str | None = None) -> str | None:
-        """Return the token; None: there is none.
-
-        Args:
-            ended: this token is of no use any more; it is renewed, unless somebody has done so.
-        """
+        """Return the token, or None; if it is still `ended`, renew it first."""
         if callable(self.source) and self._token == ended:
             token = self.source()
             token = await token if inspect.isawaitable(token) else token
@@ -134,31 +117,27 @@ class Credential:
 
 
 class Bearer:
-    """The token of one request or of one connection: renewed once if the gateway refuses it."""
+    """The token of one request or one connection: renewed once if the gateway refuses it."""
 
     def __init__(self, credential: Credential) -> None:
-        """Take tokens of a credential."""
         self._credential = credential
         self._token: str | None = None
         self._is_renewed = False  # as the one before was refused
 
     @property
     def is_renewable(self) -> bool:
-        """Tell whether there is another token once this one has ended."""
         return self._credential.is_renewable
 
     async def token(self) -> str | None:
-        """Return the token to send; None: there is none."""
         self._token = await self._credential.token()
         return self._token
 
     async def next_token(self) -> str | None:
-        """Return the token to send when this one ends."""
         self._token = await self._credential.token(ended=self._token)
         return self._token
 
     async def renew(self) -> bool:
-        """Take another token, as the gateway refused this one; tell whether to try with it."""
+        """Take another token after a refusal; tell whether to try again with it."""
         if self._is_renewed:
             return False
         self._is_renewed = True
@@ -166,21 +145,15 @@ class Bearer:
         return await self.next_token() != refused
 
     def was_accepted(self) -> None:
-        """Note that the gateway took the token: if it is refused later, it has ended."""
         self._is_renewed = False
 
 
 def is_insecure() -> bool:
-    """Tell whether the environment lets a token go over plain http to another machine."""
     return os.environ.get(INSECURE_VARIABLE, "").lower() in {"1", "true", "yes", "on"}
 
 
 def checked(token: str, origin: str | None) -> str:
-    """Return a token that a header can hold.
-
-    Raises:
-        CredentialError: it is none; says where it came from, and not what it is.
-    """
+    """Return a token that a header can hold; the CredentialError does not show the token."""
     if not token:
         raise CredentialError(f"{origin} has no token")
     if _WORD.fullmatch(token) is None:
@@ -191,7 +164,6 @@ def checked(token: str, origin: str | None) -> str:
 
 
 def _of_variables() -> TokenSource:
-    """Return the token of the environment: of a file, or itself; empty: there is none."""
     file = os.environ.get(FILE_VARIABLE)
     return TokenFile(file) if file else os.environ.get(TOKEN_VARIABLE, "")
 

@@ -1,4 +1,4 @@
-"""Entries: what streams hold, in Python's terms and as JSON.
+"""Entries: what streams hold, as Python values and as JSON.
 
 A value is text where it is UTF-8, and bytes where it is not. JSON has no bytes: such values travel
 as base64, and a list names their fields.
@@ -77,7 +77,7 @@ class Draft(NamedTuple):
         return cls(entry.pairs or entry.fields, entry.id, **times)
 
     def encoded(self) -> dict[str, Any]:
-        """Return it as the body of an append has it."""
+        """Return the JSON body of an append."""
         _, *others = self
         named = zip(self._fields[1:], others, strict=True)
         more = {name: value for name, value in named if value is not None}
@@ -125,7 +125,7 @@ class Claimed(NamedTuple):
 
 
 def encoded(fields: Fields | Pairs) -> dict[str, Any]:
-    """Return fields as the body of an append has them."""
+    """Return fields as the JSON body of an append has them."""
     pairs = list(fields.items()) if isinstance(fields, Mapping) else list(fields)
     if not all(map(_is_text, dict(pairs))):
         return _encoded_names(pairs)
@@ -141,12 +141,11 @@ def encoded(fields: Fields | Pairs) -> dict[str, Any]:
 
 
 def _is_text(name: str) -> bool:
-    """Tell whether a name is UTF-8: whether it has no surrogates, which stand for bytes."""
+    """Tell whether a name is UTF-8: it has no surrogates, which stand for other bytes."""
     return name.isascii() or not any("\udc80" <= character <= "\udcff" for character in name)
 
 
 def _encoded_names(pairs: Sequence[tuple[str, Value]]) -> dict[str, Any]:
-    """Return fields of which some have names that are not UTF-8."""
     names = [_base64(name.encode(errors="surrogateescape")) for name, _ in pairs]
     return encoded([(name, value) for name, (_, value) in zip(names, pairs, strict=True)]) | {
         "names_base64": True
@@ -154,7 +153,7 @@ def _encoded_names(pairs: Sequence[tuple[str, Value]]) -> dict[str, Any]:
 
 
 def entry_of(item: Mapping[str, Any]) -> Entry:
-    """Return an entry of an answer."""
+    """Return an entry of a JSON answer."""
     if len(item) == 2:
         return Entry(item["id"], item["fields"])
     fields, pairs = decoded(item)
@@ -169,7 +168,7 @@ def entry_of(item: Mapping[str, Any]) -> Entry:
 
 
 def delivery_of(item: Mapping[str, Any]) -> Delivery:
-    """Return a delivery of an answer."""
+    """Return a delivery of a JSON answer."""
     if len(item) == 4:
         return Delivery(item["id"], item["fields"], item["deliveries"], item["idle_ms"])
     fields, pairs = decoded(item)
@@ -212,5 +211,5 @@ def _value(text: str) -> Value:
 
 
 def _name(text: str) -> str:
-    """Return a name; bytes that are not UTF-8 are surrogates, as in file names."""
+    """Return a name; bytes that are not UTF-8 become surrogates, as in file names."""
     return base64.b64decode(text).decode(errors="surrogateescape")

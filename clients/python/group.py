@@ -1,4 +1,4 @@
-"""Group: consumers share the entries of a stream, and each entry is worked off by one of them."""
+"""Group: consumers share the entries of a stream, and one of them processes each entry."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ Handler = Callable[[Job], Awaitable[object]]
 
 
 class Consuming:
-    """The jobs of one consumer as they come. It is an iterator, and a context that ends it.
+    """The jobs of one consumer as they arrive: an iterator, and a context that ends it.
 
-    In the end what was settled is sent and answered, and what was not goes back to the group.
+    At the end what was settled is sent and confirmed, and what was not goes back to the group.
     """
 
     def __init__(self, group: Group, wanted: dict[str, Any], *, credit: int) -> None:
-        """Consume from the first step on."""
+        """See `Group.consume`."""
         self._group = group
         self._wanted = wanted
         self._credit = credit
@@ -90,13 +90,13 @@ class Consuming:
         return self._subscription
 
     def stop(self) -> None:
-        """Take no more: those that wait for a job get `StopAsyncIteration`."""
+        """Take no more entries: waiting readers get `StopAsyncIteration`."""
         self._stopped.set()
         if self._subscription is not None:
             self._subscription.end()  # what nobody has taken goes back to the group
 
     async def aclose(self) -> None:
-        """End it, when everything that was settled is answered."""
+        """End it once everything that was settled is answered."""
         if self._subscription is not None:
             live = self._group.live
             live.say()
@@ -105,7 +105,7 @@ class Consuming:
 
 
 class Group:
-    """A group of consumers of a stream. To make one asks nothing of the gateway.
+    """A group of consumers of a stream. Creating this object sends nothing.
 
     Example:
         billing = hg.group("orders", "billing")
@@ -123,21 +123,21 @@ class Group:
 
     @property
     def push(self) -> Push:
-        """Return its push, by which the gateway sends its entries to a URL; it need not exist."""
+        """Return its push, which sends its entries to a URL; the push need not exist."""
         return Push(self._calls, f"{self._path}/push")
 
     async def create(
         self, *, start: str = "$", create_stream: bool = True, policy: Policy | None = None
     ) -> GroupInfo:
-        """Create the group, or do nothing if it is there with this policy (XGROUP CREATE).
+        """Create the group; do nothing if it exists with this policy (XGROUP CREATE).
 
         Args:
-            start: it reads entries after this id; `0`: all, `$`: those from now on.
-            create_stream: create the stream, too, if it does not exist.
+            start: it reads entries after this id; `0`: all, `$`: only new ones.
+            create_stream: also create the stream if it does not exist.
             policy: its rules.
 
         Raises:
-            GroupExists: it is there with another policy.
+            GroupExists: it exists with another policy.
         """
         body: dict[str, Any] = {"start": start, "create_stream": create_stream}
         if policy is not None:
@@ -145,7 +145,7 @@ class Group:
         return cast(GroupInfo, await self._calls.call("PUT", self._path, body=body))
 
     async def update(self, *, start: str | None = None, policy: Policy | None = None) -> GroupInfo:
-        """Read from elsewhere, or change rules; what is not named stays (XGROUP SETID)."""
+        """Change its position or its policy; what is None stays (XGROUP SETID)."""
         body = {"start": start, "policy": policy}
         sent = {name: value for name, value in body.items() if value is not None}
         return cast(GroupInfo, await self._calls.call("PATCH", self._path, body=sent))
@@ -203,22 +203,22 @@ class Group:
         on_error: Callable[[Job, Exception], object] | None = None,
         stop: asyncio.Event | None = None,
     ) -> None:
-        """Work entries off until SIGTERM or SIGINT comes, or `stop` is set.
+        """Process entries until SIGTERM or SIGINT arrives, or `stop` is set.
 
         It also ends when the stream is closed and the group has settled all of it.
 
         An entry is acknowledged when the handler returns. If the handler raises, the entry has
-        failed: it comes again as the group's policy says (`backoff_ms`, `max_deliveries`), with the
-        error, which is also logged. In the end no more entries are taken, the handlers that run are
-        awaited, and what they have settled is confirmed.
+        failed: it is delivered again as the group's policy says (`backoff_ms`, `max_deliveries`),
+        with the error, which is also logged. At the end no more entries are taken, running handlers
+        are awaited, and what they have settled is confirmed.
 
         Args:
             handler: a coroutine function that takes a job.
             concurrency: handlers that run at the same time.
-            consumer: who reads; None: the gateway makes a name, and removes it in the end.
+            consumer: name of the consumer; None: the gateway makes one, and removes it at the end.
             credit: entries that may be here; None: twice as many as handlers, at least 64.
             claim_idle_ms: see `consume`.
-            on_error: is called with a job and its error, instead of the log.
+            on_error: called with a job and its error, instead of logging it.
             stop: ends the work when it is set; signals are left alone then.
         """
         consuming = self.consume(
@@ -309,9 +309,9 @@ class Group:
     async def claim(
         self, ids: Iterable[str], *, consumer: str, min_idle_ms: int = 0
     ) -> list[Delivery]:
-        """Take over pending entries that are idle for so long (XCLAIM).
+        """Take over pending entries that have been idle that long (XCLAIM).
 
-        What has no room in one answer stays as it is, and can be claimed again.
+        Entries that do not fit into one answer stay as they are, and can be claimed again.
         """
         body = {"ids": list(ids), "min_idle_ms": min_idle_ms}
         path, query = f"{self._path}/claim", {"consumer": consumer}
@@ -416,7 +416,6 @@ class Group:
 async def _work(
     consuming: Consuming, handler: Handler, on_error: Callable[[Job, Exception], object] | None
 ) -> None:
-    """Handle one job after the other."""
     async for job in consuming:
         try:
             async with job:
@@ -434,7 +433,7 @@ async def _stop(consuming: Consuming, stop: asyncio.Event) -> None:
 
 
 def _stop_at_signals(stop: asyncio.Event, signals: contextlib.ExitStack) -> None:
-    """Stop when the process is told to end, where signals can be caught (the main thread)."""
+    """Set `stop` on SIGTERM and SIGINT; does nothing outside the main thread."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):

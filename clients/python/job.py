@@ -16,7 +16,7 @@ _ERROR_LENGTH_MAX = 1_000
 
 
 def error_text(error: BaseException | str | None) -> str | None:
-    """Return an error as the gateway keeps it: `Type: text`, cut to what it takes."""
+    """Return an error as the gateway stores it: `Type: text`, cut to the size it accepts."""
     if isinstance(error, BaseException):
         kind, text = type(error).__name__, str(error)
         error = f"{kind}: {text}" if text else kind
@@ -26,11 +26,11 @@ def error_text(error: BaseException | str | None) -> str | None:
 
 
 class Job:
-    """An entry that this consumer is to work off.
+    """An entry for this consumer to process.
 
     As a context it acknowledges the entry when its block ends, and gives it back with the error
-    when the block raises. While it is not settled, its idle clock is restarted again and again, so
-    that nobody claims it.
+    when the block raises. Until it is settled, its idle clock is restarted so that nobody claims
+    it.
 
     Example:
         async for job in group.consume():
@@ -39,7 +39,7 @@ class Job:
     """
 
     def __init__(self, live: Live, subscription: Subscription, item: Mapping[str, Any]) -> None:
-        """Take an entry of a subscription."""
+        """See `Group.consume`."""
         self.id: str = item["id"]
         self._live = live
         self._subscription = subscription
@@ -71,14 +71,14 @@ class Job:
 
     @property
     def is_lost(self) -> bool:
-        """Tell whether the entry is not this consumer's: it was claimed, or the connection ended.
+        """Tell whether the entry is no longer this consumer's: claimed, or the connection ended.
 
-        When it is settled nothing is done, unless it comes here again.
+        Settling it then does nothing, unless it is delivered here again.
         """
         return self.id not in self._subscription.held
 
     def ack(self) -> None:
-        """Acknowledge the entry: it is done (XACK). The first way in which it is settled counts."""
+        """Acknowledge the entry (XACK). Only the first `ack` or `nack` of a job counts."""
         self._settle(None)
 
     def nack(

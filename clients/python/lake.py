@@ -1,6 +1,6 @@
 """The lake: entries that `headgate-pipeline archive` wrote, as a table.
 
-Needs the extra `lake`, and neither a gateway nor Spark.
+Needs the extra `lake`, but neither a gateway nor Spark.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HIGHEST = (2**63 - 1, 2**64 - 1)  # a lake counts milliseconds in 63 bits
 
 
 class NotInLake(HeadgateError):
-    """There is no lake at the path, or it holds nothing of the stream."""
+    """There is no lake at the path, or it has nothing of the stream."""
 
 
 def read_lake(
@@ -72,7 +72,6 @@ def read_lake(
 
 
 def _bound(text: str, otherwise: tuple[int, int]) -> tuple[int, int]:
-    """Return an id in its two parts; what it leaves out is taken from the widest bound."""
     if text in {"-", "+"}:
         return otherwise
     match = re.fullmatch(r"([0-9]+)(?:-([0-9]+))?", text)
@@ -83,7 +82,6 @@ def _bound(text: str, otherwise: tuple[int, int]) -> tuple[int, int]:
 
 
 def _dataset(lake: str) -> Any:
-    """Return the Delta table of a lake, for Arrow."""
     try:
         from deltalake import DeltaTable  # noqa: PLC0415 - a client does without
     except ImportError:

@@ -1,4 +1,4 @@
-"""Live: the WebSocket that all subscriptions of a client share, made anew whenever it is lost."""
+"""Live: the WebSocket that all subscriptions of a client share, reopened when it is lost."""
 
 from __future__ import annotations
 
@@ -31,19 +31,15 @@ _FAILED: Final = (502, 503, 504)
 class Refused(HeadgateError):
     """The gateway ended the connection, and would do so again.
 
-    Attributes:
-        close_code: of the WebSocket.
+    `close_code` is that of the WebSocket, or the HTTP status that refused the handshake.
     """
 
     def __init__(self, close_code: int, reason: str) -> None:
-        """Take the code and the reason of the close."""
         super().__init__(f"the gateway closed the connection with {close_code} {reason}".rstrip())
         self.close_code = close_code
 
 
 class _Loss(NamedTuple):
-    """The loss of a connection."""
-
     why: str
     failure: Exception | None = None  # for which not to connect again
     was_served: bool = False
@@ -52,12 +48,10 @@ class _Loss(NamedTuple):
 
 
 class Live:
-    """The live connection of one client."""
-
     def __init__(
         self, addresses: Addresses, credential: Credential, *, tls: ssl.SSLContext | None = None
     ) -> None:
-        """Connect when there is a subscription; see `AsyncClient`."""
+        """Connect with the first subscription; see `AsyncClient`."""
         self._addresses = addresses
         self._tls = tls
         self._bearer = Bearer(credential)
@@ -70,12 +64,10 @@ class Live:
     def subscribe(
         self, wanted: Mapping[str, Any], *, credit: int, claim_idle_ms: int | None = None
     ) -> Subscription:
-        """Return a new subscription.
+        """Subscribe; `wanted` is the frame without `type`, `sub` and `credit`.
 
-        Args:
-            wanted: the subscribe frame, without `type`, `sub` and `credit`.
-            credit: entries that may come before any is done with.
-            claim_idle_ms: after which others take what is held, if it is not extended.
+        `credit` bounds the entries that may arrive before any is done; others claim what is held
+        after `claim_idle_ms`.
         """
         subscription = self._conversation.add(wanted, credit=credit)
         if claim_idle_ms is not None:
@@ -86,7 +78,7 @@ class Live:
         return subscription
 
     def say(self) -> None:
-        """Send the frames of subscriptions, at the end of this turn of the loop."""
+        """Send the frames of subscriptions at the end of this turn of the loop."""
         self._has_frames.set()
 
     async def settle(self, subscription: Subscription) -> None:
@@ -96,13 +88,12 @@ class Live:
         await quiet.wait()
 
     async def leave(self, subscription: Subscription) -> None:
-        """End a subscription, and the connection with the last one."""
+        """End a subscription; the last one also closes the connection."""
         self._conversation.leave(subscription)
         if not self._conversation.subscriptions:
             await self.close()
 
     async def close(self) -> None:
-        """End the connection and all subscriptions."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -112,7 +103,6 @@ class Live:
             subscription.end(Closed("the client was closed"))
 
     async def _run(self) -> None:
-        """Keep a connection for as long as there are subscriptions."""
         attempt = 0
         while self._conversation.subscriptions:
             url = self._addresses.current
@@ -138,7 +128,7 @@ class Live:
             attempt += 1
 
     async def _loss_of(self, url: str) -> _Loss:
-        """Return the loss of a connection to a gateway, when it comes."""
+        """Connect to a gateway; return the loss of the connection once it is lost."""
         conversation = self._conversation
         try:
             await self._converse(url)
@@ -159,7 +149,6 @@ class Live:
         return _Loss(not_leader.detail, is_of_gateway=True, leader=not_leader.leader)
 
     async def _converse(self, url: str) -> None:
-        """Talk over one connection until it ends, or another gateway leads."""
         tls: dict[str, Any] = {"ssl": self._tls} if self._tls and url.startswith("https:") else {}
         proxy: Literal[True] | None = None if is_loopback(url) else True
         token = await self._bearer.token()
@@ -217,7 +206,6 @@ class Live:
                 await socket.send(text)
 
     async def _extend(self) -> None:
-        """Restart the idle clock of what is held, for as long as it is."""
         loop = asyncio.get_running_loop()
         subscriptions = self._conversation.subscriptions
         extended_s = loop.time()
@@ -235,7 +223,6 @@ class Live:
                         self.say()
 
     async def _renew(self) -> None:
-        """Send a new token before the one in use ends."""
         while True:
             await self._is_known.wait()
             self._is_known.clear()
@@ -246,7 +233,7 @@ class Live:
                 self._conversation.authenticate(await self._bearer.next_token())
 
     async def _refusal_of(self, closed: ConnectionClosed) -> Exception | None:
-        """Return why not to connect again; None: connect again."""
+        """Return why not to reconnect; None means reconnect."""
         code = 1006 if closed.rcvd is None else closed.rcvd.code
         reason = "" if closed.rcvd is None else closed.rcvd.reason
         failure = self._conversation.problem or Refused(code, reason)
@@ -255,7 +242,7 @@ class Live:
         return failure if code == _TOO_BIG or 4400 <= code < 4500 else None
 
     async def _refusal_of_handshake(self, refused: InvalidStatus) -> Exception | None:
-        """Likewise, where the gateway answered the handshake with an error."""
+        """Return why not to reconnect after a failed handshake; None means reconnect."""
         status = refused.response.status_code
         problem = problem_in(refused.response.body or b"")
         failure = problem or Refused(status, "in answer to the handshake")
@@ -264,7 +251,7 @@ class Live:
         return None if status in (429, *_FAILED) else failure
 
     async def _unless_renewed(self, failure: Exception) -> Exception | None:
-        """Return nothing if there is another token to connect with; or else the failure."""
+        """Return None if there is another token to connect with, or else the failure."""
         try:
             return None if await self._bearer.renew() else failure
         except Exception as error:  # noqa: BLE001 it is raised where entries are awaited
@@ -272,5 +259,4 @@ class Live:
 
 
 def _reason_of(closed: ConnectionClosed) -> str:
-    """Return the reason in the close of a connection."""
     return (closed.rcvd.reason if closed.rcvd is not None else "") or "it was closed"

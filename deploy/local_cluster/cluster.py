@@ -27,14 +27,14 @@ LOAD_S_MAX = 600.0
 
 
 class OtherPorts(Exception):
-    """A folder has a cluster of other ports, which its nodes remember."""
+    """The folder has a cluster with other ports, which its nodes remember."""
 
 
 class Cluster:
     """Three primaries, each with a replica. All methods block.
 
     The first three servers begin as primaries, the others as their replicas, in this order. A
-    failover changes that: `nodes` says how it is.
+    failover changes that: `nodes` has the current roles.
     """
 
     def __init__(
@@ -46,16 +46,7 @@ class Cluster:
         ports: Sequence[int] | None = None,
         options: Mapping[str, object] | None = None,
     ) -> None:
-        """Describe a cluster; nothing is started.
-
-        Args:
-            binary: `valkey-server` or `redis-server`.
-            folder: where each server gets a folder, named after its port.
-            keeper: ends the servers when this process is gone.
-            ports: of the six servers, which speak to each other at these ports + 10000; None for
-                free ones.
-            options: of the configuration of each, by name.
-        """
+        """Describe it only; the cluster bus of given `ports` is at these + BUS_OFFSET."""
         if ports is None:
             free = free_ports(2 * SERVER_COUNT)
             ports, bus_ports = free[:SERVER_COUNT], free[SERVER_COUNT:]
@@ -82,16 +73,10 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        """Return the URL for `--backend`."""
         return "redis+cluster://" + ",".join(server.address for server in self.servers)
 
     def open(self) -> None:
-        """Start the servers on what their folder has, or form a new cluster; return once it serves.
-
-        Raises:
-            ServerEnded: one ended at once, perhaps because its port is taken.
-            OtherPorts: the folder has a cluster of other ports.
-        """
+        """Start the cluster in the folder, or form a new one; return once it serves."""
         formed = self._folder / _FORMED
         if not formed.exists():  # nothing is there, or half a cluster
             for server in self.servers:
@@ -107,23 +92,12 @@ class Cluster:
         self.until_whole(LOAD_S_MAX)
 
     def start(self) -> None:
-        """Start all servers, and return once each answers.
-
-        Raises:
-            ServerEnded: one ended at once, perhaps because its port is taken.
-        """
         for server in self.servers:
             server.launch()
         for server in self.servers:
             server.until_answers()
 
     def form(self) -> None:
-        """Make a cluster of servers that have just started with nothing in them.
-
-        1. The first three servers share the slots.
-        2. All servers meet.
-        3. The others replicate, once they know whom.
-        """
         primaries = self.servers[:PRIMARY_COUNT]
         for number, server in enumerate(primaries):
             first = number * SLOT_COUNT // PRIMARY_COUNT
@@ -139,15 +113,14 @@ class Cluster:
         self.until_whole()
 
     def until_whole(self, within_s: float = FORM_S_MAX) -> None:
-        """Return once all servers serve, agree on the slots, and each primary has its replica."""
+        """Wait until all servers serve, agree on the slots, and replicas are connected."""
         _until(self._is_whole, within_s, "the cluster is whole")
 
     def until_served(self, within_s: float = FORM_S_MAX) -> None:
-        """Return once the servers that run agree that all slots are served."""
+        """Wait until the running servers agree that all slots are served."""
         _until(self._is_served, within_s, "the cluster serves all slots")
 
     def stop(self) -> None:
-        """Ask all servers to end, and return once they have."""
         for server in self.servers:
             server.ask_to_end()
         for server in self.servers:
@@ -164,7 +137,6 @@ class Cluster:
         raise redis.ConnectionError("no server of the cluster answers")
 
     def server_of(self, node: Node) -> Server:
-        """Return the server of a node."""
         return next(server for server in self.servers if server.port == node.port)
 
     def _all_know_all(self) -> bool:
@@ -174,7 +146,6 @@ class Cluster:
         )
 
     def _is_served(self) -> bool:
-        """Tell whether all running servers see the same owners, and no failure."""
         views = [nodes_as(server) for server in self.servers if server.is_running]
         owners = [{node.port: node.slots for node in view if node.slots} for view in views]
         return (
@@ -200,12 +171,11 @@ class Cluster:
 
 
 def nodes_as(server: Server) -> list[Node]:
-    """Return the nodes of the cluster as a server sees them."""
     return nodes_of(str(server.run("CLUSTER", "NODES")))
 
 
 def _until(condition: Callable[[], bool], within_s: float, what: str) -> None:
-    """Return once a condition is true, and no server is in a state that cannot be asked for it."""
+    """Wait for a condition; a server that cannot be asked does not meet it."""
 
     def holds() -> bool:
         try:

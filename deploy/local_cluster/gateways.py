@@ -1,4 +1,4 @@
-"""Gateways as processes of their own, in front of one backend."""
+"""Gateways as separate processes, in front of one backend."""
 
 from __future__ import annotations
 
@@ -25,21 +25,13 @@ _SECRET_BYTES = 32
 
 
 class GatewayEnded(Exception):
-    """A gateway ended while it was started. It has said why."""
+    pass
 
 
 class Gateway:
-    """One `headgate serve`. It writes its log where we write ours."""
+    """One `headgate serve`, which logs where we do."""
 
     def __init__(self, port: int, folder: Path, backend: str, keeper: Keeper) -> None:
-        """Describe a gateway; nothing is started.
-
-        Args:
-            port: that it listens on.
-            folder: its data directory.
-            backend: URL of what keeps the streams.
-            keeper: ends it when this process is gone.
-        """
         self.port = port
         self._folder = folder
         self._backend = backend
@@ -48,19 +40,17 @@ class Gateway:
 
     @property
     def url(self) -> str:
-        """Return the URL of the gateway."""
         return f"http://{HOST}:{self.port}"
 
     @property
     def is_running(self) -> bool:
-        """Tell whether its process is there."""
         if self._process is not None and self._process.poll() is not None:
             self._keeper.forget(self._process.pid)
             self._process = None
         return self._process is not None
 
     def start(self, flags: Sequence[str] = ()) -> None:
-        """Start it, and do not wait for anything."""
+        """Start it without waiting for it to be ready."""
         command = [sys.executable, "-m", "headgate.app.cli", "serve", "--backend", self._backend]
         command += ["--port", str(self.port), "--data-dir", str(self._folder), *flags]
         self._process = subprocess.Popen(
@@ -71,20 +61,14 @@ class Gateway:
         self._keeper.keep(self._process.pid)
 
     def until_ready(self) -> None:
-        """Return once it serves.
-
-        Raises:
-            GatewayEnded: it ended instead.
-        """
         with httpx.Client(base_url=self.url, trust_env=False) as http:
             until(lambda: self._is_ready(http), START_S_MAX, f"{self.url} is ready")
 
     def ask_to_end(self) -> None:
-        """Ask it to end, and do not wait for it."""
+        """Send SIGTERM without waiting."""
         self._signal(signal.SIGTERM)
 
     def stop(self) -> None:
-        """Ask it to end, and return once it has."""
         process = self._process
         self.ask_to_end()
         if process is not None:
@@ -105,13 +89,9 @@ class Gateway:
 
 
 def share(folder: Path, gateway_folders: Sequence[Path]) -> None:
-    """Give gateways the same keys file and the same secret of tickets.
+    """Link the keys file and the ticket secret in `folder` into the gateways' folders.
 
     `headgate keys add --data-dir FOLDER` makes the first key, and all gateways take it at once.
-
-    Args:
-        folder: has the files.
-        gateway_folders: data directories, which get links to them.
     """
     folder.mkdir(0o700, parents=True, exist_ok=True)
     secret = folder / "ticket-secret"

@@ -1,8 +1,8 @@
 """Keeper: a small process that ends others when the process that started them is gone.
 
 A process that is killed cannot clean up. So it starts a keeper and holds the only write end of the
-keeper's standard input. The keeper reads what it must know from there; the end of the input means
-that the process is gone, whatever ended it.
+keeper's standard input. The keeper reads its orders from there; the end of the input means that the
+process is gone, whatever ended it.
 """
 
 from __future__ import annotations
@@ -29,15 +29,13 @@ class Keeper:
         self._lock = Lock()
 
     def keep(self, process_id: int) -> None:
-        """End this process when ours is gone."""
         self._say("keep", process_id)
 
     def forget(self, process_id: int) -> None:
-        """Leave a process alone: it has ended, and its id may become that of another one."""
+        """Stop keeping a process: it has ended, and its id may be reused."""
         self._say("forget", process_id)
 
     def remove(self, folder: Path) -> None:
-        """Remove a folder when this process is gone."""
         self._say("remove", folder)
 
     def close(self) -> None:

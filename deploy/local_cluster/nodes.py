@@ -11,8 +11,6 @@ _FAILING = {"fail", "fail?", "handshake", "noaddr"}
 
 @dataclass(frozen=True)
 class Node:
-    """A node as another one, or itself, sees it."""
-
     id: str
     port: int
     flags: frozenset[str]
@@ -22,21 +20,18 @@ class Node:
 
     @property
     def is_primary(self) -> bool:
-        """Tell whether it is no replica."""
         return "master" in self.flags
 
     @property
     def is_well(self) -> bool:
-        """Tell whether it is reached."""
+        """Tell whether the observing node reaches it."""
         return self.is_linked and not self.flags & _FAILING
 
     def owns(self, slot: int) -> bool:
-        """Tell whether it serves a slot."""
         return any(slot in served for served in self.slots)
 
 
 def nodes_of(lines: str) -> list[Node]:
-    """Read the reply of CLUSTER NODES."""
     return [_node(line) for line in lines.splitlines()]
 
 

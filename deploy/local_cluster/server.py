@@ -1,4 +1,4 @@
-"""One Redis or Valkey server on loopback, as a process of its own."""
+"""One Redis or Valkey server on loopback, as a separate process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DURABLE = {"save": "", "appendonly": "yes"}
 
 
 class ServerEnded(Exception):
-    """A server ended while it was started; the message is the end of its log."""
+    """A server ended while it was starting; the message is the end of its log."""
 
 
 class Server:
@@ -51,16 +51,7 @@ class Server:
         options: Mapping[str, object] = DURABLE,
         words: Sequence[str] = (),
     ) -> None:
-        """Describe a server; nothing is started.
-
-        Args:
-            binary: `redis-server` or `valkey-server`.
-            folder: where its data and its log are; it is made if it is missing.
-            keeper: ends it when this process is gone.
-            port: None for a free one.
-            options: of its configuration, by name.
-            words: of its command line, before the options.
-        """
+        """Describe it only; `words` come before the options on the command line."""
         [self.port] = free_ports(1) if port is None else [port]
         self.folder = folder
         self.log = folder / "server.log"
@@ -76,38 +67,29 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Return the URL for `--backend`."""
         return f"redis://{HOST}:{self.port}"
 
     @property
     def address(self) -> str:
-        """Return host and port."""
         return f"{HOST}:{self.port}"
 
     @property
     def process_id(self) -> int | None:
-        """Return the id of its process, if it runs."""
         return self._process.pid if self._process is not None and self.is_running else None
 
     @property
     def is_running(self) -> bool:
-        """Tell whether its process is there."""
         if self._process is not None and self._process.poll() is not None:
             self._keeper.forget(self._process.pid)
             self._process = None
         return self._process is not None
 
     def start(self) -> None:
-        """Start it, and return once it answers; it may still be loading its data.
-
-        Raises:
-            ServerEnded: it ended at once, perhaps because its port is taken.
-        """
+        """Start it and wait until it answers; it may still be loading its data."""
         self.launch()
         self.until_answers()
 
     def launch(self) -> None:
-        """Start its process, and do not wait for anything."""
         assert not self.is_running
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
@@ -122,47 +104,37 @@ class Server:
         self._keeper.keep(self._process.pid)
 
     def until_answers(self) -> None:
-        """Return once it answers.
-
-        Raises:
-            ServerEnded: it ended instead.
-        """
         until(self._answers, START_S_MAX, f"a server answers at {self.address}")
 
     def ask_to_end(self) -> None:
-        """Ask it to end, and do not wait for it."""
+        """Send SIGTERM without waiting; resumes it first if it is paused."""
         self.resume()
         self._signal(signal.SIGTERM)
 
     def stop(self) -> None:
-        """Ask it to end, and return once it has; its data is on disk."""
+        """End it with SIGTERM and wait; its data is on disk then."""
         self.ask_to_end()
         self._until_end()
 
     def kill(self) -> None:
-        """End it as a power switch does."""
         self._signal(signal.SIGKILL)
         self._until_end()
 
     def pause(self) -> None:
-        """Stop it from running: it keeps its connections and answers nothing."""
+        """Send SIGSTOP: it keeps its connections and answers nothing."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it run on after `pause`."""
         self._signal(signal.SIGCONT)
 
     def run(self, *words: object) -> object:
-        """Send one command, and return the reply as redis-py makes it."""
         execute: Callable[..., object] = self.client.execute_command  # it has no types
         return execute(*words)
 
     def option(self, name: str) -> object:
-        """Return an option that it was described with."""
         return self._options[name]
 
     def info(self, section: str) -> dict[str, object]:
-        """Return a section of INFO."""
         return dict(self.client.info(section))
 
     def _arguments(self) -> list[str]:
@@ -171,7 +143,7 @@ class Server:
         return [*self._words, *pairs]
 
     def _answers(self) -> bool:
-        """Tell whether it answers, and not another one that has its port already."""
+        """Tell whether this process answers, and not another one that has its port."""
         if self._process is None or not self.is_running:
             lines = self.log.read_text(errors="replace").splitlines()
             raise ServerEnded(f"the server of port {self.port} ended:\n" + "\n".join(lines[-5:]))
@@ -192,13 +164,9 @@ class Server:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports nobody listens on, out of those that no outgoing connection gets.
+    """Return ports nobody listens on, outside the range of outgoing connections.
 
-    They are kept for this process: until it ends, no call of this function returns them again,
-    in any process of this machine.
-
-    Raises:
-        OSError: there are not so many.
+    They are reserved: no call in any process of this machine returns them until this process ends.
     """
     free = filter(_keep, SystemRandom().sample(_PORTS, len(_PORTS)))
     ports = list(islice(free, count))
@@ -208,7 +176,6 @@ def free_ports(count: int) -> list[int]:
 
 
 def _keep(port: int) -> bool:
-    """Keep a port for this process, and tell whether that was possible."""
     keeper = socket.socket()
     try:
         keeper.bind((HOST, port))
@@ -222,7 +189,6 @@ def _keep(port: int) -> bool:
 
 
 def is_free(port: int) -> bool:
-    """Tell whether nobody listens on a port."""
     try:
         socket.create_server((HOST, port)).close()
     except OSError:

@@ -10,11 +10,6 @@ LOOK_S = 0.01
 
 
 def until(condition: Callable[[], object], within_s: float, what: str) -> None:
-    """Return once a condition is true.
-
-    Raises:
-        TimeoutError: it was not true in time; the error says `what` was waited for.
-    """
     deadline = time.monotonic() + within_s
     while not condition():
         if time.monotonic() > deadline:

@@ -1,1 +1,1 @@
-"""A release: its files, made of the last commit so that they can be made again, and tried."""
+"""A release: its files, reproducible from the last commit, and tested."""

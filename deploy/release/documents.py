@@ -1,4 +1,4 @@
-"""The documents of a release: its parts, its changes, and the checksums of its files."""
+"""The documents of a release: bill of materials, changes, and checksums."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ _LOCK = "console/package-lock.json"
 
 
 def write_bill(tree: Tree, path: Path) -> None:
-    """Write the bill of materials, as CycloneDX.
-
-    It has the pinned packages that the image installs, and those that are built into the console.
-    """
+    """Write the bill of materials, as CycloneDX: pinned packages of image and console."""
     words = (*_BILL, *_FORMAT, "--output-file", path, "requirements.txt")
     run(sys.executable, *words, folder=tree.folder, variables=tree.variables)
     bill = json.loads(path.read_text("utf-8"))
@@ -38,7 +35,6 @@ def write_bill(tree: Tree, path: Path) -> None:
 
 
 def _npm_component(name: str, package: dict[str, Any]) -> dict[str, Any]:
-    """Return a package of a lock file of npm as a component."""
     url = f"pkg:npm/{name.replace('@', '%40')}@{package['version']}"
     checksum = base64.b64decode(package["integrity"].removeprefix("sha512-")).hex()
     return {
@@ -53,17 +49,11 @@ def _npm_component(name: str, package: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_changes(tree: Tree, path: Path, version: str) -> None:
-    """Write the changelog's section of a version."""
     changelog = (tree.folder / "CHANGELOG.md").read_text("utf-8")
     path.write_text(section_of(changelog, version), "utf-8")
 
 
 def section_of(changelog: str, version: str) -> str:
-    """Return the section of a version, with its heading.
-
-    Raises:
-        NotReleased: there is none.
-    """
     heading = rf"^## {re.escape(version)}(?= |$).*?(?=^## |\Z)"
     section = re.search(heading, changelog, re.MULTILINE | re.DOTALL)
     if section is None:

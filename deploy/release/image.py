@@ -1,4 +1,4 @@
-"""The context of the image: all that `docker build` needs, in one archive."""
+"""The build context of the image: all that `docker build` needs, in one archive."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ def write_context(tree: Tree, archive: Path) -> None:
 
 
 def context_of(tree: Tree) -> list[str]:
-    """Return the paths of the context, sorted."""
     lines = (tree.folder / ".dockerignore").read_text("utf-8").splitlines()
     passed = {line[1:] for line in lines if line.startswith("!")} | {*_OF_DOCKER}
     return [name for name in tree.names if name.split("/")[0] in passed]

@@ -1,4 +1,4 @@
-"""A trial of a release: its packages installed where nothing else is, and used."""
+"""A trial of a release: its packages installed in a clean place, and used."""
 
 from __future__ import annotations
 
@@ -28,17 +28,7 @@ if (typeof createClient !== "function" || typeof useStream !== "function") proce
 
 
 def try_wheel(wheel: Path, pins: Path, version: str, folder: Path) -> None:
-    """Install the wheel into a new environment, and start a gateway of it.
-
-    Args:
-        wheel: the file.
-        pins: the versions of what it needs.
-        version: what it must say that it is.
-        folder: a new folder to do it in.
-
-    Raises:
-        NotReleased: it does not work.
-    """
+    """Install the wheel into a new environment, and start a gateway of it."""
     folder.mkdir()
     variables, programs = variables_of_nobody(), folder / "venv" / "bin"
     run(sys.executable, "-m", "venv", folder / "venv", folder=folder, variables=variables)
@@ -52,11 +42,6 @@ def try_wheel(wheel: Path, pins: Path, version: str, folder: Path) -> None:
 
 
 def try_tarballs(tarballs: list[Path], folder: Path) -> None:
-    """Install the packages of npm into an empty folder, and import them.
-
-    Raises:
-        NotBuilt: they cannot be installed or imported.
-    """
     folder.mkdir()
     (folder / "package.json").write_text(_PACKAGE)
     (folder / "try.mjs").write_text(_PROGRAM)
@@ -83,7 +68,7 @@ def _try_gateway(headgate: Path, folder: Path) -> None:
 
 
 def _address(log: IO[str]) -> str:
-    """Return the URL in the first line that has one; the log ends if the gateway does."""
+    """Return the gateway's URL from its log; raises NotReleased if the log ends before."""
     lines = []
     for line in log:
         lines.append(line)

@@ -11,9 +11,9 @@ from deploy.release.tree import Tree
 
 
 def make_wheel(tree: Tree, output: Path) -> None:
-    """Make the archive of sources, and of that the wheel, with the console in both.
+    """Make the source archive, and from it the wheel, with the console in both.
 
-    The console comes first: the hook of the build makes a package without it, and says so.
+    The console is built first: without it the build hook makes a package that lacks it, and warns.
     """
     run(sys.executable, "console/bundle.py", folder=tree.folder)
     build = (sys.executable, "-m", "build", "--no-isolation", "--outdir", output, tree.folder)
@@ -21,6 +21,5 @@ def make_wheel(tree: Tree, output: Path) -> None:
 
 
 def take_tarballs(tree: Tree, output: Path) -> None:
-    """Take the packages of the clients in TypeScript, which are built with the console."""
     for path in (tree.folder / "app" / "clients").glob("*.tgz"):
         shutil.copy(path, output)

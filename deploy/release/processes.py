@@ -11,20 +11,10 @@ RUN_S_MAX = 600.0
 
 
 class NotReleased(Exception):
-    """No release can be made; the text says why."""
+    pass
 
 
 def run(*command: str | Path, folder: Path, variables: Mapping[str, str] | None = None) -> str:
-    """Run a program to its end; returns its output.
-
-    Args:
-        command: the program and its arguments.
-        folder: where it runs.
-        variables: its environment; that of this process by default.
-
-    Raises:
-        NotReleased: it has failed.
-    """
     done = subprocess.run(
         list(map(str, command)),
         cwd=folder,
@@ -42,7 +32,7 @@ def run(*command: str | Path, folder: Path, variables: Mapping[str, str] | None 
 
 
 def variables_of_nobody() -> dict[str, str]:
-    """Return the environment without what leads to this checkout or sets up a gateway."""
+    """Return the environment without what points to this checkout or configures a gateway."""
     names = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
     return {
         name: text

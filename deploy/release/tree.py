@@ -13,8 +13,6 @@ ROOT = Path(__file__).parents[2]
 
 
 class Tree(NamedTuple):
-    """A copy of the sources."""
-
     folder: Path
     names: list[str]
     """Paths of all files in it, sorted."""
@@ -24,20 +22,11 @@ class Tree(NamedTuple):
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the environment of programs that write times."""
         return {**os.environ, "SOURCE_DATE_EPOCH": str(self.time_s)}
 
 
 def copy_tree(folder: Path, *, with_changes: bool = False) -> Tree:
-    """Copy the tracked files of this checkout into a new folder.
-
-    Args:
-        folder: the folder to make.
-        with_changes: take files as they are, though they differ from the last commit.
-
-    Raises:
-        NotReleased: they differ from it, or there is no git.
-    """
+    """Copy the tracked files; if they are not committed, `with_changes` must allow it."""
     changed = run("git", "status", "--porcelain", folder=ROOT)
     if changed and not with_changes:
         raise NotReleased(f"These files are not committed:\n{changed}")
@@ -49,7 +38,7 @@ def copy_tree(folder: Path, *, with_changes: bool = False) -> Tree:
 
 
 def mode_of(path: Path) -> int:
-    """Return the mode that a file has everywhere, whatever the umask was at its checkout."""
+    """Return a file's mode independent of the umask at its checkout."""
     return 0o755 if path.stat().st_mode & 0o100 else 0o644
 
 

@@ -16,11 +16,7 @@ _LABEL = re.compile(r'org\.opencontainers\.image\.version="([^"]*)"')
 
 
 def version_of(folder: Path) -> str:
-    """Return the version of the sources in a folder.
-
-    Raises:
-        NotReleased: a file has another one than pyproject.toml.
-    """
+    """Return the version of the sources in a folder; all files must have the same."""
     version: str = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"][
         "version"
     ]
@@ -31,7 +27,6 @@ def version_of(folder: Path) -> str:
 
 
 def _copies(folder: Path) -> Iterator[tuple[str, object]]:
-    """Yield the versions in other files, each with its place."""
     for name in ("client", "react"):
         place = _PACKAGES / name / "package.json"
         package = json.loads((folder / place).read_text("utf-8"))

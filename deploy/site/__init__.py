@@ -1,1 +1,1 @@
-"""Site: the guide and the problems as files, to be published without a gateway."""
+"""Site: the guide and the problems as static files."""

@@ -16,12 +16,7 @@ from headgate.app.wire.explanations import EXPLANATIONS
 
 
 def write_site(folder: Path, root_path: str = "") -> None:
-    """Write the site.
-
-    Args:
-        folder: where; what is there is replaced.
-        root_path: what stands before all paths where the site is published, such as `/headgate`.
-    """
+    """Write the site; `root_path` is a path prefix such as `/headgate`."""
     shutil.rmtree(folder, ignore_errors=True)
     for name, content in _files(root_path):
         path = folder / name
@@ -30,7 +25,6 @@ def write_site(folder: Path, root_path: str = "") -> None:
 
 
 def _files(root_path: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the files, by their paths in the site."""
     app = files("headgate.app")
     first = next(iter(guide.TASKS))
     for task in guide.TASKS:
@@ -49,7 +43,6 @@ def _files(root_path: str) -> Iterator[tuple[str, bytes]]:
 
 
 def main() -> None:
-    """Write the site that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--root", default="", help="what stands before all paths")

@@ -52,13 +52,7 @@ class Attached:
 
 
 def attach(directory: Disk, bucket: Bucket, progress: Progress = no_progress) -> Attached:
-    """Bring a directory and a bucket together, and load the state.
-
-    Raises:
-        Unavailable: the directory has a journal of its own, or belongs to another bucket.
-        Corrupt: a file or an object is damaged or missing.
-        OSError: the disk or the bucket fails.
-    """
+    """Attach and load; Unavailable if the directory has its own journal or another bucket."""
     marker, identity = read_marker(directory), _identity(bucket)
     if marker is not None and marker.identity != identity:
         raise Unavailable(f"the directory belongs to another bucket, which was at {marker.url}")
@@ -80,7 +74,6 @@ def attach(directory: Disk, bucket: Bucket, progress: Progress = no_progress) ->
 
 
 def _identity(bucket: Bucket) -> str:
-    """Return the name that tells a bucket from others."""
     try:
         return bucket.read(IDENTITY).decode()
     except FileNotFoundError:
@@ -89,7 +82,6 @@ def _identity(bucket: Bucket) -> str:
 
 
 def _first(directory: Disk, bucket: Bucket, identity: str, progress: Progress) -> Attached:
-    """Attach to a bucket that is empty: all that there is will be shipped."""
     files = in_use(directory.names())
     has_records = bool(files.in_order)  # from before there was a bucket
     marker = Marker(bucket.url, identity, secrets.token_hex(8), has_led=has_records)
@@ -156,7 +148,6 @@ def _has(directory: Disk, shipped: Mark) -> bool:
 
 
 def _shipped(bucket: Bucket, manifest: BucketManifest | None, numbers: Sequence[int]) -> Mark:
-    """Return the place up to which a bucket has everything."""
     for number in reversed(numbers):
         part = parts.read(bucket, number)
         if part.segment:
@@ -172,7 +163,7 @@ def _shipped(bucket: Bucket, manifest: BucketManifest | None, numbers: Sequence[
 def _last_writer(
     bucket: Bucket, manifest: BucketManifest | None, numbers: Sequence[int], own: str
 ) -> str:
-    """Return the writer of the last part, but for own ones without bytes."""
+    """Return the writer of the last part, ignoring our own parts without bytes."""
     for number in reversed(numbers):
         part = parts.read(bucket, number)
         if part.segment or part.writer != own:
@@ -181,7 +172,6 @@ def _last_writer(
 
 
 def _marks(directory: Disk, shipped: Mark, loaded: Loaded) -> list[Mark]:
-    """Return the ends of segments of which the bucket lacks something, or all."""
     segments = [name for name in directory.names() if is_segment(name) and is_finished(name)]
     names = [name for name in segments if name >= shipped.segment]
     lasts = [position_of(name) - 1 for name in names[1:]] + [loaded.position]
@@ -199,7 +189,6 @@ def _marks(directory: Disk, shipped: Mark, loaded: Loaded) -> list[Mark]:
 def _anew(
     directory: Disk, bucket: Bucket, marker: Marker | None, identity: str, progress: Progress
 ) -> Attached:
-    """Make a directory anew from a bucket."""
     manifest = manifests.newest(bucket)
     kept = _kept(directory, marker, [] if manifest is None else manifest.extents)
     unshipped = _unshipped(directory, bucket, marker, manifest)
@@ -225,13 +214,7 @@ def _anew(
 def _unshipped(
     directory: Disk, bucket: Bucket, marker: Marker | None, manifest: BucketManifest | None
 ) -> frozenset[str]:
-    """Return the segments of a directory with records that the bucket never got, or may not have.
-
-    The last part from this directory says how far they came.
-
-    Raises:
-        Unavailable: the directory belongs to no bucket, and has a journal.
-    """
+    """Return the segments with records that the bucket never got, or may not have."""
     segments = [name for name in directory.names() if is_segment(name) and is_finished(name)]
     if marker is None and segments:
         raise Unavailable("the directory has a journal of its own, and the bucket another one")
@@ -251,7 +234,6 @@ def _unshipped(
 
 
 def _kept(directory: Disk, marker: Marker | None, wanted: Sequence[BucketFile]) -> frozenset[str]:
-    """Return the extent files of a directory that are those of the bucket: they may stay."""
     before = {} if marker is None else marker.by_name
     there = set(directory.names())
     return frozenset(

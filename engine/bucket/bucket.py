@@ -19,10 +19,7 @@ T = TypeVar("T")
 
 
 class RequestLimits(NamedTuple):
-    """Bounds of a request.
-
-    It takes twice `request_s` at most, with all that it is tried again.
-    """
+    """Bounds of a request, which takes at most twice `request_s` with all its retries."""
 
     connect_s: float = 5
     request_s: float = 30
@@ -34,23 +31,16 @@ USUAL = RequestLimits()
 
 
 class BucketError(OSError):
-    """The store refuses, does not answer, or answers what it should not.
-
-    What was asked may have been done all the same.
-    """
+    """The store refuses or does not answer; what was asked may have been done all the same."""
 
 
 class StoredObject(NamedTuple):
-    """An object of a bucket."""
-
     name: str
     size_bytes: int
 
 
 @dataclass(slots=True)
 class RequestCounts:
-    """The requests to a store: what it costs."""
-
     put_count: int = 0
     get_count: int = 0
     list_count: int = 0
@@ -61,8 +51,6 @@ class RequestCounts:
 
 
 class Bucket(Protocol):
-    """A bucket, or the objects below a prefix of one."""
-
     counts: RequestCounts
     """The requests so far."""
 
@@ -72,42 +60,30 @@ class Bucket(Protocol):
         ...
 
     def put_new(self, name: str, content: bytes | Path) -> bool:
-        """Put an object, safe against a crash of the store; false if there is one of that name.
+        """Put an object durably; false if there is one of that name.
 
-        The one that is there may be of this very call, when it was tried again behind an answer
-        that got lost: whoever must know reads it.
+        That one may come from this very call, if a retry followed a lost answer: read it to know.
         """
         ...
 
-    def read(self, name: str) -> bytes:
-        """Return an object."""
-        ...
+    def read(self, name: str) -> bytes: ...
 
     def read_range(self, name: str, offset: int, size_bytes: int) -> bytes:
         """Return a part of an object; it is shorter if the object ends before."""
         ...
 
     def objects(self, prefix: str, after: str = "") -> list[StoredObject]:
-        """Return the objects below a prefix (which ends in /), by name.
-
-        Args:
-            prefix: the beginning of their names.
-            after: only those behind this name.
-        """
+        """Return objects below a prefix (ends in /), by name; only those behind `after`."""
         ...
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove objects; those that are not there are passed by."""
         ...
 
-    async def in_thread(self, act: Callable[[], T]) -> T:
-        """Call a function while the event loop goes on."""
-        ...
+    async def in_thread(self, act: Callable[[], T]) -> T: ...
 
     async def read_in_thread(self, act: Callable[[], T]) -> T:
         """Call a function for a reader, while what is put goes on."""
         ...
 
-    def close(self) -> None:
-        """End the threads, after what they do."""
-        ...
+    def close(self) -> None: ...

@@ -61,8 +61,6 @@ _COMPARED_BYTES = 4096
 
 
 class Retention(NamedTuple):
-    """The bounds of what a bucket keeps."""
-
     kept_ms: int  # manifests, and what they name, for so long after the next one has come
     local_bytes_max: int | None = None  # of extent files in the directory; None: no bound
     joined_parts: int = PARTS_MAX
@@ -78,7 +76,6 @@ class _Kept(NamedTuple):
 
     @classmethod
     def of(cls, manifest: BucketManifest) -> Self:
-        """Return the facts of a manifest."""
         return cls(manifest.at_ms, manifest.first_part, tuple(map(intern, manifest.objects)))
 
 
@@ -97,8 +94,6 @@ def _is_small(piece: Piece, end: int, begin: int) -> bool:
 
 
 class Curator:
-    """Keeps the manifests, while this process is the leader."""
-
     def __init__(
         self,
         bucket: Bucket,
@@ -109,17 +104,6 @@ class Curator:
         marker: Marker,
         retention: Retention,
     ) -> None:
-        """Begin without a manifest.
-
-        Args:
-            bucket: where manifests go.
-            disk: the files, wherever they are.
-            directory: those that are here.
-            clock: says when a manifest was made.
-            shipper: ships the parts between them.
-            marker: of the directory.
-            retention: what is kept.
-        """
         self.manifest: BucketManifest | None = None
         self._bucket, self._disk, self._directory = bucket, disk, directory
         self._clock, self._shipper, self._marker = clock, shipper, marker
@@ -135,13 +119,7 @@ class Curator:
     def begin(
         self, manifest: BucketManifest | None, holder: Holder, *, is_base_needed: bool
     ) -> None:
-        """Go on behind a manifest.
-
-        Args:
-            manifest: the newest.
-            holder: knows which files streams want to keep on the disk.
-            is_base_needed: the directory has a snapshot that no manifest names.
-        """
+        """Continue after `manifest`. `is_base_needed`: no manifest names the local snapshot."""
         self.manifest, self._holder = manifest, holder
         self._is_base_needed = is_base_needed
         self._write_marker()
@@ -150,16 +128,13 @@ class Curator:
 
     @property
     def has_base(self) -> bool:
-        """Tell whether parts have something to follow."""
         return self.manifest is not None or not self._is_base_needed
 
     def note_snapshot(self, position: int) -> None:
-        """Note that there is a new snapshot."""
         self._snapshot = position
         self._wake.set()
 
     def note_shipped(self) -> None:
-        """Look whether there is something to do, after a part."""
         if self._snapshot is not None or self._are_many:
             self._wake.set()
 
@@ -170,7 +145,6 @@ class Curator:
 
     @property
     def _joined(self) -> Mark:
-        """Return the place up to which the newest manifest has the journal."""
         if self.manifest is None or not self.manifest.pieces:
             return Mark("", 0, 0)
         last = self.manifest.pieces[-1]
@@ -178,11 +152,6 @@ class Curator:
         return Mark(last.segment, 0 if end <= HEADER_BYTES else end, 0)  # it was begun anew
 
     async def do_next(self) -> None:
-        """Wait until there is a manifest to make, and make it.
-
-        Raises:
-            OSError: the bucket or the disk fails.
-        """
         await self._wake.wait()
         self._wake.clear()
         try:
@@ -199,7 +168,6 @@ class Curator:
             raise
 
     async def _clear_up(self) -> None:
-        """Note in the directory what the bucket has, and remove files and objects of no use."""
         await self._disk.in_thread(self._write_marker)
         bytes_max = self._retention.local_bytes_max
         if bytes_max is not None:
@@ -243,10 +211,7 @@ class Curator:
         self._disk.note_shipped({file.name: file for file in extents})
 
     def _put_file(self, name: str) -> BucketFile:
-        """Put a file, and compare the end of what is there.
-
-        A rewrite may make another snapshot of the same position, also at this moment.
-        """
+        """Put a file, and compare its end: a rewrite may make the same snapshot again meanwhile."""
         before, size_bytes = _version_of(self._directory, name), self._directory.size_bytes(name)
         with self._directory.open(name) as file:
             crc32c = summed(name, pieces_of(file, name, size_bytes)).crc32c
@@ -263,12 +228,10 @@ class Curator:
         return BucketFile(name, target, size_bytes, crc32c)
 
     async def _join(self) -> None:
-        """Put the bytes of the last parts as one object, and a manifest that names it."""
         through, first_part = self._shipper.shipped, self._shipper.next_number
         await self._bucket.in_thread(lambda: self._put_pieces(through, first_part))
 
     def _put_pieces(self, through: Mark, first_part: int) -> None:
-        """Join the journal since the last manifest, from the segments as they are here."""
         before = self.manifest or self._blank(0, 1)
         pieces, (segment, offset, _) = [*before.pieces], self._joined
         first = segment or journal_name(before.position + 1)
@@ -322,14 +285,12 @@ class Curator:
         self.manifest, self._is_put = made, True
 
     def _write_marker(self, *, has_led: bool = True) -> None:
-        """Write which files the bucket has."""
         files = self._disk.shipped
         write_marker(
             self._directory, msgspec.structs.replace(self._marker, has_led=has_led, files=files)
         )
 
     def end(self) -> None:
-        """Note in the directory that the bucket has all that was written there."""
         self._write_marker(has_led=False)
 
     def _remove_old(self) -> None:

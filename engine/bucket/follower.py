@@ -39,17 +39,7 @@ _MANIFEST_MS = 10_000
 
 
 class BucketFollower:
-    """Applies the parts that another gateway puts."""
-
     def __init__(self, bucket: Bucket, attached: Attached, directory: Disk, clock: Clock) -> None:
-        """Begin behind what was loaded.
-
-        Args:
-            bucket: where parts come from.
-            attached: the directory as it was loaded.
-            directory: where what comes is written.
-            clock: says how long it is since all was known.
-        """
         self.next_part = attached.next_part
         self.shipped = attached.shipped
         self.begins = dict(attached.begins)
@@ -73,12 +63,6 @@ class BucketFollower:
         return None if self._known_ms is None else self._clock.monotonic_ms() - self._known_ms
 
     async def catch_up(self, records: Records, holder: Holder) -> None:
-        """Apply all parts that there are.
-
-        Raises:
-            Corrupt: a part makes no sense here.
-            OSError: the bucket or the disk fails.
-        """
         while True:
             asked_ms = self._clock.monotonic_ms()
             part = await self._next()
@@ -108,12 +92,6 @@ class BucketFollower:
         return manifest is not None and manifest.first_part > self.next_part
 
     async def apply(self, part: Part, records: Records, holder: Holder) -> None:
-        """Apply a part: to the files, and to the state.
-
-        Raises:
-            Corrupt: it makes no sense here.
-            OSError: the disk fails.
-        """
         if part.segment:
             if self.is_ahead or part.writer == self._marker.writer:  # of a copied directory, too
                 why = "another gateway has written to the bucket; this one starts anew"
@@ -131,7 +109,6 @@ class BucketFollower:
             self.covered_ms, self.last_writer = part.covered_ms, part.writer
 
     def _write(self, part: Part) -> None:
-        """Append a part to its segment, and sync that."""
         disk, name = self._directory, part.segment
         size_bytes = disk.size_bytes(name) if name in disk.names() else 0
         if part.offset == 0 and size_bytes:
@@ -154,7 +131,6 @@ class BucketFollower:
                 await this_turn().pause()
 
     def _records_of(self, part: Part) -> Iterator[tuple[int, list[commands.Command]]]:
-        """Yield the records of a part, with their positions."""
         name, file = parts.part_name(part.number), io.BytesIO(part.data)
         try:
             if part.offset == 0:
@@ -168,17 +144,11 @@ class BucketFollower:
             raise Corrupt(name, error.offset, error.why) from None
 
     async def look_at_manifest(self) -> BucketManifest | None:
-        """Return the newest manifest."""
         self.manifest = await self._bucket.in_thread(lambda: manifests.newest(self._bucket))
         return self.manifest
 
     async def look_for_snapshot(self, records: Records, holder: Holder) -> None:
-        """Take over the newest snapshot, so that memory and files do not grow for ever.
-
-        Raises:
-            Corrupt: it is damaged.
-            OSError: the bucket or the disk fails.
-        """
+        """Take over the newest snapshot, so that memory and files do not grow for ever."""
         if self._clock.monotonic_ms() - self._looked_ms < _MANIFEST_MS or self.is_ahead:
             return
         self._looked_ms = self._clock.monotonic_ms()

@@ -50,8 +50,6 @@ T = TypeVar("T")
 
 
 class WriteLease(msgspec.Struct, frozen=True):
-    """A lease, as it stands in the bucket."""
-
     term: int
     holder: str  # nobody else is called so
     address: str  # where its gateway is reached; empty if it does not say
@@ -61,8 +59,6 @@ class WriteLease(msgspec.Struct, frozen=True):
 
 
 class SeenLease(NamedTuple):
-    """The newest lease, as it was seen."""
-
     number: int
     lease: WriteLease
 
@@ -78,8 +74,6 @@ _decode = msgspec.json.Decoder(WriteLease).decode
 
 
 class LeaseKeeper:
-    """Takes a lease, and keeps it."""
-
     def __init__(
         self,
         bucket: Bucket,
@@ -93,14 +87,8 @@ class LeaseKeeper:
     ) -> None:
         """Begin without the lease.
 
-        Args:
-            bucket: where the leases are.
-            clock: its monotonic time is used, which goes on while the machine sleeps.
-            holder: a name that nobody else has; after a start of the same process again, the same.
-            address: where others find this gateway.
-            lease_ms: how long it holds without a renewal.
-            is_durable: it answers nothing that the bucket does not have.
-            on_event: is called with what happens, for the log.
+        `holder` is unique, and the same after a restart of this process. `clock.monotonic_ms` goes
+        on while the machine sleeps. With `is_durable`, nothing is answered that the bucket lacks.
         """
         self.seen: SeenLease | None = None
         """The newest lease; None: there is none, or nobody has looked."""
@@ -118,23 +106,17 @@ class LeaseKeeper:
 
     @property
     def is_valid(self) -> bool:
-        """Tell whether nobody else can have the lease at this moment."""
         return self._clock.monotonic_ms() < self._valid_until_ms
 
     @property
     def left_ms(self) -> int:
-        """Return the time for which it is valid without a renewal."""
         return max(self._valid_until_ms - self._clock.monotonic_ms(), 0)
 
     async def take(self, patience_ms: int | None = None) -> int:
-        """Return the term once the lease is taken, after waiting for the one who has it.
+        """Return the term once the lease is taken, after waiting for its holder.
 
-        Args:
-            patience_ms: how long to wait at most, but longer for a bucket that does not answer;
-                None: for ever.
-
-        Raises:
-            Unavailable: somebody has it, or the bucket does not answer, until the end of that time.
+        `patience_ms` bounds the wait (None: for ever), but it is longer if the bucket does not
+        answer; then raises Unavailable.
         """
         began_ms = self._clock.monotonic_ms()
         over_ms = None if patience_ms is None else began_ms + patience_ms
@@ -174,7 +156,6 @@ class LeaseKeeper:
         return stood_ms >= seen.lease.lease_ms + seen.lease.lease_ms // _MARGIN
 
     async def _try(self, seen: SeenLease | None) -> bool:
-        """Try to take the lease behind one that is free; tells whether that worked."""
         sent_ms = self._clock.monotonic_ms()
         newest = await self._timely(self._look_at_all)
         if newest != seen:  # more than one has come since it was seen, and the first have gone
@@ -214,12 +195,7 @@ class LeaseKeeper:
                 pause_s = usual_s / _RETRIES
 
     async def _renew(self) -> None:
-        """Put the next number.
-
-        Raises:
-            LeaseLost: somebody else has put it.
-            OSError: the bucket does not answer.
-        """
+        """Put the next number; raises LeaseLost if somebody else has put it."""
         assert self.seen is not None
         sent_ms = self._clock.monotonic_ms()
         number, lease = self.seen
@@ -241,7 +217,6 @@ class LeaseKeeper:
             await self._timely(self._remove_old)
 
     async def release(self) -> None:
-        """Let others have it at once, if it is held."""
         if self.seen is None or not self.is_valid:
             return
         self._valid_until_ms = 0
@@ -265,7 +240,6 @@ class LeaseKeeper:
             raise BucketError("it takes too long") from None
 
     def _look(self) -> SeenLease | None:
-        """Return the newest lease; one request if it is still the one that was seen."""
         seen = self.seen
         if seen is None:
             return self._look_at_all()
@@ -299,11 +273,6 @@ class LeaseKeeper:
 
 
 def newest_lease(bucket: Bucket) -> SeenLease | None:
-    """Return the newest lease of a bucket; None: there is none.
-
-    Raises:
-        OSError: the bucket fails.
-    """
     while True:
         objects = bucket.objects(LEASES)
         numbers = [number for each in objects if (number := number_of(each.name)) is not None]

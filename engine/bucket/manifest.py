@@ -39,7 +39,6 @@ _DIGITS = 20
 
 
 def numbered(prefix: str, number: int) -> str:
-    """Return the name of a numbered object."""
     return f"{prefix}{number:0{_DIGITS}}"
 
 
@@ -50,10 +49,7 @@ def number_of(name: str) -> int | None:
 
 
 def file_object(name: str, writer: str, term: int) -> str:
-    """Return the name of the object for a file of a data directory.
-
-    Two writers may have files of one name that differ, so it has the writer and its term.
-    """
+    """Return an object's name: writer and term tell apart files of one name."""
     return f"{FILES}{name}-{term}-{writer}"
 
 
@@ -61,8 +57,6 @@ FORMAT: Final = 1
 
 
 class BucketFile(msgspec.Struct, frozen=True):
-    """A file of a data directory, as an object."""
-
     name: str
     object: str
     size_bytes: int
@@ -70,8 +64,6 @@ class BucketFile(msgspec.Struct, frozen=True):
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """Bytes of a segment, joined from parts that were small."""
-
     segment: str
     offset: int
     object: str
@@ -80,8 +72,6 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class BucketManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of a bucket."""
-
     format: int = FORMAT
     number: int
     term: int
@@ -102,7 +92,6 @@ class BucketManifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def objects(self) -> Iterator[str]:
-        """Yield the names of the objects."""
         if self.snapshot is not None:
             yield self.snapshot.object
         for file in self.extents:
@@ -112,7 +101,6 @@ class BucketManifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def size_bytes(self) -> int:
-        """Return the size of what it names."""
         sizes = [0 if self.snapshot is None else self.snapshot.size_bytes]
         sizes += [file.size_bytes for file in self.extents]
         return sum(sizes) + sum(piece.size_bytes for piece in self.pieces)
@@ -125,17 +113,12 @@ def put(bucket: Bucket, manifest: BucketManifest) -> bool:
 
 
 def numbers(bucket: Bucket) -> list[int]:
-    """Return the numbers of all manifests, in order."""
     objects = bucket.objects(MANIFESTS)
     return [number for stored in objects if (number := number_of(stored.name)) is not None]
 
 
 def newest(bucket: Bucket) -> BucketManifest | None:
-    """Return the newest manifest; None: there is none, and the parts begin with number 1.
-
-    Raises:
-        Corrupt: it makes no sense, or is of a newer version.
-    """
+    """Return the newest manifest; None: there is none, and the parts begin with number 1."""
     while there := numbers(bucket):
         try:
             return read(bucket, there[-1])
@@ -145,12 +128,6 @@ def newest(bucket: Bucket) -> BucketManifest | None:
 
 
 def read(bucket: Bucket, number: int) -> BucketManifest:
-    """Read a manifest.
-
-    Raises:
-        Corrupt: it makes no sense, or is of a newer version.
-        FileNotFoundError: it is not there.
-    """
     name = numbered(MANIFESTS, number)
     try:
         manifest = msgspec.json.decode(bucket.read(name), type=BucketManifest)
@@ -169,8 +146,6 @@ MARKER: Final = "bucket"
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """The place of a data directory in a bucket."""
-
     url: str
     identity: str
     """Of the bucket, whatever its address is."""
@@ -185,16 +160,10 @@ class Marker(msgspec.Struct, frozen=True):
 
     @property
     def by_name(self) -> Mapping[str, BucketFile]:
-        """Return the files by name."""
         return {file.name: file for file in self.files}
 
 
 def read_marker(disk: Disk) -> Marker | None:
-    """Return the marker of a directory; None: it belongs to no bucket.
-
-    Raises:
-        Corrupt: it makes no sense.
-    """
     if MARKER not in disk.names():
         return None
     with disk.open(MARKER) as file:
@@ -205,7 +174,7 @@ def read_marker(disk: Disk) -> Marker | None:
 
 
 def write_marker(disk: Disk, marker: Marker) -> None:
-    """Replace the marker of a directory; it is safe when this returns."""
+    """Replace the marker of a directory; it is durable when this returns."""
     unfinished = MARKER + UNFINISHED
     if unfinished in disk.names():
         disk.remove(unfinished)

@@ -32,8 +32,6 @@ from headgate.engine.journal.records import (
 
 
 class Part(NamedTuple):
-    """A part of the journal."""
-
     number: int
     term: int
     writer: str
@@ -46,7 +44,6 @@ class Part(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Return the offset behind it, in its segment."""
         return self.offset + len(self.data)
 
 
@@ -66,7 +63,6 @@ _decode = msgspec.msgpack.Decoder(_Facts).decode
 
 
 def packed(part: Part) -> bytes:
-    """Return a part as it stands in the bucket."""
     header = Header(Kind.PART, part.number, part.term)
     facts = _Facts(
         part.writer,
@@ -83,11 +79,6 @@ def packed(part: Part) -> bytes:
 
 
 def unpacked(name: str, data: bytes) -> Part:
-    """Return a part that was read.
-
-    Raises:
-        Corrupt: it is damaged, or no part.
-    """
     try:
         file = io.BytesIO(data)
         header = read_header(file, name, Kind.PART)
@@ -113,7 +104,6 @@ def unpacked(name: str, data: bytes) -> Part:
 
 
 def part_name(number: int) -> str:
-    """Return the name of a part."""
     return numbered(PARTS, number)
 
 
@@ -124,18 +114,11 @@ def put(bucket: Bucket, part: Part) -> bool:
 
 
 def read(bucket: Bucket, number: int) -> Part:
-    """Read a part.
-
-    Raises:
-        Corrupt: it is damaged.
-        FileNotFoundError: it is not there.
-    """
     name = part_name(number)
     return unpacked(name, bucket.read(name))
 
 
 def numbers_from(bucket: Bucket, number: int) -> list[int]:
-    """Return the numbers of the parts from one on that follow each other without a hole."""
     numbers: list[int] = []
     for stored in bucket.objects(PARTS, part_name(number - 1)):
         if number_of(stored.name) != number + len(numbers):

@@ -39,8 +39,6 @@ _PATIENCE_MS = 10_000
 
 
 class ReplicationOptions(NamedTuple):
-    """The options of a gateway with a bucket."""
-
     is_durable: bool = False  # an answer waits for the bucket
     is_standby: bool = False  # it waits for the lease, and answers nothing without it
     has_reads: bool = False  # while it waits, it can be read
@@ -61,8 +59,6 @@ def _nothing() -> None:
 
 
 class Replication:
-    """Follows a bucket, and then leads. It is a `Shipping`."""
-
     def __init__(
         self,
         bucket: Bucket,
@@ -75,18 +71,7 @@ class Replication:
         on_event: OnEvent,
         lease_bucket: Bucket | None = None,
     ) -> None:
-        """Begin as a follower.
-
-        Args:
-            bucket: what is followed, and shipped to.
-            directory: the files that are here.
-            attached: the directory as it was loaded.
-            clock: its monotonic time is that of the lease.
-            options: what was promised.
-            holder: the name in the lease; nobody else has it.
-            on_event: is called with what happens, for the log.
-            lease_bucket: the same bucket, whose requests take less time.
-        """
+        """Begin as a follower; `lease_bucket` is the same bucket with shorter request limits."""
         if lease_bucket is not None:
             lease_bucket.counts = bucket.counts
         self.leads = asyncio.Event()
@@ -125,19 +110,16 @@ class Replication:
 
     @property
     def held(self) -> AbstractSet[str]:
-        """Return the files that stay until the bucket has them."""
         return self._shipper.segments
 
     @property
     def withheld(self) -> Unavailable | None:
-        """Return why nothing may be read here; None if it may."""
         if self.leads.is_set() or self._options.has_reads:
             return None
         return self._not_leader()
 
     @property
     def status(self) -> BucketStatus:
-        """Return the state."""
         shipper, disk = self._shipper, self._attached.disk
         is_leader = self.leads.is_set() and not self._keeper.is_lost
         manifest = self._curator.manifest or self._follower.manifest
@@ -169,24 +151,16 @@ class Replication:
         return NotLeader(self._leader)
 
     def note_writing(self) -> None:
-        """Note that everything is being written that was appended until now."""
         self._shipper.note_writing()
 
     def note_written(self, segment: str, end: int, position: int) -> None:
-        """Note that a segment has bytes up to a place, with a last record before it."""
         self._shipper.note_written(segment, end, position)
 
     def note_snapshot(self, position: int) -> None:
-        """Note that there is a new snapshot."""
         self._curator.note_snapshot(position)
 
     async def begin(self, records: Records, faults: Faults, holder: Holder) -> bool:
-        """Follow until this gateway is the leader; false if the journal closes before.
-
-        Raises:
-            Unavailable: another gateway is the leader, and this one is no standby.
-            Corrupt: what the bucket has makes no sense here.
-        """
+        """Follow until this gateway leads; false if closed before, Unavailable if no standby."""
         self._records = records
         if self._options.is_durable:  # what an earlier life has not shipped may still be lost
             records.durable_position = self._answerable_at_first()
@@ -288,11 +262,7 @@ class Replication:
         )
 
     async def run(self, faults: Faults, go_back: GoBack) -> None:
-        """Ship, and keep the lease, until `end` or until this is cancelled.
-
-        Raises:
-            LeaseLost: another gateway is the leader.
-        """
+        """Ship and keep the lease until `end`; LeaseLost if another gateway leads."""
         async with asyncio.TaskGroup() as tasks:
             others = [
                 tasks.create_task(self._keep_lease()),
@@ -304,11 +274,9 @@ class Replication:
                 task.cancel()
 
     def end(self) -> None:
-        """Let `run` end once all is shipped."""
         self._shipper.end()
 
     async def release(self) -> None:
-        """Let others lead at once."""
         if self.leads.is_set() and self._shipper.is_idle:
             with suppress(OSError):
                 await self._attached.disk.in_thread(self._curator.end)
@@ -384,7 +352,6 @@ class Replication:
         return 0 if self._attached.is_base_needed else self._attached.shipped.position
 
     def _answerable(self, written: int) -> int:
-        """Return the position up to which it may be answered."""
         if not self.leads.is_set() or (self._needs_lease and not self._keeper.is_valid):
             return 0
         if not self._options.is_durable:
@@ -400,7 +367,6 @@ class Replication:
         self._curator.note_shipped()
 
     def _note_error(self, error: OSError | None) -> None:
-        """Note an error of the bucket, or its end."""
         before, self._error = self._error, None if error is None else words(error)
         if before is None and self._error is not None:
             self._error_s = asyncio.get_running_loop().time()

@@ -57,8 +57,6 @@ class Mark(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """A directory as it was made."""
-
     manifest: BucketManifest | None
     last_part: Part | None  # without its bytes; None: there was none
     files: Sequence[BucketFile]  # extent files; they may still be in the bucket alone
@@ -67,7 +65,6 @@ class Restored(NamedTuple):
 
     @property
     def next_part(self) -> int:
-        """Return the number of the part that comes next."""
         if self.last_part is not None:
             return self.last_part.number + 1
         return 1 if self.manifest is None else self.manifest.first_part
@@ -87,17 +84,8 @@ def restore(
     2. The snapshot, and the segments behind it, are put together from their pieces and parts.
     3. They get their names when all of them are there, the snapshot last: nobody starts on a part.
 
-    Args:
-        bucket: what is restored.
-        disk: the directory.
-        at_ms: as it was then, by the clock of the writer; None: as it is.
-        has_extents: extent files are copied too, or else they stay in the bucket alone.
-        progress: told how far it is.
-
-    Raises:
-        Corrupt: an object is damaged or missing.
-        Unavailable: nothing is kept of that time.
-        OSError: the bucket or the disk fails.
+    `at_ms` is by the clock of the writer; None: as it is now. Without `has_extents`, extent files
+    stay in the bucket alone. Raises Unavailable if nothing is kept of that time.
     """
     manifest = manifests.newest(bucket) if at_ms is None else _manifest_at(bucket, at_ms)
     first_part = 1 if manifest is None else manifest.first_part
@@ -131,7 +119,6 @@ def restore(
 
 
 def _manifest_at(bucket: Bucket, at_ms: int) -> BucketManifest | None:
-    """Return the last manifest that was made before a moment."""
     numbers = manifests.numbers(bucket)
     for number in reversed(numbers):
         manifest = manifests.read(bucket, number)
@@ -143,7 +130,6 @@ def _manifest_at(bucket: Bucket, at_ms: int) -> BucketManifest | None:
 
 
 def _each(of: Iterable[T], get: Callable[[T], U]) -> Iterator[tuple[T, U]]:
-    """Yield the result for each value, in order; some are asked for ahead."""
     with ThreadPoolExecutor(_GETS, "restore") as pool:
         waiting: list[tuple[T, Future[U]]] = []
         for value in of:
@@ -163,7 +149,6 @@ def _checked(bucket: Bucket, piece: Piece) -> bytes:
 
 
 def _copy(bucket: Bucket, disk: Disk, file: BucketFile) -> None:
-    """Write a file from its object, under the name of one that is not finished."""
     offsets = range(0, file.size_bytes, _PIECE_BYTES)
     unfinished, crc32c, unsynced_bytes, size_bytes = file.name + UNFINISHED, 0, 0, 0
     if unfinished in disk.names():
@@ -181,12 +166,6 @@ def _copy(bucket: Bucket, disk: Disk, file: BucketFile) -> None:
 
 
 def fetch(bucket: Bucket, disk: Disk, files: Iterable[BucketFile]) -> None:
-    """Write files from their objects, under their names.
-
-    Raises:
-        Corrupt: an object is damaged.
-        OSError: the bucket or the disk fails.
-    """
     for file in files:
         _copy(bucket, disk, file)
         disk.rename(file.name + UNFINISHED, file.name)
@@ -204,11 +183,9 @@ class _Segments:
 
     @property
     def end(self) -> Mark:
-        """Return their end."""
         return Mark(self.names[-1], self._size_bytes, 0) if self.names else Mark("", 0, 0)
 
     def append_part(self, part: Part) -> None:
-        """Append a part."""
         name = parts.part_name(part.number)
         if self.last is not None and part.term < self.last.term:
             raise Corrupt(name, 0, "its term is less than that before it")
@@ -219,7 +196,6 @@ class _Segments:
         self.last = part._replace(data=b"")
 
     def append(self, name: str, offset: int, data: bytes, where: str) -> None:
-        """Append to a segment what belongs at an offset."""
         unfinished = name + UNFINISHED
         if not is_segment(name) or not is_finished(name):
             raise Corrupt(where, 0, f"{name!r} is no segment")
@@ -234,22 +210,12 @@ class _Segments:
         self._size_bytes += len(data)
 
     def finish(self) -> None:
-        """Make them safe."""
         for name in self.names:
             self._disk.sync(name + UNFINISHED)
 
 
 def emptied(disk: Disk, kept: Container[str], unshipped: Container[str]) -> list[str]:
-    """Remove the files of a directory.
-
-    Args:
-        disk: the directory.
-        kept: the files that stay.
-        unshipped: segments that get other names, as they are nowhere else.
-
-    Returns:
-        those names.
-    """
+    """Remove files but `kept`; rename `unshipped` segments, which are nowhere else; return them."""
     segments = []
     for name in disk.names():
         if name in kept:
@@ -274,8 +240,6 @@ _READ_BYTES = 8 * 2**20
 
 
 class BucketContent(NamedTuple):
-    """The content of a bucket."""
-
     manifests: list[BucketManifest]  # by number
     part_count: int
     first_part: Part | None  # without its bytes; None: there is none
@@ -286,15 +250,12 @@ class BucketContent(NamedTuple):
 
     @property
     def since_ms(self) -> int | None:
-        """Return since when it can be restored as it was; None: it holds nothing."""
         if self.first_part is not None and self.first_part.number == 1:
             return self.first_part.put_ms
         return self.manifests[0].at_ms if self.manifests else None
 
 
 class Verified(NamedTuple):
-    """The result of a verification."""
-
     object_count: int
     size_bytes: int
     position: int  # of the last record
@@ -302,12 +263,6 @@ class Verified(NamedTuple):
 
 
 def content(bucket: Bucket) -> BucketContent:
-    """Return the content of a bucket.
-
-    Raises:
-        Corrupt: a manifest or a part makes no sense.
-        OSError: the bucket fails.
-    """
     kept = [manifests.read(bucket, number) for number in manifests.numbers(bucket)]
     part_objects = [each for each in bucket.objects(PARTS) if number_of(each.name) is not None]
     files = bucket.objects(FILES)
@@ -325,12 +280,6 @@ def content(bucket: Bucket) -> BucketContent:
 
 
 def verify(bucket: Bucket, progress: Progress = no_progress) -> Verified:
-    """Read everything that a start or a restore of any kept moment needs.
-
-    Raises:
-        Corrupt: an object is damaged or missing.
-        OSError: the bucket fails.
-    """
     kept = [manifests.read(bucket, number) for number in manifests.numbers(bucket)]
     files = {file.object: file for manifest in kept for file in _files_of(manifest)}
     first = min((manifest.first_part for manifest in kept), default=1)

@@ -29,8 +29,6 @@ PAUSE_S_MAX = 5.0
 
 
 class Shipper:
-    """Ships the segments of a directory."""
-
     def __init__(
         self,
         bucket: Bucket,
@@ -42,17 +40,7 @@ class Shipper:
         on_shipped: Callable[[], None],
         on_error: Callable[[OSError | None], None],
     ) -> None:
-        """Begin with nothing to ship.
-
-        Args:
-            bucket: where parts go.
-            disk: where segments are.
-            clock: says when a part was put.
-            writer: the name of who writes.
-            ship_ms: from the begin of one part to that of the next one, at least.
-            on_shipped: is called after each part.
-            on_error: is called with what goes wrong, and with None when it works again.
-        """
+        """`ship_ms` is the least time between two parts; `on_error` gets None once it works."""
         self.term = 0
         self.next_number = 1
         self.shipped = Mark("", 0, 0)
@@ -73,11 +61,9 @@ class Shipper:
         self._ending = asyncio.Event()
 
     def note_writing(self) -> None:
-        """Note that everything is being written that was appended until now."""
         self._writing_ms = self._clock.wall_ms()
 
     def note_written(self, segment: str, end: int, position: int) -> None:
-        """Note that a segment has bytes up to a place, with a last record before it."""
         mark, marks = Mark(segment, end, position), self._marks
         before = marks[-2] if len(marks) > 1 else None
         base = before.end if before is not None and before.segment == segment else 0
@@ -91,18 +77,15 @@ class Shipper:
         self._wake.set()
 
     def end(self) -> None:
-        """Let `run` end when all is shipped."""
         self._ending.set()
         self._wake.set()
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether the bucket has all that was written."""
         return not self._marks and self._unsettled is None
 
     @property
     def waiting_bytes(self) -> int:
-        """Return how many bytes the bucket does not have yet."""
         total, (segment, offset, _) = 0, self.shipped
         for mark in self._marks:
             total += mark.end - (offset if mark.segment == segment else 0)
@@ -111,21 +94,15 @@ class Shipper:
 
     @property
     def waiting_ms(self) -> int | None:
-        """Return the longest time that something waits; None if nothing does."""
         since_ms = self._waiting_ms
         return None if since_ms is None else self._clock.monotonic_ms() - since_ms
 
     @property
     def segments(self) -> AbstractSet[str]:
-        """Return the segments of which the bucket lacks something."""
         return {mark.segment for mark in self._marks}
 
     async def run(self) -> None:
-        """Ship the segments as they grow, until `end`.
-
-        Raises:
-            LeaseLost: another leader has put the next part.
-        """
+        """Ship segments until `end`; LeaseLost if another leader has put the next part."""
         loop, pause_s = asyncio.get_running_loop(), PAUSE_S_MIN
         while True:
             if self.is_idle:
@@ -149,18 +126,13 @@ class Shipper:
                 await self._pause(began_s + self._ship_s - loop.time())
 
     async def _pause(self, seconds: float) -> None:
-        """Wait for a time, or until `end`."""
         if seconds > 0:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._ending.wait()
 
     async def fence(self, number: int) -> Part | None:
-        """Put a part without bytes, so that no leader before this one can put that number.
-
-        Returns:
-            the part of that number which is there already; None: it was put.
-        """
+        """Put an empty part so that no earlier leader can; return one already there, or None."""
         position, now_ms = self.shipped.position, self._clock.wall_ms()
         if not self.covered_ms and not self._marks:  # the first leader has written nothing yet
             self.covered_ms = now_ms
@@ -176,7 +148,6 @@ class Shipper:
         return there
 
     async def _ship(self) -> None:
-        """Put the next part."""
         began_ms = self._clock.monotonic_ms()
         if self._unsettled is None:
             self._unsettled = await self._next_part()
@@ -197,7 +168,6 @@ class Shipper:
         self._waiting_ms = began_ms if marks else None
 
     async def _next_part(self) -> Part:
-        """Read the next bytes, up to a mark."""
         first, covered_ms, put_ms = self._marks[0], self.covered_ms, self._clock.wall_ms()
         segment = first.segment
         offset = self.shipped.end if segment == self.shipped.segment else 0

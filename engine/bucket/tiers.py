@@ -26,13 +26,7 @@ class TieredDisk:
     """A directory, and behind it the bucket. It is a `Disk`."""
 
     def __init__(self, disk: Disk, bucket: Bucket, files: Mapping[str, BucketFile]) -> None:
-        """Look at both.
-
-        Args:
-            disk: the directory.
-            bucket: where extent files are, too.
-            files: by name, those that the bucket has; the directory may have them as well.
-        """
+        """Take `files` as those in the bucket; the directory may have them as well."""
         self._disk, self._bucket = disk, bucket
         # Threads change these two, and others look at them: each change makes a new one.
         self._files: Mapping[str, BucketFile] = dict(files)
@@ -53,15 +47,7 @@ class TieredDisk:
         gone: AbstractSet[str] = frozenset(),
         forgotten: AbstractSet[str] = frozenset(),
     ) -> None:
-        """Note changes of the files.
-
-        Args:
-            shipped: files that the bucket has now.
-            local: all files of the directory.
-            come: those that the directory has now.
-            gone: those that it has no more.
-            forgotten: those that are of no use any more, wherever they are.
-        """
+        """Note changes of the files; `local` is all files of the directory."""
         with self._changing:
             if shipped or forgotten:
                 files = {**self._files, **(shipped or {})}
@@ -73,27 +59,15 @@ class TieredDisk:
             self.remote_count = len(remote)
 
     def note_shipped(self, files: Mapping[str, BucketFile]) -> None:
-        """Note files that the bucket has now."""
         self._note(shipped=files)
 
     @property
     def shipped(self) -> list[BucketFile]:
-        """Return the files that the bucket has."""
         files = self._files
         return [files[name] for name in sorted(files)]
 
     def evict(self, bytes_max: int, kept: AbstractSet[str] = frozenset()) -> list[str]:
-        """Remove extent files from the directory that the bucket has, while they take too much.
-
-        Those that nobody has read for the longest go first.
-
-        Args:
-            bytes_max: what extent files may take of the directory.
-            kept: the names of those that go last.
-
-        Returns:
-            their names.
-        """
+        """Remove the least recently read extent files the bucket has, `kept` last; return them."""
         names = [name for name in self._disk.names() if is_extents(name)]
         sizes = {name: self._disk.size_bytes(name) for name in names}
         taken_bytes, evicted = sum(sizes.values()), list[str]()
@@ -113,33 +87,27 @@ class TieredDisk:
         return evicted
 
     def names(self) -> list[str]:
-        """Return the names of all files, wherever they are."""
         local = frozenset(self._disk.names())
         if local != self._local:
             self._note(local=local)
         return sorted(local | self._files.keys())
 
     def size_bytes(self, name: str) -> int:
-        """Return the length of a file."""
         try:
             return self._disk.size_bytes(name)
         except FileNotFoundError:
             return self._remote(name).size_bytes
 
     def free_bytes(self) -> int:
-        """Return the free bytes of the disk."""
         return self._disk.free_bytes()
 
     def reserve(self, size_bytes: int) -> None:
-        """Reserve so many bytes of the disk in all."""
         self._disk.reserve(size_bytes)
 
     def give_up_reserve(self) -> bool:
-        """Free the reserved room for writes; tells whether there was any."""
         return self._disk.give_up_reserve()
 
     def open(self, name: str) -> BinaryIO:
-        """Open a file to read it from its beginning."""
         try:
             return self._disk.open(name)
         except FileNotFoundError:
@@ -147,7 +115,6 @@ class TieredDisk:
             return io.BufferedReader(reader, _READ_AHEAD_BYTES)
 
     def read(self, name: str, offset: int, size_bytes: int) -> bytes:
-        """Return a part of a file; it is shorter if the file ends before."""
         try:
             data = self._disk.read(name, offset, size_bytes)
         except FileNotFoundError:
@@ -156,32 +123,25 @@ class TieredDisk:
         return data
 
     def content(self, name: str) -> bytes | Path:
-        """Return the content of a file of the directory, or its path."""
         return self._disk.content(name)
 
     def append(self, name: str, data: bytes) -> None:
-        """Append to a file of the directory."""
         self._disk.append(name, data)
 
     def sync(self, name: str) -> None:
-        """Sync the bytes appended to a file."""
         self._disk.sync(name)
 
     def sync_names(self) -> None:
-        """Sync the names of the files."""
         self._disk.sync_names()
 
     def truncate(self, name: str, size_bytes: int) -> None:
-        """Cut a file to a length, and sync it."""
         self._disk.truncate(name, size_bytes)
 
     def rename(self, name: str, to: str) -> None:
-        """Rename a file of the directory."""
         self._disk.rename(name, to)
         self._note(come={to}, gone={name})
 
     def remove(self, name: str) -> None:
-        """Remove a file from the directory, and forget that the bucket has it."""
         is_remote = name in self._files
         self._note(forgotten={name})
         try:
@@ -191,11 +151,9 @@ class TieredDisk:
                 raise
 
     def link(self, name: str, target: Disk, to: str) -> None:
-        """Give a file of the directory a second name."""
         self._disk.link(name, target, to)
 
     async def in_thread(self, act: Callable[[], T]) -> T:
-        """Call a function while the event loop goes on."""
         return await self._disk.in_thread(act)
 
     async def read_in_thread(self, act: Callable[[], T]) -> T:
@@ -203,11 +161,9 @@ class TieredDisk:
         return await self._bucket.read_in_thread(act)
 
     async def wait_idle(self) -> None:
-        """Return when no thread works on the directory any more."""
         await self._disk.wait_idle()
 
     def close(self) -> None:
-        """Release the directory."""
         self._disk.close()
 
     def _remote(self, name: str) -> BucketFile:
@@ -218,17 +174,7 @@ class TieredDisk:
 
 
 def tiered(disk: Disk, *, is_asked: bool = True) -> Disk:
-    """Return a directory with what of it is in its bucket alone, if it has one.
-
-    Args:
-        disk: the directory.
-        is_asked: look whether the bucket answers. Without that, only what needs it fails.
-
-    Raises:
-        Corrupt: its marker makes no sense.
-        Unavailable: the bucket cannot be opened.
-        OSError: the bucket does not answer.
-    """
+    """Return a disk that also reads from its bucket; OSError if `is_asked` and that is away."""
     marker = read_marker(disk)
     if marker is None:
         return disk
@@ -242,8 +188,6 @@ def tiered(disk: Disk, *, is_asked: bool = True) -> Disk:
 
 
 class _RemoteReader(io.RawIOBase):
-    """Reads an object as a file, in ranges."""
-
     def __init__(self, bucket: Bucket, file: BucketFile) -> None:
         self._bucket, self._file, self._at = bucket, file, 0
 

@@ -26,8 +26,6 @@ I = TypeVar("I")  # noqa: E741
 
 
 class Unclaimable(NamedTuple):
-    """Pending entries of a group that no read can claim, so that later searches can skip them."""
-
     stream: bytes
     group: bytes
     ids: list[EntryId]
@@ -46,11 +44,9 @@ class Decision(NamedTuple, Generic[T]):
 
     @classmethod
     def then(cls, commands: list[Command], look: Callable[[Keyspace, int], U]) -> Decision[U]:
-        """Return a decision whose reply is made from the state after the commands are applied."""
         return Decision(cast("U", None), commands, None, (), look)
 
     def replied_as(self, shape: Callable[[T], U]) -> Decision[U]:
-        """Return the same decision, with its reply converted by `shape`."""
         next_part = self.next_part
         if next_part is None:
             return Decision(shape(self.reply), self.commands, None, self.unclaimable)
@@ -78,16 +74,7 @@ def in_parts(
     decide: Callable[[Keyspace, Sequence[I], int], Decision[T]],
     join: Callable[[T, T], T] = operator.iadd,
 ) -> Decision[T]:
-    """Decide about many items, some at a time.
-
-    Args:
-        keyspace: all streams.
-        now_ms: unix time.
-        items: what to decide about, mostly ids.
-        size: how many items one part has.
-        decide: decides about the items of one part.
-        join: joins the reply of the earlier parts with the reply of the next part.
-    """
+    """Decide about many items, `size` of them in each part; `join` merges the replies."""
     if len(items) <= size:
         return decide(keyspace, items, now_ms)
     return _part(items, size, decide, join, 0, (), keyspace, now_ms)

@@ -11,7 +11,6 @@ from headgate.engine.state.stream import Stream
 
 
 def check_attributes(stream: Stream | None, change: AttributeChange | None) -> None:
-    """Raise `StreamsChanged` unless the attributes are as a change expects them."""
     if change is None:
         return
     there = {} if stream is None else stream.attributes
@@ -22,11 +21,7 @@ def check_attributes(stream: Stream | None, change: AttributeChange | None) -> N
 def attributes_changed(
     keyspace: Keyspace, stream: Stream, change: AttributeChange | None
 ) -> list[Command]:
-    """Return the command that changes attributes, if any change.
-
-    Raises:
-        LimitReached: the stream would have too many, or too large ones.
-    """
+    """Return the command for a change, if any; LimitReached if too many or too large."""
     if change is None:
         return []
     there = stream.attributes
@@ -40,7 +35,6 @@ def attributes_changed(
 def get_attributes(
     keyspace: Keyspace, request: GetAttributes, now_ms: int
 ) -> Decision[dict[bytes, bytes]]:
-    """Return attributes of a stream."""
     del now_ms
     there = keyspace.stream(request.stream).attributes
     names = there if request.names is None else request.names
@@ -48,7 +42,6 @@ def get_attributes(
 
 
 def change_attributes(keyspace: Keyspace, request: ChangeAttributes, now_ms: int) -> Decision[None]:
-    """Decide to change attributes of a stream."""
     del now_ms
     stream = keyspace.stream(request.stream)
     check_attributes(stream, request.change)

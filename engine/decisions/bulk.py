@@ -22,7 +22,6 @@ from headgate.engine.state.stream import Stream
 
 
 def freeze(keyspace: Keyspace, cursors: Sequence[BulkCursor]) -> tuple[BulkCursor, ...]:
-    """Replace each cursor at `From.NOW` by the stream's present last id and epoch."""
     frozen = []
     for cursor in cursors:
         state = keyspace.find(cursor.stream)
@@ -35,11 +34,7 @@ def freeze(keyspace: Keyspace, cursors: Sequence[BulkCursor]) -> tuple[BulkCurso
 
 
 def plan_read(keyspace: Keyspace, request: PlanRead, now_ms: int) -> Decision[list[Portion]]:
-    """Plan the next read of each stream, without waiting.
-
-    If the epoch of a stream differs from the epoch of its cursor, the stream is counted from its
-    beginning: the cursor belongs to an older stream of the same name.
-    """
+    """Plan the next read of each stream; a cursor of another epoch reads from the beginning."""
     del now_ms
     cursors, entries_max = freeze(keyspace, request.cursors), request.entries_max
     afters = [_after(keyspace, cursor) for cursor in cursors]
@@ -64,7 +59,6 @@ def plan_read(keyspace: Keyspace, request: PlanRead, now_ms: int) -> Decision[li
 
 
 def last_commit(keyspace: Keyspace, request: LastCommit, now_ms: int) -> Decision[Commit | None]:
-    """Reply with the last commit of a writer."""
     del now_ms
     commit = keyspace.writers.by_name.get(request.writer)
     if commit is not None:
@@ -105,11 +99,7 @@ def _portion(
 
 
 def commit_batch(keyspace: Keyspace, request: CommitBatch, now_ms: int) -> Decision[Committed]:
-    """Decide to append a writer's batch, all or none.
-
-    Nothing changes if the writer has already committed this batch or a later one. A batch without
-    entries is remembered like any other.
-    """
+    """Decide to append a writer's batch, all or none, unless it or a later one is committed."""
     writer, batch, drafts = request.writer, request.batch, request.drafts
     last = keyspace.writers.by_name.get(writer)
     if last is not None and batch <= last.batch:
@@ -172,7 +162,6 @@ def _require_ends_of_trims(keyspace: Keyspace, names: Iterable[bytes]) -> None:
 def _go_on(
     reply: Committed, next_parts: Sequence[Step[Written | None]], keyspace: Keyspace, now_ms: int
 ) -> Decision[Committed]:
-    """Decide the next part of the first stream's append; the other streams follow."""
     first, *others = next_parts
     commands = first(keyspace, now_ms).commands
     return Decision(reply, commands, partial(_go_on, reply, others) if others else None)

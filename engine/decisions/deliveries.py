@@ -49,10 +49,7 @@ from headgate.engine.state.pending import PendingEntry
 
 
 def ack(keyspace: Keyspace, request: Ack, now_ms: int) -> Decision[list[Outcome]]:
-    """Decide to acknowledge entries (XACK).
-
-    With a consumer, entries that others own stay pending.
-    """
+    """Decide to acknowledge entries (XACK); with a consumer, only those it owns."""
     part = partial(_ack, request)
     return in_parts(keyspace, now_ms, request.ids, SETTLED_AT_ONCE_MAX, part)
 
@@ -114,11 +111,7 @@ def ack_through(keyspace: Keyspace, request: AckThrough, now_ms: int) -> Decisio
 def ack_and_delete(
     keyspace: Keyspace, request: AckAndDelete, now_ms: int
 ) -> Decision[list[Deletion]]:
-    """Decide to acknowledge and delete entries (XACKDEL); the reply has one outcome per id.
-
-    An entry that is not pending in the group stays as it is. If the stream or the group does not
-    exist, no entry is found.
-    """
+    """Decide to acknowledge and delete entries (XACKDEL); those not pending stay as they are."""
     part = partial(_ack_and_delete, request)
     at_once = deleted_at_once(keyspace.find(request.stream), request.references)
     return in_parts(keyspace, now_ms, request.ids, at_once, part)
@@ -159,11 +152,9 @@ def _ack_and_delete(
 
 
 def nack(keyspace: Keyspace, request: Nack, now_ms: int) -> Decision[list[Outcome]]:
-    """Decide to give deliveries back (XNACK).
+    """Decide to give deliveries back (XNACK); with a consumer, only those it owns.
 
-    With a consumer, entries that others own stay with them.
-
-    An entry that has failed is delayed by the group's policy, unless the request sets a delay.
+    A failed entry is delayed by the group's policy, unless the request sets a delay.
     """
     part = partial(_nack, request)
     return in_parts(keyspace, now_ms, request.ids, LOOKUPS_AT_ONCE_MAX, part)
@@ -223,10 +214,7 @@ def _delay_ms(request: Nack, policy: GroupPolicy, count: int) -> int:
 
 
 def give_back(keyspace: Keyspace, request: GiveBack, now_ms: int) -> Decision[None]:
-    """Decide to undo deliveries that nobody received or settled (XNACK SILENT).
-
-    An entry that was delivered again in the meantime, to any consumer, stays as it is.
-    """
+    """Decide to undo deliveries (XNACK SILENT), unless delivered again in the meantime."""
     part = partial(_give_back, request)
     ids = [*request.counts]
     return in_parts(keyspace, now_ms, ids, SETTLED_AT_ONCE_MAX, part, _nothing)
@@ -277,14 +265,11 @@ def _extend(
 
 
 def claim(keyspace: Keyspace, request: Claim, now_ms: int) -> Decision[Claimed]:
-    """Decide to take over pending entries by id (XCLAIM)."""
     part = partial(_claim, request, _ClaimRoom(request.size_bytes_max))
     return in_parts(keyspace, now_ms, request.ids, LOOKUPS_AT_ONCE_MAX, part, _claimed_too)
 
 
 class _ClaimRoom:
-    """The reply bytes left for a claim, over all its parts."""
-
     def __init__(self, size_bytes_max: int | None) -> None:
         self._room = ReadRoom(size_bytes_max)
         self._is_untouched = True
@@ -405,7 +390,6 @@ def _timed(keyspace: Keyspace, stream: bytes, delivery: Delivery) -> Delivery:
 def _looked_at(
     scan: Iterable[PendingEntry], limit: int, steady_ms: int, min_idle_ms: int
 ) -> Iterator[EntryId]:
-    """Yield the ids of pending entries until so many of them are claimable."""
     for pending in scan:
         if not limit:
             return

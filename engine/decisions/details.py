@@ -32,11 +32,7 @@ from headgate.engine.state.stream import Stream
 def list_pending(
     keyspace: Keyspace, request: ListPending, now_ms: int
 ) -> Decision[list[PendingItem]]:
-    """List pending entries in id order (XPENDING, the long form).
-
-    A long list is made in parts, with other requests in between. Each part shows the state at its
-    own moment.
-    """
+    """List pending entries in id order (XPENDING, the long form), each part as it is then."""
     group = keyspace.group(request.stream, request.group)
     pel: Pel | OrderedView[PendingEntry] = group.pel
     if request.consumer is not None:
@@ -88,7 +84,6 @@ def sum_pending(keyspace: Keyspace, request: SumPending, now_ms: int) -> Decisio
 
 
 def pending_item(pel: Pel, pending: PendingEntry, steady_ms: int) -> PendingItem:
-    """Describe a pending entry."""
     owner, count, error = pending.owner, pending.delivery_count, pel.errors.get(pending.id)
     if owner is None:
         if pending.is_held and pel.turns is not None:
@@ -105,14 +100,7 @@ DECISIONS: Decisions = {ListPending: list_pending, SumPending: sum_pending}
 
 
 def group_details(keyspace: Keyspace, request: DetailStream, now_ms: int) -> list[GroupDetail]:
-    """Describe the groups of a stream, with their pending entries and consumers.
-
-    `described_max` bounds everything together: first all groups, then the contents of each group in
-    order, until the bound is reached.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-    """
+    """Describe groups: within `described_max` first all groups, then the contents of each."""
     stream, steady_ms = keyspace.stream(request.stream), keyspace.steady_ms(now_ms)
     details, left = [], request.described_max
     groups = list(islice(stream.groups.values(), left))
@@ -141,7 +129,6 @@ def _without(left: int | None, taken: Sequence[object]) -> int | None:
 
 
 def observed(keyspace: Keyspace, request: Observe, now_ms: int) -> Observation:
-    """Measure streams by name, and the groups of each: as many as a turn has time for."""
     steady_ms = keyspace.steady_ms(now_ms)
     measured: list[ObservedStream] = []
     after, room = request.after, request.limit

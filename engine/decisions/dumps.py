@@ -49,12 +49,7 @@ class Dump:
     """A stream as it was at one moment, of which an image is made in steps."""
 
     def __init__(self, keyspace: Keyspace, request: DumpStream) -> None:
-        """Note the state of the stream.
-
-        Raises:
-            StreamNotFound: the stream does not exist.
-            StreamTooLarge: it has too much.
-        """
+        """Note the state of the stream; raises StreamNotFound or StreamTooLarge."""
         stream = keyspace.stream(request.stream)
         if stream.thing_count > DUMPED_MAX:
             raise StreamTooLarge(f"{_THINGS} in one dump", DUMPED_MAX)
@@ -68,12 +63,7 @@ class Dump:
         self.image = StreamImage([], counters, [], _keys_image(keyspace, stream))
 
     def add_extent(self, index: int) -> None:
-        """Add the entries of an extent to the image: of one after the other, before all steps.
-
-        Raises:
-            Missing: it is not in memory.
-            StreamTooLarge: the entries have too many bytes.
-        """
+        """Add an extent's entries: in order, before all steps; Missing if not in memory."""
         for chunk in self.extents.chunks(index):
             self._add(chunk.dump())
 
@@ -82,11 +72,6 @@ class Dump:
         self.image.chunks.append(_chunk_image(state))
 
     def steps(self) -> Iterator[None]:
-        """Make the image of what is in memory, some of it at each step.
-
-        Raises:
-            StreamTooLarge: the entries have too many bytes.
-        """
         self._grow(0 if self.image.keys is None else _size_bytes(self.image.keys))
         for at, state in enumerate(self._chunks):
             self._add(state)
@@ -103,7 +88,6 @@ class Dump:
                 yield
 
     def close(self) -> None:
-        """Let go of the extents."""
         self.extents.close(self._memory)
 
     def _grow(self, size_bytes: int) -> None:
@@ -113,10 +97,7 @@ class Dump:
 
 
 def _keys_image(keyspace: Keyspace, stream: Stream) -> KeysImage | None:
-    """Return a stream's idempotency keys as an image; None: it never had any.
-
-    Keys of batches are left out: an image has one entry for each key.
-    """
+    """Return idempotency keys as an image, without those of batches; None: it never had any."""
     keys = stream.keys
     if not (keys.by_producer or keys.added or keys.duplicates):
         return None
@@ -154,14 +135,10 @@ class _Noted:
         self._places: dict[Consumer | None, int] = {None: -1}
 
     def image(self) -> GroupImage:
-        """Return the image of the group, without consumers and what is pending."""
         return GroupImage(*self._facts, [], [])
 
     def consumers(self, clock_set_ms: int) -> Iterator[list[ConsumerImage]]:
-        """Yield the consumers, some at a time.
-
-        Steady time is so much less than the times of the image.
-        """
+        """Yield some consumers at a time; steady time is image time less `clock_set_ms`."""
         for part in _parts(len(self._consumers)):
             consumers = self._consumers[part]
             self._places.update(zip(consumers, range(part.start, part.stop), strict=False))
@@ -176,7 +153,6 @@ class _Noted:
             ]
 
     def pending(self, clock_set_ms: int) -> Iterator[list[PendingImage]]:
-        """Yield the pending entries, some at a time, after all consumers."""
         places = self._places
         for part in _parts(len(self._pending)):
             rows = zip(
@@ -211,7 +187,6 @@ def _chunk_image(state: ChunkState) -> EntriesImage:
 
 
 def dump_stream(keyspace: Keyspace, request: DumpStream, now_ms: int) -> Decision[StreamImage]:
-    """Return a stream as one value, in a transaction (DUMP)."""
     del now_ms
     dump = Dump(keyspace, request)
     try:
@@ -225,7 +200,6 @@ def dump_stream(keyspace: Keyspace, request: DumpStream, now_ms: int) -> Decisio
 
 
 def restore_stream(keyspace: Keyspace, request: RestoreStream, now_ms: int) -> Decision[None]:
-    """Decide to make a stream of a value (RESTORE)."""
     name, image = request.stream, request.image
     commands = check_replaced(keyspace, name, replace=request.replace)
     expires_at_ms = request.expires_at_ms
@@ -243,11 +217,6 @@ def restore_stream(keyspace: Keyspace, request: RestoreStream, now_ms: int) -> D
 
 
 def check_replaced(keyspace: Keyspace, name: bytes, *, replace: bool) -> list[Command]:
-    """Return the commands that delete a stream before it is replaced.
-
-    Raises:
-        StreamExists: it exists, and is not to be replaced.
-    """
     if keyspace.find(name) is None:
         return []
     if not replace:
@@ -271,7 +240,6 @@ def _check_bounds(bounds: KeyspaceBounds, image: StreamImage) -> None:
 
 
 def _config_of(keys: KeysImage) -> StreamConfig:
-    """Return the configuration of a stream that comes with its settings for keys."""
     window_ms = max(keys.window_ms, IDEMPOTENCY_WINDOW_MS_MIN)
     return StreamConfig(
         idempotency_window_ms=min(window_ms, IDEMPOTENCY_WINDOW_MS_MAX),
@@ -280,7 +248,6 @@ def _config_of(keys: KeysImage) -> StreamConfig:
 
 
 def copy_stream(keyspace: Keyspace, request: CopyStream, now_ms: int) -> Decision[bool]:
-    """Decide to copy a stream with everything in it (COPY); reply whether the name was free."""
     name, to = request.stream, request.to
     stream = keyspace.stream(name)
     if to == name or (keyspace.find(to) is not None and not request.replace):
@@ -294,7 +261,6 @@ def copy_stream(keyspace: Keyspace, request: CopyStream, now_ms: int) -> Decisio
 
 
 def measure_stream(keyspace: Keyspace, request: MeasureStream, now_ms: int) -> Decision[int]:
-    """Return how many bytes of memory a stream takes, about (MEMORY USAGE)."""
     del now_ms
     return Decision(keyspace.stream(request.stream).memory_bytes, [])
 

@@ -83,12 +83,7 @@ T = TypeVar("T")
 
 
 def add(keyspace: Keyspace, request: Add, now_ms: int) -> Decision[Added]:
-    """Decide to append entries, all or none (XADD).
-
-    A repeat under a key replies with the first ids.
-
-    If the drafts are packed, the trim that follows is a part of its own.
-    """
+    """Decide to append entries, all or none (XADD); a repeat under a key gets the first ids."""
     name, drafts, idempotent, trim = (
         request.stream,
         request.drafts,
@@ -133,7 +128,6 @@ def add(keyspace: Keyspace, request: Add, now_ms: int) -> Decision[Added]:
 
 
 def check_last_id(stream: Stream | None, expected: EntryId | None) -> None:
-    """Raise `LastIdMismatch` if a writer expects another last id than the stream has."""
     last_id = stream.last_id if stream is not None else MIN_ID
     if expected is not None and expected != last_id:
         raise LastIdMismatch(expected=expected, last_id=last_id)
@@ -142,17 +136,10 @@ def check_last_id(stream: Stream | None, expected: EntryId | None) -> None:
 def append(
     keyspace: Keyspace, stream: Stream, drafts: Sequence[Draft] | PackedDrafts, now_ms: int
 ) -> Decision[Written | None]:
-    """Decide to append entries to a stream, all or none.
+    """Decide to append entries to a stream, all or none; reply None if there are no drafts.
 
-    The stream may be one that the same decision creates. The reply tells what was written; it is
-    None if there are no drafts. If the drafts are packed, the trim that follows is a part of its
-    own.
-
-    Raises:
-        ClosedToAppends: the stream is closed.
-        IdNotGreater: an explicit id is not greater than the id before it.
-        IdsExhausted: the stream has no greater id left.
-        Invalid: an entry has no fields, a name without a value, or more than 1 GiB.
+    The same decision may create the stream. The trim after packed drafts is a part of its own.
+    Raises ClosedToAppends, IdNotGreater, IdsExhausted or Invalid.
     """
     if stream.closed_at_ms is not None:
         raise ClosedToAppends(stream.name)
@@ -166,7 +153,6 @@ def append(
 
 
 def timings_of(drafts: Sequence[Draft] | PackedDrafts) -> Sequence[Timing | None]:
-    """Return the timing of each draft, or nothing if no draft has any."""
     if isinstance(drafts, PackedDrafts):
         drafts = drafts.drafts
     if isinstance(drafts, EncodedDrafts):  # they have fields alone
@@ -182,19 +168,7 @@ def timed(
     ids: Sequence[EntryId],
     now_ms: int,
 ) -> list[Command]:
-    """Return the command that gives entries their times, if they have any.
-
-    Args:
-        keyspace: all streams.
-        stream: where they are appended.
-        drafts: what they are made of.
-        ids: one for each of them.
-        now_ms: unix time.
-
-    Raises:
-        Invalid: times contradict each other, are out of range, or are too many.
-        LimitReached: so many entries of the stream may not have times.
-    """
+    """Return the command that gives entries their times, if any; Invalid or LimitReached."""
     entries: list[tuple[EntryId, int | None, int | None]] = []
     for index, (entry_id, timing) in enumerate(zip(ids, timings_of(drafts), strict=False)):
         times = None if timing is None else timing.at(now_ms, index)
@@ -212,7 +186,6 @@ def timed(
 def _appending(
     stream: Stream, drafts: Sequence[Draft] | PackedDrafts, now_ms: int
 ) -> EntriesAdded | ChunksAdded | None:
-    """Return the command that appends the drafts, or None if there are no drafts."""
     if isinstance(drafts, PackedDrafts):
         chunks = _chunks(drafts.chunks, stream.last_id, now_ms)
         if chunks is not None:
@@ -231,7 +204,6 @@ def _and_trims(
     trim: TrimTo | None,
     now_ms: int,
 ) -> Decision[T]:
-    """Return the decision to append, and then to trim."""
     if trim is None and not stream.config.retains:
         return Decision(reply, commands)
     if isinstance(appending, ChunksAdded):
@@ -257,7 +229,6 @@ def _chunks(packed: Sequence[Packed], last_id: EntryId, now_ms: int) -> list[Pac
 def _ids_in(
     appending: EntriesAdded | ChunksAdded, drafts: Sequence[Draft] | PackedDrafts
 ) -> list[EntryId]:
-    """Return the ids that an append gives to its drafts."""
     if isinstance(appending, EntriesAdded):
         return [entry.id for entry in appending.entries]
     assert isinstance(drafts, PackedDrafts)
@@ -272,7 +243,6 @@ def _ids_in(
 
 
 def _written(appending: EntriesAdded | ChunksAdded) -> Written:
-    """Return the count, the first id and the last id of the entries of an append."""
     if isinstance(appending, EntriesAdded):
         entries = appending.entries
         return Written(appending.stream, len(entries), entries[0].id, entries[-1].id)
@@ -304,10 +274,7 @@ def _entries(drafts: Sequence[Draft], last_id: EntryId, now_ms: int) -> list[Ent
 
 
 def _are_sound(many: Sequence[Fields]) -> bool:
-    """Tell quickly whether all entries are valid: together they are not larger than one may be.
-
-    If this returns False, the entries may still be valid.
-    """
+    """Tell quickly whether all entries are valid; if False, they may still be."""
     counts = set(map(len, many))
     is_paired = min(counts) > 0 and not any(count % 2 for count in counts)
     is_short = max(counts) <= 2 * ENTRY_FIELDS_MAX
@@ -315,7 +282,6 @@ def _are_sound(many: Sequence[Fields]) -> bool:
 
 
 def range_(keyspace: Keyspace, request: Range, now_ms: int) -> Decision[list[Entry]]:
-    """Read a range of entries, in ascending or descending order (XRANGE, XREVRANGE)."""
     del now_ms
     stream = keyspace.stream(request.stream)
     if request.whole:
@@ -329,7 +295,6 @@ def _logs_of(stream: Stream, *, archived: bool) -> Log | Logs:
 
 
 def range_packed(keyspace: Keyspace, request: RangePacked, now_ms: int) -> Decision[PackedPage]:
-    """Read a range of entries as chunks keep them."""
     del now_ms
     stream = keyspace.stream(request.stream)
     bounds = request.start, request.end, request.limit, request.size_bytes_max
@@ -341,7 +306,6 @@ def range_packed(keyspace: Keyspace, request: RangePacked, now_ms: int) -> Decis
 def range_matching(
     keyspace: Keyspace, request: RangeMatching, now_ms: int
 ) -> Decision[MatchingPage]:
-    """Look at the first entries of a range, and read those for which a filter holds."""
     del now_ms
     log = _logs_of(keyspace.stream(request.stream), archived=request.archived)
     matcher = matcher_of(request.filters)
@@ -353,7 +317,6 @@ def range_matching(
 def find_times(
     keyspace: Keyspace, request: FindTimes, now_ms: int
 ) -> Decision[dict[EntryId, EntryTimes]]:
-    """Return the times of those of the entries that have some."""
     del now_ms
     return Decision(_times_in(keyspace, keyspace.stream(request.stream), request.ids), [])
 
@@ -371,11 +334,6 @@ def _times_in(
 
 
 def _whole_range(log: Log, request: Range) -> list[Entry]:
-    """Return all entries of a range, up to its limit.
-
-    Raises:
-        ReplyTooLarge: the entries exceed the bounds of the request.
-    """
     limit = log.length if request.limit is None else request.limit
     entries_max = limit if request.entries_max is None else request.entries_max
     entries = _range(log, request, min(limit, entries_max + 1), request.size_bytes_max)
@@ -399,10 +357,7 @@ def _range(
 
 
 def freeze(keyspace: Keyspace, cursors: Sequence[StreamCursor]) -> tuple[StreamCursor, ...]:
-    """Replace each cursor at `From.NOW` by the stream's present last id.
-
-    So a read that waits does not miss entries.
-    """
+    """Replace each `From.NOW` by the stream's last id, so a read that waits misses nothing."""
     frozen = []
     for cursor in cursors:
         if cursor.after is From.NOW:
@@ -415,7 +370,6 @@ def freeze(keyspace: Keyspace, cursors: Sequence[StreamCursor]) -> tuple[StreamC
 
 
 def read(keyspace: Keyspace, request: Read, now_ms: int) -> Decision[list[StreamRead]]:
-    """Read after each cursor, without waiting (XREAD)."""
     del now_ms
     if request.budget is not None:
         return Decision(_read_in_order(keyspace, request, request.budget), [])
@@ -447,7 +401,6 @@ def _with_times(keyspace: Keyspace, stream: Stream | None, read: StreamRead) -> 
 def _read_matching(
     stream: Stream, cursor: StreamCursor, request: Read, room: ReadRoom
 ) -> StreamRead:
-    """Look at the first entries after a cursor, and read those for which the filter holds."""
     assert request.filters is not None
     name, last_id, gap = stream.name, stream.last_id, None
     if isinstance(cursor.after, EntryId):
@@ -468,13 +421,11 @@ def _read_matching(
 
 
 def _begins_archived(stream: Stream, entries: Sequence[Entry]) -> bool:
-    """Tell whether entries begin below all that is alive."""
     first_id = stream.log.first_id if stream.log.length else MAX_ID
     return bool(entries) and entries[0].id < first_id
 
 
 def _read_in_order(keyspace: Keyspace, request: Read, budget: Budget) -> list[StreamRead]:
-    """Read stream by stream until the budget is used up; the rest is not in the reply."""
     reads: list[StreamRead] = []
     left = ReplyRoom(budget)
     _require_new(keyspace, request, budget.size_bytes_max)
@@ -538,10 +489,6 @@ def _read_stream(
 
 
 def delete(keyspace: Keyspace, request: Delete, now_ms: int) -> Decision[list[Deletion]]:
-    """Decide to delete entries (XDEL, XDELEX); the reply has one outcome per id.
-
-    If the stream is deleted between two parts, the ids of the later parts are not found.
-    """
     at_once = deleted_at_once(keyspace.stream(request.stream), request.references)
 
     def part(keyspace: Keyspace, ids: Sequence[EntryId], _: int) -> Decision[list[Deletion]]:
@@ -579,10 +526,7 @@ def _delete(
 
 
 def _next_ids(count: int, last_id: EntryId, now_ms: int) -> list[EntryId]:
-    """Return the ids that `*` gets, `count` times.
-
-    The ids are consecutive, except where the sequence number is exhausted.
-    """
+    """Return `count` ids for `*`: consecutive until the sequence number is exhausted."""
     ids: list[EntryId] = []
     while len(ids) < count:
         first = _id(None, last_id, now_ms, len(ids))

@@ -49,7 +49,6 @@ T = TypeVar("T")
 
 
 def list_groups(keyspace: Keyspace, request: ListGroups, now_ms: int) -> Decision[list[GroupInfo]]:
-    """Describe groups of a stream, by name (XINFO GROUPS)."""
     del now_ms
     stream = keyspace.stream(request.stream)
     page = _page(stream.groups, request.after, request.limit)
@@ -57,7 +56,6 @@ def list_groups(keyspace: Keyspace, request: ListGroups, now_ms: int) -> Decisio
 
 
 def describe_group(keyspace: Keyspace, request: DescribeGroup, now_ms: int) -> Decision[GroupInfo]:
-    """Describe one group."""
     del now_ms
     return Decision(_described(keyspace, request.stream, request.group), [])
 
@@ -85,7 +83,6 @@ def create_group(
 def _creation(
     keyspace: Keyspace, request: CreateGroup, stream: Stream | None, now_ms: int
 ) -> list[Command]:
-    """Return the commands that create a group, and its stream if it does not exist."""
     name, group = request.stream, request.group
     commands: list[Command] = []
     if stream is None:
@@ -103,14 +100,6 @@ def _creation(
 
 
 def update_group(keyspace: Keyspace, request: UpdateGroup, now_ms: int) -> Decision[GroupInfo]:
-    """Decide to change a group's position or its policy, all or nothing.
-
-    Pending entries stay pending.
-
-    Raises:
-        GroupNotFound: the group does not exist.
-        Invalid: the fields of the new policy would contradict each other.
-    """
     del now_ms
     name = request.stream
     group = keyspace.group(name, request.group)
@@ -134,7 +123,6 @@ def _check_targets(keyspace: Keyspace, request: CreateGroup | UpdateGroup) -> No
 
 
 def destroy_group(keyspace: Keyspace, request: DestroyGroup, now_ms: int) -> Decision[bool]:
-    """Decide to destroy a group (XGROUP DESTROY); reply whether it existed."""
     del now_ms
     exists = request.group in keyspace.stream(request.stream).groups
     return Decision(exists, [GroupDestroyed(request.stream, request.group)] if exists else [])
@@ -143,7 +131,6 @@ def destroy_group(keyspace: Keyspace, request: DestroyGroup, now_ms: int) -> Dec
 def list_consumers(
     keyspace: Keyspace, request: ListConsumers, now_ms: int
 ) -> Decision[list[ConsumerInfo]]:
-    """Describe consumers of a group, by name (XINFO CONSUMERS)."""
     group, steady_ms = keyspace.group(request.stream, request.group), keyspace.steady_ms(now_ms)
     page = _page(group.consumers, request.after, request.limit)
     return Decision([consumer_info(consumer, steady_ms) for consumer in page], [])
@@ -152,7 +139,6 @@ def list_consumers(
 def describe_consumer(
     keyspace: Keyspace, request: DescribeConsumer, now_ms: int
 ) -> Decision[ConsumerInfo | None]:
-    """Describe one consumer; the reply is None if it does not exist."""
     group = keyspace.group(request.stream, request.group)
     consumer = group.consumers.get(request.consumer)
     if consumer is None:
@@ -163,7 +149,6 @@ def describe_consumer(
 def create_consumer(
     keyspace: Keyspace, request: CreateConsumer, now_ms: int
 ) -> Decision[Created[ConsumerInfo]]:
-    """Decide to create a consumer (XGROUP CREATECONSUMER), unless it exists."""
     names = request.stream, request.group
     group = keyspace.group(*names)
     is_new = request.consumer not in group.consumers
@@ -182,7 +167,6 @@ def create_consumer(
 def delete_consumer(
     keyspace: Keyspace, request: DeleteConsumer, now_ms: int
 ) -> Decision[int | None]:
-    """Decide to delete a consumer (XGROUP DELCONSUMER), and to release or settle its entries."""
     name, group = request.stream, request.group
     consumer = keyspace.group(name, group).consumers.get(request.consumer)
     if consumer is None:
@@ -192,8 +176,6 @@ def delete_consumer(
 
 
 class _Going(NamedTuple):
-    """A consumer that is deleted in parts."""
-
     consumer: Consumer
     stream: bytes
     group: bytes
@@ -201,7 +183,6 @@ class _Going(NamedTuple):
     release: bool
 
     def part(self, keyspace: Keyspace, now_ms: int) -> Decision[int | None]:
-        """Decide to settle some of its entries. The last part also deletes the consumer."""
         del now_ms
         held, consumer = self.held_count, self.consumer
         stream = keyspace.find(self.stream)
@@ -229,7 +210,6 @@ def _position(stream: Stream, start: GroupStart) -> tuple[EntryId, int | None]:
 
 
 def group_info(stream: Stream, group: Group) -> GroupInfo:
-    """Describe a group of a stream."""
     return GroupInfo(
         name=group.name,
         last_id=group.last_id,
@@ -246,7 +226,6 @@ def group_info(stream: Stream, group: Group) -> GroupInfo:
 
 
 def consumer_info(consumer: Consumer, steady_ms: int) -> ConsumerInfo:
-    """Describe a consumer."""
     active_at_ms = consumer.active_at_ms
     return ConsumerInfo(
         name=consumer.name,
@@ -262,7 +241,6 @@ def _described(keyspace: Keyspace, stream: bytes, group: bytes) -> GroupInfo:
 
 
 def _page(by_name: SortedDict[bytes, T], after: bytes | None, limit: int | None) -> Iterator[T]:
-    """Yield the items whose names come after `after`, in order of names."""
     names = by_name.irange(after, inclusive=(False, True))
     return (by_name[name] for name in islice(names, limit))
 

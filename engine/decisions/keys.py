@@ -17,11 +17,6 @@ from headgate.engine.state.stream import Stream
 def made_before(
     keyspace: Keyspace, stream: Stream | None, idempotent: Idempotent | None, now_ms: int
 ) -> Made | None:
-    """Return the earlier append under this key, if the key is still valid.
-
-    Raises:
-        IdempotencyMismatch: the key was used for another request.
-    """
     if stream is None or idempotent is None:
         return None
     since_ms = keyspace.steady_ms(now_ms) - key_window_ms(keyspace, stream)
@@ -32,12 +27,10 @@ def made_before(
 
 
 def key_window_ms(keyspace: Keyspace, stream: Stream) -> int:
-    """Return the time that a stream's idempotency keys are valid."""
     return key_limits(keyspace, stream.config)[0]
 
 
 def keys_max(keyspace: Keyspace, stream: Stream) -> int:
-    """Return how many idempotency keys a producer may have in a stream."""
     return key_limits(keyspace, stream.config)[1]
 
 
@@ -51,7 +44,6 @@ def key_limits(keyspace: Keyspace, config: StreamConfig) -> tuple[int, int]:
 
 
 def remember_key(keyspace: Keyspace, request: RememberKey, now_ms: int) -> Decision[None]:
-    """Decide to remember a key for an entry that exists (XIDMPRECORD)."""
     stream, entry_id = keyspace.stream(request.stream), request.entry_id
     if not stream.log.has(entry_id):
         raise EntryNotFound(request.stream, entry_id)
@@ -66,14 +58,7 @@ def remember_key(keyspace: Keyspace, request: RememberKey, now_ms: int) -> Decis
 
 
 def forget_keys(keyspace: Keyspace, stream: bytes, now_ms: int) -> Decision[None]:
-    """Decide to forget some of the idempotency keys of a stream that are too old.
-
-    One decision covers a period of `FORGOTTEN_KEYS_MS`, which starts at the oldest key. To forget
-    all keys that are too old, repeat until a decision has no commands.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-    """
+    """Decide to forget the oldest `FORGOTTEN_KEYS_MS` of old keys; repeat until no commands."""
     stream_state = keyspace.stream(stream)
     before_ms = now_ms - key_window_ms(keyspace, stream_state)
     first_at_ms = stream_state.keys.first_at_ms

@@ -69,7 +69,6 @@ from headgate.engine.state.stream import Stream
 
 
 def tell_time(keyspace: Keyspace, request: TellTime, now_ms: int) -> Decision[int]:
-    """Reply with unix time."""
     del keyspace, request
     return Decision(now_ms, [])
 
@@ -77,7 +76,6 @@ def tell_time(keyspace: Keyspace, request: TellTime, now_ms: int) -> Decision[in
 def describe_keyspace(
     keyspace: Keyspace, request: DescribeKeyspace, now_ms: int
 ) -> Decision[KeyspaceInfo]:
-    """Count the streams, and those of them that expire."""
     del request
     left_ms = [at_ms - now_ms for at_ms, _ in keyspace.expiring]
     average_ms = sum(left_ms) // len(left_ms) if left_ms else 0
@@ -85,8 +83,6 @@ def describe_keyspace(
 
 
 def list_names(keyspace: Keyspace, request: ListNames, now_ms: int) -> Decision[list[bytes]]:
-    """Reply with the names of all streams (KEYS)."""
-
     def part(keyspace: Keyspace, ranges: Sequence[NameRange], _: int) -> Decision[list[bytes]]:
         return Decision([name for names in ranges for name in names.among(keyspace)], [])
 
@@ -96,7 +92,6 @@ def list_names(keyspace: Keyspace, request: ListNames, now_ms: int) -> Decision[
 
 
 def scan_names(keyspace: Keyspace, request: ScanNames, now_ms: int) -> Decision[NamePage]:
-    """Reply with some names after a cursor (SCAN)."""
     return _scan(request, shown_by(request.only), [], 0, keyspace, now_ms)
 
 
@@ -108,7 +103,6 @@ def _scan(
     keyspace: Keyspace,
     now_ms: int,
 ) -> Decision[NamePage]:
-    """Go on with a page, behind ranges of `passed_count` names that had `names` of the page."""
     del now_ms
     names, end = [*names], request.cursor + request.count
     for shown in ranges[:NAME_RANGES_AT_ONCE_MAX]:
@@ -124,8 +118,6 @@ def _scan(
 
 
 def count_streams(keyspace: Keyspace, request: CountStreams, now_ms: int) -> Decision[int]:
-    """Reply how many of the streams exist (EXISTS, DBSIZE)."""
-
     def part(keyspace: Keyspace, ranges: Sequence[NameRange], _: int) -> Decision[int]:
         return Decision(sum(len(names.places(keyspace)) for names in ranges), [])
 
@@ -137,7 +129,6 @@ def count_streams(keyspace: Keyspace, request: CountStreams, now_ms: int) -> Dec
 
 
 def require_groups(keyspace: Keyspace, request: RequireGroups, now_ms: int) -> Decision[None]:
-    """Raise `GroupNotFound` for the first of the streams that has no such group."""
     del now_ms
     for name in request.streams:
         keyspace.group(name, request.group)
@@ -145,8 +136,6 @@ def require_groups(keyspace: Keyspace, request: RequireGroups, now_ms: int) -> D
 
 
 def delete_streams(keyspace: Keyspace, request: DeleteStreams, now_ms: int) -> Decision[int]:
-    """Decide to delete streams with their groups (DEL); reply how many existed."""
-
     def part(keyspace: Keyspace, names: Sequence[bytes], _: int) -> Decision[int]:
         existing = [name for name in dict.fromkeys(names) if keyspace.find(name) is not None]
         return Decision(len(existing), [StreamDeleted(name) for name in existing])
@@ -155,7 +144,6 @@ def delete_streams(keyspace: Keyspace, request: DeleteStreams, now_ms: int) -> D
 
 
 def delete_all(keyspace: Keyspace, request: DeleteAll, now_ms: int) -> Decision[None]:
-    """Decide to delete all streams (FLUSHALL)."""
     del request, now_ms
     return Decision(None, [AllDeleted()] if keyspace.streams else [])
 
@@ -175,7 +163,6 @@ def rename_stream(keyspace: Keyspace, request: RenameStream, now_ms: int) -> Dec
 
 
 def expire_stream(keyspace: Keyspace, request: ExpireStream, now_ms: int) -> Decision[bool]:
-    """Decide when a stream expires, if the conditions hold (PEXPIRE)."""
     at_ms = now_ms + request.ttl_ms if request.at_ms is None else request.at_ms
     if not -COUNT_MAX - 1 <= at_ms <= COUNT_MAX:
         raise Invalid("the time is out of range", location=("ttl_ms",))
@@ -197,7 +184,6 @@ def _may_expire(request: ExpireStream, current_ms: int | None, at_ms: int) -> bo
 
 
 def persist_stream(keyspace: Keyspace, request: PersistStream, now_ms: int) -> Decision[bool]:
-    """Decide to remove the expiry of a stream (PERSIST)."""
     del now_ms
     commands = _expiry(keyspace, request.stream, None)
     return Decision(bool(commands), commands)
@@ -220,8 +206,6 @@ def get_expiry(keyspace: Keyspace, request: GetExpiry, now_ms: int) -> Decision[
 
 
 def pick_name(keyspace: Keyspace, request: PickName, now_ms: int) -> Decision[bytes | None]:
-    """Reply with the name of some stream (RANDOMKEY)."""
-
     def pick(names: Sequence[bytes]) -> bytes | None:
         return names[request.place % len(names)] if names else None
 
@@ -231,7 +215,6 @@ def pick_name(keyspace: Keyspace, request: PickName, now_ms: int) -> Decision[by
 
 
 def set_counters(keyspace: Keyspace, request: SetCounters, now_ms: int) -> Decision[None]:
-    """Decide to set a stream's counters (XSETID)."""
     del now_ms
     last_id, entries_added = request.last_id, request.entries_added
     stream = keyspace.stream(request.stream)
@@ -251,7 +234,6 @@ def set_counters(keyspace: Keyspace, request: SetCounters, now_ms: int) -> Decis
 
 
 def get_defaults(keyspace: Keyspace, request: GetDefaults, now_ms: int) -> Decision[StreamDefaults]:
-    """Reply with the settings of streams that have no settings of their own (CONFIG GET)."""
     del request, now_ms
     defaults = keyspace.defaults
     reply = StreamDefaults(
@@ -264,7 +246,6 @@ def get_defaults(keyspace: Keyspace, request: GetDefaults, now_ms: int) -> Decis
 
 
 def change_defaults(keyspace: Keyspace, request: ChangeDefaults, now_ms: int) -> Decision[None]:
-    """Decide to change the settings of streams that have no settings of their own (CONFIG SET)."""
     del now_ms
     defaults = keyspace.defaults
     limits, window_ms = defaults.node_limits, request.idempotency_window_ms
@@ -285,7 +266,6 @@ def change_defaults(keyspace: Keyspace, request: ChangeDefaults, now_ms: int) ->
 def inspect_stream(
     keyspace: Keyspace, request: InspectStream, now_ms: int
 ) -> Decision[StreamInspection]:
-    """Describe a stream with all the facts that Redis reports (XINFO STREAM)."""
     del now_ms
     stream = keyspace.stream(request.stream)
     entries: list[Entry] = []
@@ -314,10 +294,7 @@ def inspect_stream(
 
 
 def _described_count(stream: Stream, count: int | None, described_max: int) -> int:
-    """Return how many things FULL describes, with at most `count` of each kind.
-
-    The result may be too low if it is greater than `described_max`.
-    """
+    """Return how many things FULL describes; maybe too low if above `described_max`."""
     count = described_max + 1 if count is None else count
     total = min(stream.log.length, count) + len(stream.groups)
     for group in stream.groups.values():

@@ -29,14 +29,8 @@ def matching_page(
 ) -> MatchingPage:
     """Look at the first entries of a range, and return those for which a filter holds.
 
-    Args:
-        log: of the stream, with or without what is archived.
-        matcher: is asked about each entry.
-        bounds: the lowest and the highest id.
-        limit: entries at most.
-        room: what they take is taken from it; the first entry comes whatever its size.
-        reverse: look from the highest id downwards.
-        share: one in so many of the entries that may be looked at.
+    What they take is taken from `room`; the first one comes whatever its size. `share`: look at one
+    in so many of the entries that may be looked at.
     """
     low, high = bounds
     taken: list[Entry] = []

@@ -26,17 +26,14 @@ class NameRange(NamedTuple):
     end: bytes | None
 
     def among(self, keyspace: Keyspace) -> Iterator[bytes]:
-        """Yield the names of the streams that are in the range, in byte order."""
         return keyspace.streams.irange(self.start, self.end, inclusive=(True, False))
 
     def places(self, keyspace: Keyspace) -> range:
-        """Return the range's positions among all names."""
         streams = keyspace.streams
         end = len(streams) if self.end is None else streams.bisect_left(self.end)
         return range(streams.bisect_left(self.start), end)
 
     def within(self, other: NameRange) -> NameRange | None:
-        """Return the intersection of two ranges; None: it is empty."""
         start = max(self.start, other.start)
         ends = [end for end in (self.end, other.end) if end is not None]
         end = min(ends, default=None)
@@ -44,7 +41,6 @@ class NameRange(NamedTuple):
 
 
 def beginning_with(prefix: bytes) -> NameRange:
-    """Return the range of the names that begin so."""
     stem = prefix.rstrip(_BYTE_MAX)  # nothing follows b"\xff", so the byte before it is counted up
     return NameRange(prefix, stem[:-1] + bytes((stem[-1] + 1,)) if stem else None)
 
@@ -63,7 +59,6 @@ def _shown_by_prefix(prefix: bytes) -> Iterator[NameRange]:
 
 
 def _is_split(prefix: bytes) -> bool:
-    """Tell whether the reserved names lie among those that begin so."""
     return RESERVED.startswith(prefix) and prefix != RESERVED
 
 
@@ -87,7 +82,6 @@ def shown_by(only: NameFilter | None) -> list[NameRange]:
 
 
 def shows(ranges: Sequence[NameRange], name: bytes) -> bool:
-    """Tell whether a name is in one of the ranges. The ranges are in order and apart."""
     at = bisect_right(ranges, name, key=attrgetter("start")) - 1
     if at < 0:
         return False

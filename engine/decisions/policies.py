@@ -39,7 +39,6 @@ from headgate.engine.state.stream import Stream
 
 
 def check_policy(stream: bytes, policy: GroupPolicy) -> None:
-    """Raise `Invalid` if the fields of a policy contradict each other."""
     if (policy.max_deliveries is None) != (policy.dead_letter_stream is None):
         text = "max_deliveries and dead_letter_stream belong together"
         raise Invalid(text, location=("policy",))
@@ -52,16 +51,7 @@ def check_policy(stream: bytes, policy: GroupPolicy) -> None:
 
 
 def check_reach(stream: Stream, to: bytes, reach: NameFilter | None) -> None:
-    """Refuse to take policies along that name a stream out of reach.
-
-    Args:
-        stream: whose groups have the policies.
-        to: the name under which they will be in force.
-        reach: which streams they may name; None: all.
-
-    Raises:
-        OutOfReach: one of them names another.
-    """
+    """Raise OutOfReach if a policy would name a stream outside `reach`, once in force for `to`."""
     if reach is None:
         return
     policies = {group.policy for group in stream.groups.values()}
@@ -76,9 +66,9 @@ def check_reach(stream: Stream, to: bytes, reach: NameFilter | None) -> None:
 def redrive(keyspace: Keyspace, request: Redrive, now_ms: int) -> Decision[list[Redriven]]:
     """Decide to send dead letters of a group back, the oldest first, in parts.
 
-    If the original entry still exists, it goes to the next reader of the group with a delivery
-    count of 0. If it is gone, the dead letter is appended as a new entry. In both cases the dead
-    letter is deleted in the same step.
+    An original entry that still exists goes to the next reader with a delivery count of 0. If it is
+    gone, the dead letter is appended as a new entry. Either way, the dead letter is deleted in the
+    same step.
     """
     name, group, ids = request.stream, request.group, request.ids
     dead_letters = keyspace.group(name, group).policy.dead_letter_stream
@@ -93,8 +83,6 @@ def redrive(keyspace: Keyspace, request: Redrive, now_ms: int) -> Decision[list[
 
 
 class _Redrive(NamedTuple):
-    """The dead letters that are to be sent back, part by part."""
-
     stream: bytes
     group: bytes
     dead_letters: bytes
@@ -109,16 +97,6 @@ class _Redrive(NamedTuple):
         keyspace: Keyspace,
         now_ms: int,
     ) -> Decision[list[Redriven]]:
-        """Decide one part.
-
-        Args:
-            before: the replies of the earlier parts.
-            looked_at: how many dead letters the earlier parts have looked at.
-            start: where this part begins, if no ids were given.
-            limit: how many may still be sent back.
-            keyspace: all streams.
-            now_ms: unix time.
-        """
         source, stream = keyspace.find(self.dead_letters), keyspace.find(self.stream)
         if source is None or stream is None or self.group not in stream.groups:
             return Decision(before, [])
@@ -140,7 +118,6 @@ class _Redrive(NamedTuple):
         return Decision(before + reply, commands, next_part)
 
     def _page(self, source: Stream, looked_at: int, start: EntryId) -> tuple[list[Entry], int]:
-        """Return dead letters that one part looks at, and how many ids it has done with them."""
         room = ReadRoom(BLOCK_BYTES_MAX)
         if self.ids is None:
             entries = source.log.range(start, MAX_ID, REDRIVEN_AT_ONCE_MAX, room)
@@ -167,7 +144,7 @@ def _send_back(
 ) -> tuple[list[Redriven], list[Command]]:
     """Return replies and commands: release entries that still exist, append the others.
 
-    One whose deadline is over is appended as well, without a deadline, or nobody would get it.
+    One whose deadline is over is appended without a deadline, or nobody would get it.
     """
     stream.log.require_all(origin for _, origin, _ in sent)
     steady_ms = keyspace.steady_ms(now_ms)
@@ -201,7 +178,6 @@ def _send_back(
 
 
 def _given_again(stream: Stream, group: Group, entries: Sequence[Entry]) -> list[Command]:
-    """Return commands that make entries nobody's; those with a key wait for their turn."""
     released: list[tuple[EntryId, int]] = []
     held: list[tuple[EntryId, bytes]] = []
     key_field = group.policy.key_field
@@ -228,11 +204,7 @@ def forget_consumers(
 ) -> Decision[bytes | None]:
     """Decide to delete consumers that are idle for too long; those that hold entries stay.
 
-    One decision looks at some consumers, in order of their names, after `after`. The reply is the
-    name after which to go on, or None at the end.
-
-    Raises:
-        GroupNotFound: the group does not exist.
+    One decision looks at some names behind `after`; it replies where to go on, None at the end.
     """
     group_state = keyspace.group(stream, group)
     ttl_ms = group_state.policy.consumer_ttl_ms

@@ -30,7 +30,6 @@ from headgate.engine.state.keyspace import Keyspace
 def set_schedule(
     keyspace: Keyspace, request: SetSchedule, now_ms: int
 ) -> Decision[Created[ScheduleInfo]]:
-    """Decide to create a schedule, or to give it another definition."""
     name, definition = request.schedule, request.definition
     check_schedule(definition)
     before = keyspace.schedules.by_name.get(name)
@@ -49,7 +48,6 @@ def set_schedule(
 
 
 def get_schedule(keyspace: Keyspace, request: GetSchedule, now_ms: int) -> Decision[ScheduleInfo]:
-    """Describe a schedule."""
     del now_ms
     info = _shown(keyspace, request)
     if info is None:
@@ -58,7 +56,6 @@ def get_schedule(keyspace: Keyspace, request: GetSchedule, now_ms: int) -> Decis
 
 
 def delete_schedule(keyspace: Keyspace, request: DeleteSchedule, now_ms: int) -> Decision[bool]:
-    """Decide to delete a schedule."""
     del now_ms
     if _shown(keyspace, request) is None:
         return Decision(False, [])
@@ -72,14 +69,11 @@ def _shown(keyspace: Keyspace, request: GetSchedule | DeleteSchedule) -> Schedul
 
 
 class Listed(NamedTuple):
-    """A part of a list of schedules."""
-
     infos: list[ScheduleInfo]
     last: bytes | None  # the last name that was looked at; None: there are no more
 
 
 def list_schedules(keyspace: Keyspace, request: ListSchedules) -> Listed:
-    """Describe schedules by name; so many are looked at as one turn has time for."""
     only, infos = request.only, list[ScheduleInfo]()
     by_name = keyspace.schedules.by_name
     after = request.after
@@ -98,7 +92,6 @@ def list_schedules(keyspace: Keyspace, request: ListSchedules) -> Listed:
 def due_schedules(
     keyspace: Keyspace, request: AwaitSchedules, now_ms: int
 ) -> Decision[DueSchedules]:
-    """Find schedules about which something is to be done."""
     schedules = keyspace.schedules
     due: list[ScheduleInfo] = []
     next_ms = None
@@ -111,7 +104,6 @@ def due_schedules(
 
 
 def run_schedule(keyspace: Keyspace, request: RunSchedule, now_ms: int) -> Decision[EntryId | None]:
-    """Decide to append the entry of a due time, and to note that: both are one record."""
     info = _awaiting(keyspace, request)
     if info is None or info.definition.stream != request.stream:
         return Decision(None, [])
@@ -124,7 +116,6 @@ def run_schedule(keyspace: Keyspace, request: RunSchedule, now_ms: int) -> Decis
 
 
 def pass_schedule(keyspace: Keyspace, request: PassSchedule, now_ms: int) -> Decision[bool]:
-    """Decide to go on to another due time without an entry, or to wait."""
     del now_ms
     info = _awaiting(keyspace, request)
     if info is None:
@@ -136,7 +127,6 @@ def pass_schedule(keyspace: Keyspace, request: PassSchedule, now_ms: int) -> Dec
 
 
 def _awaiting(keyspace: Keyspace, request: RunSchedule | PassSchedule) -> ScheduleInfo | None:
-    """Return the schedule if it still waits for the due time of the request."""
     info = keyspace.schedules.by_name.get(request.schedule)
     return info if info is not None and info.awaits(request.revision, request.was_due_ms) else None
 

@@ -38,7 +38,6 @@ from headgate.engine.state.stream import Stream
 def list_streams(
     keyspace: Keyspace, request: ListStreams, now_ms: int
 ) -> Decision[list[StreamInfo]]:
-    """Describe streams whose names start with a prefix and are shown, in byte order."""
     del now_ms
     names = islice(_listed_names(keyspace, request), request.limit)
     return Decision([stream_info(keyspace, name) for name in names], [])
@@ -57,17 +56,11 @@ def _listed_names(keyspace: Keyspace, request: ListStreams) -> Iterator[bytes]:
 def describe_stream(
     keyspace: Keyspace, request: DescribeStream, now_ms: int
 ) -> Decision[StreamInfo]:
-    """Describe a stream (XINFO STREAM)."""
     del now_ms
     return Decision(stream_info(keyspace, request.stream), [])
 
 
 def stream_info(keyspace: Keyspace, stream: bytes) -> StreamInfo:
-    """Describe a stream.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-    """
     stream_state = keyspace.stream(stream)
     archive = stream_state.archive
     return StreamInfo(
@@ -95,7 +88,6 @@ def stream_info(keyspace: Keyspace, stream: bytes) -> StreamInfo:
 def create_stream(
     keyspace: Keyspace, request: CreateStream, now_ms: int
 ) -> Decision[Created[StreamInfo]]:
-    """Decide to create a stream, unless it exists with the same configuration."""
     name, config = request.stream, request.config
     stream = keyspace.find(name)
     if stream is not None and stream.config != config:
@@ -116,10 +108,7 @@ def create_stream(
 
 
 def update_stream(keyspace: Keyspace, request: UpdateStream, now_ms: int) -> Decision[StreamInfo]:
-    """Decide to change a stream's configuration, which takes effect at once.
-
-    If it makes very many entries go, housekeeping removes most of them later.
-    """
+    """Decide to change the configuration at once; housekeeping removes very many entries later."""
     name = request.stream
     stream = keyspace.stream(name)
     config = request.config.applied_to(stream.config)
@@ -135,7 +124,6 @@ def update_stream(keyspace: Keyspace, request: UpdateStream, now_ms: int) -> Dec
 
 
 def close_stream(keyspace: Keyspace, request: CloseStream, now_ms: int) -> Decision[ClosedStream]:
-    """Decide to append the last entries, if any, and to close the stream."""
     name, expected = request.stream, request.expected_last_id
     added, commands = Added([], is_repeat=False), list[Command]()
     if request.drafts or request.is_new:
@@ -163,17 +151,13 @@ def close_stream(keyspace: Keyspace, request: CloseStream, now_ms: int) -> Decis
 
 
 def delete_stream(keyspace: Keyspace, request: DeleteStream, now_ms: int) -> Decision[bool]:
-    """Decide to delete a stream with its groups; reply whether it existed."""
     del now_ms
     exists = keyspace.find(request.stream) is not None
     return Decision(exists, [StreamDeleted(request.stream)] if exists else [])
 
 
 def due_ms(keyspace: Keyspace, stream: bytes) -> int | None:
-    """Return when the first entry or idempotency key of a stream is too old, or expires.
-
-    The time is unix time in milliseconds; None: never.
-    """
+    """Return unix ms when the first entry or key is too old or expires; None: never."""
     stream_state = keyspace.find(stream)
     if stream_state is None:
         return None
@@ -193,13 +177,11 @@ def due_ms(keyspace: Keyspace, stream: bytes) -> int | None:
 
 
 def get_revisions(keyspace: Keyspace, request: GetRevisions, now_ms: int) -> Decision[list[bytes]]:
-    """Reply with a revision for each of the streams (WATCH)."""
     del now_ms
     return Decision(_revisions(keyspace, request.streams), [])
 
 
 def if_unchanged(keyspace: Keyspace, request: IfUnchanged, now_ms: int) -> Decision[None]:
-    """Raise `StreamsChanged` unless each of the streams still has its revision."""
     del now_ms
     if _revisions(keyspace, request.streams) != list(request.revisions):
         raise StreamsChanged

@@ -51,16 +51,10 @@ DECISIONS: Decisions = {
 
 
 def decide(keyspace: Keyspace, request: Request[T], now_ms: int) -> Decision[T]:
-    """Decide a request, without waiting.
+    """Decide a request without waiting; a read that finds nothing replies so at once.
 
-    Args:
-        keyspace: the state.
-        request: the request; a read that finds nothing replies so at once.
-        now_ms: unix time.
-
-    Raises:
-        StreamError: one of the errors that the request lists. In this case nothing changes.
-        Invalid: one decision is not enough for this request, because it describes a long list.
+    Raises a StreamError that the request lists, and then nothing changes; or Invalid if one
+    decision is not enough, because it describes a long list.
     """
     decide_about = DECISIONS.get(type(request))
     if decide_about is None:

@@ -36,10 +36,7 @@ from headgate.engine.state.stream import Stream
 
 
 def trim(keyspace: Keyspace, request: Trim, now_ms: int) -> Decision[int]:
-    """Decide to trim a stream (XTRIM); reply how many entries are removed.
-
-    A long trim is done in parts. Entries that are appended between the parts are not trimmed.
-    """
+    """Decide to trim (XTRIM), in parts, what is there at the start; reply how many."""
     check_trim(request.to)
     stream = keyspace.stream(request.stream)
     return _Trimming(request.to, stream).part(0, MIN_ID, keyspace, now_ms)
@@ -68,7 +65,6 @@ class _Trimming:
 
 
 def trim_archive(keyspace: Keyspace, request: TrimArchive, now_ms: int) -> Decision[int]:
-    """Decide to remove archived entries; reply how many are removed."""
     del now_ms
     keyspace.stream(request.stream)
     return _trim_archive(request, 0, keyspace, 0)
@@ -87,11 +83,6 @@ def _trim_archive(request: TrimArchive, removed: int, keyspace: Keyspace, _: int
 
 
 def retain(keyspace: Keyspace, stream: bytes, now_ms: int) -> Decision[None]:
-    """Decide to remove what a stream's retention no longer keeps.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-    """
     stream_state = keyspace.stream(stream)
     cut = retention_cut(stream_state, [], stream_state.config, now_ms)
     return Decision(None, trim_command(stream, cut))
@@ -100,16 +91,10 @@ def retain(keyspace: Keyspace, stream: bytes, now_ms: int) -> Decision[None]:
 def trim_oldest(keyspace: Keyspace, after: bytes | None) -> Decision[bytes | None]:
     """Decide to remove the oldest entries of one stream, to make room in memory.
 
-    The decision looks at a sample of streams, and takes the one with the lowest first id. Redis
-    samples for its eviction in the same way. What is archived is older than what is alive, and goes
-    first. So nothing is moved to an archive where it would take the same room.
-
-    Args:
-        keyspace: all streams.
-        after: sample the streams whose names follow this name; None: the first streams.
-
-    Returns:
-        The name after which the next sample begins; None if no stream follows `after`.
+    Like Redis's eviction, it samples streams, and takes the one with the lowest first id. Archived
+    entries are older than live ones and go first: so nothing moves to an archive, where it would
+    take the same room. The sample follows the name `after` (None: the first streams); the reply is
+    where the next one begins, None if no stream follows.
     """
     names = list(islice(keyspace.streams.irange(after, inclusive=(False, True)), SAMPLED_MAX))
     streams = [keyspace.streams[name] for name in names]
@@ -138,8 +123,6 @@ def trims_after(
 
 
 class _TrimPart(NamedTuple):
-    """One part of a trim."""
-
     removed: int
     commands: list[Command]
     reached: EntryId | None  # where the next part begins; None: this is the last
@@ -156,15 +139,8 @@ def _trim_part(
 ) -> _TrimPart:
     """Decide one part of a trim.
 
-    Args:
-        keyspace: all streams.
-        stream: the stream that is trimmed.
-        request: what the trim keeps.
-        appended: entries that are decided but not appended yet.
-        after: all entries up to this id have been looked at. Only a trim that spares entries leaves
-            any of them.
-        removed: how many entries the earlier parts have removed.
-        last_id: entries above this id are not trimmed.
+    `appended` entries are decided but not appended yet. Those up to `after` have been looked at:
+    only a trim that spares entries leaves any of them. Those above `last_id` are not trimmed.
     """
     limits = keyspace.defaults.node_limits
     if request.references is References.ACKED:
@@ -193,9 +169,8 @@ def _unneeded(
 ) -> _TrimPart:
     """Decide one part of a trim that spares entries which groups still need (ACKED).
 
-    The arguments are those of `_trim_part`. The walk passes over the entries that are still needed.
-    It ends when the length or the id is reached, or after the first chunk that could not be removed
-    as a whole.
+    Arguments as of `_trim_part`. The walk passes over entries that are still needed, and ends at
+    the length or id, or after the first chunk that could not be removed as a whole.
     """
     limit = _trim_limit(request.limit, limits) if request.approximate else None
     length = stream.log.length + len(appended)
@@ -240,10 +215,6 @@ def _is_reached(request: TrimTo, entry_id: EntryId, length: int) -> bool:
 
 
 def purge(stream: Stream, ids: Sequence[EntryId]) -> list[Command]:
-    """Return the command that removes ids from the pending entries of all groups.
-
-    The list is empty if none of the ids is pending.
-    """
     left = dict.fromkeys(ids)
     pending: set[EntryId] = set()
     for group in stream.groups.values():
@@ -256,7 +227,6 @@ def purge(stream: Stream, ids: Sequence[EntryId]) -> list[Command]:
 def retention_cut(
     stream: Stream, appended: Sequence[Entry], config: StreamConfig, now_ms: int
 ) -> Cut | None:
-    """Return the cut of a stream by its retention; entries about to be appended count, too."""
     cuts: list[Cut | None] = []
     if config.max_length is not None:
         cuts.append(stream.log.cut_to_length(config.max_length, appended))
@@ -270,8 +240,8 @@ def retention_cut(
 def removed_at_once(stream: Stream, references: References) -> int:
     """Return how many entries may go in one step: each one is work in several groups.
 
-    Nothing is to be done in a group without pending entries, unless they are looked for (ACKED).
-    To forget an entry with its turn takes a group twice as long as to settle one.
+    Groups without pending entries need nothing, unless they are looked for (ACKED). To forget an
+    entry with its turn takes a group twice as long as to settle one.
     """
     if references is References.ACKED:
         concerned = len(stream.groups)
@@ -283,14 +253,12 @@ def removed_at_once(stream: Stream, references: References) -> int:
 
 
 def deleted_at_once(stream: Stream | None, references: References) -> int:
-    """Return how many entries may be deleted by id in one step."""
     if stream is None:
         return LOOKUPS_AT_ONCE_MAX
     return min(LOOKUPS_AT_ONCE_MAX, removed_at_once(stream, references))
 
 
 def _part_of(stream: Stream, cut: Cut, references: References) -> Cut:
-    """Return the part of a cut that is made in one step."""
     at_once = removed_at_once(stream, references)
     if cut.length <= at_once:
         return cut
@@ -335,7 +303,6 @@ def _trim_limit(limit: int | None, node_limits: NodeLimits) -> int | None:
 
 
 def trim_command(stream: bytes, cut: Cut | None) -> list[Command]:
-    """Return the command for a cut; nothing if there is none."""
     return [] if cut is None else [StreamTrimmed(stream, cut.through)]
 
 

@@ -39,16 +39,12 @@ _COMPARED_BYTES = 4096
 
 
 class File(msgspec.Struct, frozen=True):
-    """A file of a backup."""
-
     name: str
     size_bytes: int
     crc32c: int
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """The content list of a backup."""
-
     format: int
     position: int
     """Of the last record."""
@@ -58,13 +54,10 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def size_bytes(self) -> int:
-        """Return the size of all files."""
         return sum(file.size_bytes for file in self.files)
 
 
 class TakenBackup(NamedTuple):
-    """The result of a backup."""
-
     manifest: Manifest
     copied_bytes: int  # what was not there already
 
@@ -74,16 +67,8 @@ def take(
 ) -> TakenBackup:
     """Back up a journal, which may be in use, into a directory.
 
-    Args:
-        source: where the journal is.
-        target: an empty directory, or that of an earlier backup of the same journal.
-        now_ms: the time, unix milliseconds.
-        progress: told how far it is.
-
-    Raises:
-        Corrupt: a file is damaged.
-        Unavailable: there is no journal, or the directory holds something else.
-        OSError: a disk fails, or is full.
+    `target` is empty, or has an earlier backup of the same journal. Raises Unavailable if there is
+    no journal, or the directory holds something else.
     """
     before = _listed(target)
     try:
@@ -127,51 +112,29 @@ def _taken(
 class Backup(Protocol):
     """A backup to be read, once."""
 
-    def files(self) -> Iterator[tuple[str, Iterator[bytes]]]:
-        """Yield the name of each file, and what it holds; that is read before the next."""
-        ...
+    def files(self) -> Iterator[tuple[str, Iterator[bytes]]]: ...
 
-    def manifest(self) -> Manifest:
-        """Return the manifest, after the files."""
-        ...
+    def manifest(self) -> Manifest: ...
 
-    def linked(self, name: str, target: Disk) -> bool:
-        """Give a file another name in a directory, without a copy; tells whether that worked."""
-        ...
+    def linked(self, name: str, target: Disk) -> bool: ...
 
 
 class Directory:
-    """A backup in a directory. It is a `Backup`."""
-
     def __init__(self, disk: Disk, progress: Progress = no_progress) -> None:
-        """Read the manifest.
-
-        Args:
-            disk: where the backup is.
-            progress: told how far it is.
-
-        Raises:
-            Corrupt: there is none.
-        """
+        """Read the manifest; raises Corrupt if there is none."""
         self._disk = disk
         self._progress = progress
         self._manifest = _manifest_of(disk)
         self._done_bytes = 0
 
     def manifest(self) -> Manifest:
-        """Return the manifest."""
         return self._manifest
 
     def linked(self, name: str, target: Disk) -> bool:
-        """Link an extent file; it does not get its name yet."""
         return _linked(self._disk, target, name)
 
     def files(self) -> Iterator[tuple[str, Iterator[bytes]]]:
-        """Yield each file that the manifest lists, as far as it lists it.
-
-        Raises:
-            Corrupt: a file is missing, or too short.
-        """
+        """Yield each file that the manifest lists, as far as it lists it."""
         for file in self._manifest.files:
             try:
                 opened = self._disk.open(file.name)
@@ -189,11 +152,6 @@ class Directory:
 
 
 def verify(backup: Backup) -> Manifest:
-    """Compare the files of a backup with its manifest.
-
-    Raises:
-        Corrupt: a file is damaged or missing, or there is no manifest.
-    """
     there = {name: summed(name, pieces) for name, pieces in backup.files()}
     manifest = backup.manifest()
     _check(manifest, there)
@@ -201,13 +159,7 @@ def verify(backup: Backup) -> Manifest:
 
 
 def restore(backup: Backup, target: Disk) -> Manifest:
-    """Put a backup into a directory without a journal. If that fails, nothing of it stays.
-
-    Raises:
-        Corrupt: a file of the backup is damaged or missing.
-        Unavailable: the directory has a journal already.
-        OSError: a disk fails, or is full.
-    """
+    """Put a backup into a directory without a journal. If that fails, nothing of it stays."""
     if recovery.names_in_use(target):
         raise Unavailable("there is a journal already")
     _remove_unfinished(target)  # of a restore that did not end
@@ -231,11 +183,6 @@ def restore(backup: Backup, target: Disk) -> Manifest:
 
 
 def _manifest_of(backup: Disk) -> Manifest:
-    """Return the manifest of a backup.
-
-    Raises:
-        Corrupt: there is none.
-    """
     if MANIFEST not in backup.names():
         raise Corrupt(MANIFEST, 0, "it is missing, so this is no backup")
     with backup.open(MANIFEST) as file:
@@ -243,11 +190,6 @@ def _manifest_of(backup: Disk) -> Manifest:
 
 
 def decoded(data: bytes) -> Manifest:
-    """Return a manifest that was written.
-
-    Raises:
-        Corrupt: it makes no sense, or is of a newer version.
-    """
     try:
         manifest = msgspec.json.decode(data, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -261,12 +203,10 @@ def decoded(data: bytes) -> Manifest:
 
 
 def encoded(manifest: Manifest) -> bytes:
-    """Return a manifest as it is written."""
     return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
 
 
 def _written(target: Disk, name: str, pieces: Iterator[bytes]) -> File:
-    """Write a file that does not get its name yet, and sync it."""
     unfinished = name + UNFINISHED
     if unfinished in target.names():
         target.remove(unfinished)
@@ -301,7 +241,6 @@ def _appended(target: Disk, name: str, pieces: Iterator[bytes]) -> Iterator[byte
 
 
 def _listed(target: Disk) -> dict[str, File]:
-    """Return the files of the backup that is there already, by name."""
     if MANIFEST in target.names():
         return {file.name: file for file in _manifest_of(target).files}
     if recovery.names_in_use(target):
@@ -312,18 +251,7 @@ def _listed(target: Disk) -> dict[str, File]:
 def _is_same(
     target: Disk, name: str, size_bytes: int, moment: Moment, copy_name: str | None = None
 ) -> bool:
-    """Tell whether a file was backed up as it is now.
-
-    Args:
-        target: where the backup is.
-        name: of the file.
-        size_bytes: of what was backed up.
-        moment: the journal as it is now.
-        copy_name: the name of the file in the backup, if it has not got its own yet.
-
-    Raises:
-        Unavailable: the backup is that of another journal.
-    """
+    """Tell whether a file was backed up as it is now; Unavailable if from another journal."""
     ends_bytes = min(size_bytes, _COMPARED_BYTES)
     try:
         with target.open(copy_name or name) as copy:

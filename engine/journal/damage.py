@@ -61,8 +61,6 @@ _STEP_BYTES = 8 * 2**20
 
 
 class ColdFiles(NamedTuple):
-    """The extent files that an index names."""
-
     file_count: int
     size_bytes: int  # of those that are there
     live_bytes: int  # about
@@ -70,7 +68,6 @@ class ColdFiles(NamedTuple):
 
 
 def cold_files(disk: Disk, keyspace: Keyspace) -> ColdFiles:
-    """Count the extent files that a state names."""
     alive = Counter[int]()
     for stream in keyspace.streams.values():
         for log in stream.logs:
@@ -83,10 +80,7 @@ def cold_files(disk: Disk, keyspace: Keyspace) -> ColdFiles:
 
 
 def examine(disk: Disk, keyspace: Keyspace, progress: Progress = no_progress) -> Iterator[Damaged]:
-    """Read all extents of a state, and yield the damaged ones.
-
-    It reads file by file, from the beginning of each. Streams that were copied share extents.
-    """
+    """Read all extents (copied streams share some) file by file, and yield the damaged ones."""
     names = list(keyspace.streams)
     by_file: defaultdict[int, array[int]] = defaultdict(lambda: array("Q"))  # stream, line, …
     total = done = reported = 0
@@ -110,7 +104,6 @@ def examine(disk: Disk, keyspace: Keyspace, progress: Progress = no_progress) ->
 def _in_order(
     keyspace: Keyspace, names: list[bytes], lines: array[int]
 ) -> list[tuple[bytes, Line]]:
-    """Return lines of one file with their streams, as they lie there."""
     pairs = [
         (names[at], _line_of(keyspace.streams[names[at]], index))
         for at, index in zip(lines[::2], lines[1::2], strict=True)
@@ -145,8 +138,6 @@ def _place_of(pair: tuple[bytes, Line]) -> ExtentPlace:
 
 
 class Repaired(NamedTuple):
-    """The result of a repair."""
-
     kept: list[str]
     """The files `aside-…` that it has made."""
     lost: list[Damaged]
@@ -162,14 +153,7 @@ def repair(disk: Disk, progress: Progress = no_progress) -> Repaired:
     2. Read everything that is cold. Put aside the files in which something is damaged.
     3. Write the snapshot of the state without it, as of the last record.
 
-    Args:
-        disk: where the files are.
-        progress: told how much of what is cold it has read.
-
-    Raises:
-        NewerFormat: a file is of a newer version, and not damaged.
-        Corrupt: what could be saved makes no sense either.
-        OSError: the disk fails, or is full.
+    Raises NewerFormat for a file of a newer version, and Corrupt if what is left makes no sense.
     """
     repaired = Repaired([], [], {})
     loaded = _loaded(disk, repaired)
@@ -208,7 +192,6 @@ def _loaded(disk: Disk, repaired: Repaired) -> Loaded:
 
 
 def _cut_off(disk: Disk, damage: Corrupt) -> list[str]:
-    """Cut off the journal at its damage; returns the files that keep what was cut off."""
     segments = in_use(disk.names()).segments
     if damage.record is None:
         kept = [cut_off(disk, damage.name, damage.offset)]
@@ -219,7 +202,6 @@ def _cut_off(disk: Disk, damage: Corrupt) -> list[str]:
 
 
 def _cut_in_block(disk: Disk, name: str, offset: int, record: int) -> str:
-    """Cut a segment before a record; returns the file that keeps what was cut off."""
     with disk.open(name) as file:
         header = read_header(file, name, Kind.JOURNAL)
         file.seek(0)
@@ -241,7 +223,6 @@ def _cut_in_block(disk: Disk, name: str, offset: int, record: int) -> str:
 
 
 def _keep(disk: Disk, numbers: Iterable[int]) -> list[str]:
-    """Give extent files a second name, which stays; returns these names."""
     kept: list[str] = []
     for name in map(extents_name, sorted(numbers)):
         names = disk.names()
@@ -262,7 +243,7 @@ def _keep(disk: Disk, numbers: Iterable[int]) -> list[str]:
 
 
 def _save_undamaged_part(disk: Disk, name: str, repaired: Repaired) -> None:
-    """Write a snapshot of what can be read of a damaged one, in its place.
+    """Replace a damaged snapshot by what can be read of it.
 
     The damaged one goes last: a repair that is interrupted before begins anew.
     """
@@ -325,11 +306,6 @@ class _Salvage(snapshot.Loading):
         self._incomplete: dict[bytes, str] = {}
 
     def take(self, block: Block, name: str) -> None:
-        """Take the next intact block.
-
-        Raises:
-            Corrupt: it makes no sense.
-        """
         if self.item_count == self._items_max:
             return
         if block.first > self.item_count:
@@ -365,7 +341,6 @@ class _Salvage(snapshot.Loading):
         super()._add(item)
 
     def finish(self) -> dict[bytes, str]:
-        """Make the streams with an index and nothing else; returns what streams lack, by name."""
         keyspace, incomplete = self.keyspace, self._incomplete
         for name, items in self._extents.items():
             stream = Stream(name, items[0].epoch, StreamConfig(), keyspace.memory)
@@ -385,7 +360,6 @@ class _Salvage(snapshot.Loading):
 
     @staticmethod
     def _note_lost(stream: Stream, hole: _Hole) -> bool:
-        """Let readers know if a stream may have lost lines of the index; tells whether it may."""
         is_beside = stream.name < hole.first or (hole.last is not None and stream.name > hole.last)
         if is_beside or stream.entries_added == stream.log.length:
             return False
@@ -400,7 +374,6 @@ class _Salvage(snapshot.Loading):
 
 
 def _first_id_behind(stream: Stream, line_count: int) -> EntryId:
-    """Return the first live id behind so many lines of the index of a stream."""
     log = stream.log
     if line_count < len(log.extents):
         return log.extents.first_id(line_count)

@@ -31,15 +31,11 @@ T = TypeVar("T")
 
 
 def none_are_left(error: OSError) -> bool:
-    """Tell whether an error means that no descriptors are left."""
     return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 class SpareDescriptors:
-    """Descriptors that are open and unused. Threads may share them."""
-
     def __init__(self, count: int = SPARE_DESCRIPTORS) -> None:
-        """Open so many, or as many as the system allows."""
         self._count = count
         self._kept: list[int] = []
         self._refill()
@@ -58,7 +54,6 @@ class SpareDescriptors:
             self._refill()
 
     def close(self) -> None:
-        """Close all of them."""
         with suppress(IndexError):
             while True:
                 os.close(self._kept.pop())
@@ -88,20 +83,15 @@ class SyncError(OSError):
 
 
 def is_full(error: OSError) -> bool:
-    """Tell whether an error means that there is no room."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 class Disk(Protocol):
     """A directory of files that only grow."""
 
-    def names(self) -> list[str]:
-        """Return the names of all files, in order."""
-        ...
+    def names(self) -> list[str]: ...
 
-    def size_bytes(self, name: str) -> int:
-        """Return the length of a file."""
-        ...
+    def size_bytes(self, name: str) -> int: ...
 
     @property
     def remote_bytes(self) -> int:
@@ -116,21 +106,15 @@ class Disk(Protocol):
         """Reserve so many bytes of the disk in all."""
         ...
 
-    def give_up_reserve(self) -> bool:
-        """Free the reserved room for writes; tells whether there was any."""
-        ...
+    def give_up_reserve(self) -> bool: ...
 
-    def open(self, name: str) -> BinaryIO:
-        """Open a file to read it from its beginning."""
-        ...
+    def open(self, name: str) -> BinaryIO: ...
 
     def read(self, name: str, offset: int, size_bytes: int) -> bytes:
         """Return a part of a file; it is shorter if the file ends before."""
         ...
 
-    def content(self, name: str) -> bytes | Path:
-        """Return the content of a file, or its path."""
-        ...
+    def content(self, name: str) -> bytes | Path: ...
 
     def append(self, name: str, data: bytes) -> None:
         """Append to a file; it is made if it does not exist."""
@@ -152,21 +136,13 @@ class Disk(Protocol):
         """Rename a file atomically; it replaces a file of that name."""
         ...
 
-    def remove(self, name: str) -> None:
-        """Remove a file."""
-        ...
+    def remove(self, name: str) -> None: ...
 
     def link(self, name: str, target: Disk, to: str) -> None:
-        """Give a file that is not appended to any more a second name, in this or another directory.
-
-        Raises:
-            OSError: the two are on different file systems, or the file system has no links.
-        """
+        """Give a finished file a second name, also in another directory; OSError if it cannot."""
         ...
 
-    async def in_thread(self, act: Callable[[], T]) -> T:
-        """Call a function while the event loop goes on."""
-        ...
+    async def in_thread(self, act: Callable[[], T]) -> T: ...
 
     async def read_in_thread(self, act: Callable[[], T]) -> T:
         """Call a function that reads, while the event loop and what is written go on."""
@@ -176,24 +152,14 @@ class Disk(Protocol):
         """Return when no thread works on this disk any more; no call may begin from here on."""
         ...
 
-    def close(self) -> None:
-        """Release the directory."""
-        ...
+    def close(self) -> None: ...
 
 
 class SystemDisk:
     """A directory of the machine, held by this process alone."""
 
     def __init__(self, directory: Path, *, is_shared: bool = False) -> None:
-        """Make the directory if need be, and lock it.
-
-        Args:
-            directory: where the files are.
-            is_shared: do not lock it: another process holds the lock, and knows of this one.
-
-        Raises:
-            Unavailable: another process holds it.
-        """
+        """Make and lock the directory, or raise Unavailable; `is_shared`: another has the lock."""
         self._directory = directory
         self._files: dict[str, int] = {}  # descriptors of files that are appended to
         self.spare = SpareDescriptors(0) if is_shared else SpareDescriptors()
@@ -207,26 +173,21 @@ class SystemDisk:
         self._readers = Threads(_READERS, "cold reads")
 
     def names(self) -> list[str]:
-        """Return the names of all files but the lock and the reserve, in order."""
         paths = self.spare.use(lambda: list(self._directory.iterdir()))
         return sorted(path.name for path in paths if path.name not in (LOCK, RESERVE))
 
     def size_bytes(self, name: str) -> int:
-        """Return the length of a file."""
         return self._path(name).stat().st_size
 
     @property
     def remote_bytes(self) -> int:
-        """Return 0: all files are here."""
         return 0
 
     def free_bytes(self) -> int:
-        """Return the free bytes of the disk, reserved ones included."""
         statistics = os.fstatvfs(self._itself)
         return statistics.f_bavail * statistics.f_frsize + self._reserved_bytes
 
     def reserve(self, size_bytes: int) -> None:
-        """Reserve so many bytes of the disk in all, in a file, so that nobody else takes them."""
         if size_bytes <= self._reserved_bytes:
             return
         descriptor = self._open(RESERVE, os.O_WRONLY | os.O_CREAT)
@@ -241,7 +202,6 @@ class SystemDisk:
         self._reserved_bytes = size_bytes
 
     def give_up_reserve(self) -> bool:
-        """Remove the file that reserves room, if it exists, so that writes may take its room."""
         if not self._reserved_bytes:
             return False
         self._reserved_bytes = 0
@@ -250,11 +210,9 @@ class SystemDisk:
         return True
 
     def open(self, name: str) -> BinaryIO:
-        """Open a file to read it from its beginning."""
         return os.fdopen(self._open(name, os.O_RDONLY), "rb")
 
     def read(self, name: str, offset: int, size_bytes: int) -> bytes:
-        """Return a part of a file; it is shorter if the file ends before."""
         descriptor = self._open(name, os.O_RDONLY)
         try:
             return os.pread(descriptor, size_bytes, offset)
@@ -262,50 +220,41 @@ class SystemDisk:
             os.close(descriptor)
 
     def content(self, name: str) -> Path:
-        """Return the path of a file."""
         return self._path(name)
 
     def append(self, name: str, data: bytes) -> None:
-        """Append to a file; it is made if it does not exist."""
         descriptor = self._descriptor(name)
         left = memoryview(data)
         while left:
             left = left[os.write(descriptor, left) :]
 
     def sync(self, name: str) -> None:
-        """Sync the bytes appended to a file."""
         _sync(self._descriptor(name))
 
     def sync_names(self) -> None:
-        """Sync the names of the files."""
         _sync(self._itself)
 
     def truncate(self, name: str, size_bytes: int) -> None:
-        """Cut a file to a length, and sync it."""
         os.ftruncate(self._descriptor(name), size_bytes)
         self.sync(name)
 
     def rename(self, name: str, to: str) -> None:
-        """Rename a file atomically; it replaces a file of that name."""
         self._path(name).rename(self._path(to))
         self._let_go(to)
         if name in self._files:
             self._files[to] = self._files.pop(name)
 
     def remove(self, name: str) -> None:
-        """Remove a file."""
         self._path(name).unlink()
         self._let_go(name)
 
     def link(self, name: str, target: Disk, to: str) -> None:
-        """Give a file a second name, in a directory of the same file system."""
         if not isinstance(target, SystemDisk):
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         paths = self._path(name), target._path(to)  # noqa: SLF001  of the same class
         os.link(*paths, follow_symlinks=False)
 
     async def in_thread(self, act: Callable[[], T]) -> T:
-        """Call a function in a thread."""
         return await self._threads.call(act)
 
     async def read_in_thread(self, act: Callable[[], T]) -> T:
@@ -313,10 +262,7 @@ class SystemDisk:
         return await self._readers.call(act)
 
     async def wait_idle(self) -> None:
-        """Return when no thread works on this disk any more; no call may begin from here on.
-
-        A thread does not end with the task that waited for it.
-        """
+        """Return when no thread works on this disk; a thread does not end with its task."""
         with suppress(RuntimeError):  # there is no thread to wait in: `close` waits
             await asyncio.to_thread(self._shutdown)
 
@@ -325,7 +271,6 @@ class SystemDisk:
         self._threads.shutdown()
 
     def close(self) -> None:
-        """Release the directory, after the threads have ended."""
         self._shutdown()
         if self._is_closed:
             return
@@ -341,7 +286,6 @@ class SystemDisk:
         return self._directory / name
 
     def _open(self, name: str, flags: int) -> int:
-        """Return the descriptor of a file, which nobody else may read from now on."""
         path = self._path(name)
         descriptor = self.spare.use(lambda: os.open(path, flags | _FLAGS, _FILE_MODE))
         if os.fstat(descriptor).st_mode & 0o077:  # an older version made it for all to read

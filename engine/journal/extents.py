@@ -67,7 +67,6 @@ _decode = msgspec.msgpack.Decoder(list[_Row]).decode
 
 
 def packed(header: Header, chunks: Iterable[Chunk]) -> bytes:
-    """Return sealed chunks as an extent of the file with that header."""
     states = [chunk.dump() for chunk in chunks]
     rows = [
         (
@@ -89,21 +88,14 @@ ReadExtent = Callable[[Disk, ExtentPlace], OpenedExtent]
 
 
 def read(disk: Disk, place: ExtentPlace) -> OpenedExtent:
-    """Read an extent. Any thread may call it.
-
-    Raises:
-        OSError: it cannot be read now, or its file is missing: an operator may put it back.
-    """
+    """Read an extent, in any thread; OSError also if its file is missing: it may be put back."""
     return opened(place, disk.read(extents_name(place.file), place.offset, place.size_bytes))
 
 
 def read_span(disk: Disk, places: Sequence[ExtentPlace]) -> list[OpenedExtent | OSError]:
-    """Read extents that lie behind each other in one file. Any thread may call it.
+    """Read extents that lie behind each other in one file, or why they cannot be; in any thread.
 
     Each system call hands the interpreter over, so one read of many takes a fraction of the time.
-
-    Returns:
-        each of them, or why it cannot be read.
     """
     if len(places) > 1:
         first, last = places[0], places[-1]
@@ -134,7 +126,6 @@ def read_or_lose(disk: Disk, place: ExtentPlace) -> OpenedExtent:
 
 
 def opened(place: ExtentPlace, data: bytes) -> OpenedExtent:
-    """Return the chunks of an extent that was read, and which of them are damaged."""
     data = data.ljust(place.size_bytes, b"\0")  # the file may end too early
     try:
         rows, at = _table(place, data)
@@ -153,7 +144,6 @@ def opened(place: ExtentPlace, data: bytes) -> OpenedExtent:
 
 
 def _table(place: ExtentPlace, data: bytes) -> tuple[list[_Row], int]:
-    """Return the rows of an extent, and where their packed entries begin."""
     name, header = extents_name(place.file), header_of(place.file)
     try:
         block = next(read_blocks(io.BytesIO(data), name, header), None)
@@ -168,7 +158,6 @@ def _table(place: ExtentPlace, data: bytes) -> tuple[list[_Row], int]:
 
 
 def header_of(number: int) -> Header:
-    """Return the header of an extent file."""
     return Header(Kind.EXTENTS, number, number)
 
 
@@ -176,7 +165,6 @@ class ExtentFile:
     """An extent file while it is written. It gets its name in the end, when it is safe."""
 
     def __init__(self, disk: Disk, number: int) -> None:
-        """Begin it."""
         self.number = number
         self.size_bytes = HEADER_BYTES
         self._disk, self._name = disk, extents_name(number)
@@ -188,7 +176,6 @@ class ExtentFile:
         disk.append(self._unfinished, pack_header(self._header))
 
     def append(self, chunks: Iterable[Chunk]) -> ExtentPlace:
-        """Write chunks as an extent; returns its place."""
         data = packed(self._header, chunks)
         self._disk.append(self._unfinished, data)
         place = ExtentPlace(self.number, self.size_bytes, len(data))
@@ -212,22 +199,13 @@ class ExtentFile:
 
 
 class ExtentReader:
-    """Extents that are read when they are asked for. It is an `OpenedExtents`.
-
-    Nobody else may wait meanwhile: it is for recovery, which does one thing after the other.
-    """
+    """An `OpenedExtents` that lets everybody wait while it reads: for recovery."""
 
     def __init__(self, disk: Disk, read_extent: ReadExtent = read) -> None:
-        """Read from a disk."""
         self._disk, self._read = disk, read_extent
         self._recent: OrderedDict[ExtentPlace, OpenedExtent] = OrderedDict()
 
     def find(self, place: ExtentPlace) -> OpenedExtent:
-        """Return an extent.
-
-        Raises:
-            OSError: it cannot be read.
-        """
         extent = self._recent.get(place)
         if extent is None:
             extent = self._recent[place] = self._read(self._disk, place)
@@ -254,8 +232,6 @@ _REPACKED_SHARE = 8
 
 
 class Freezing:
-    """Writes extent files."""
-
     def __init__(self, disk: Disk, keyspace: Keyspace) -> None:
         """Go on behind the files that there are; `keyspace` is changed by nobody else."""
         self._disk, self._keyspace = disk, keyspace
@@ -266,11 +242,7 @@ class Freezing:
         self._file: ExtentFile | None = None
 
     def freeze(self, hot_bytes_max: int) -> None:
-        """Write full extents of sealed chunks, and smaller ones while too much is hot.
-
-        Args:
-            hot_bytes_max: what may stay hot of all streams together, besides open chunks.
-        """
+        """Write full extents, and smaller ones while more is hot, besides open chunks."""
         streams = list(self._keyspace.streams.values())
         for stream in streams:
             is_full = self._is_full(stream.log.growing)
@@ -286,7 +258,6 @@ class Freezing:
                 self._freeze(stream, nodes)
 
     def _is_full(self, chunk: Chunk | None) -> bool:
-        """Tell whether a chunk is large, and takes no further entry."""
         limits = self._keyspace.defaults.node_limits
         return chunk is not None and chunk.size_bytes >= LARGE_CHUNK_BYTES and limits.is_full(chunk)
 
@@ -336,7 +307,6 @@ class Freezing:
         return self._file.append(chunks)
 
     def _move(self, stream: Stream, doomed: set[int]) -> None:
-        """Write anew the extents of a stream that lie in some files; neighbours become one."""
         kept = frozenset[ExtentPlace]()
         if stream.archive is not None:
             kept = frozenset(stream.archive.extents.places()) & set(stream.log.extents.places())
@@ -375,13 +345,7 @@ class Freezing:
 
 
 def freeze(stream: Stream, nodes: Sequence[SharedChunk], place: ExtentPlace) -> None:
-    """Let a line stand for the oldest chunks, in each log that has some of them.
-
-    Args:
-        stream: has them.
-        nodes: the chunks.
-        place: where they lie.
-    """
+    """Let a line stand for the oldest chunks, in each log that has some of them."""
     for log in stream.logs:
         chunks = [node.part_of(is_archived=log is stream.archive) for node in nodes]
         if count := sum(chunk.live_count > 0 for chunk in chunks):
@@ -393,12 +357,7 @@ def _hot_bytes(stream: Stream) -> int:
 
 
 def _extents(nodes: Sequence[SharedChunk], *, is_full: bool) -> Iterator[Sequence[SharedChunk]]:
-    """Yield the oldest sealed chunks, as many together as fill an extent.
-
-    Args:
-        nodes: all of them.
-        is_full: the last ones are an extent as well, whatever their size.
-    """
+    """Yield the oldest sealed chunks by extents; `is_full` makes one of a small rest, too."""
     low, size_bytes = 0, 0
     for high, node in enumerate(nodes, 1):
         size_bytes += node.chunk.packed_bytes
@@ -410,13 +369,9 @@ def _extents(nodes: Sequence[SharedChunk], *, is_full: bool) -> Iterator[Sequenc
 def _neighbours(
     log: Log, doomed: set[int], kept: Container[ExtentPlace], logs: Sequence[Log]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the extents that lie in some files, as many together as become one.
+    """Yield the extents in `doomed` files, as many together as become one.
 
-    Args:
-        log: has them.
-        doomed: the files.
-        kept: extents that stay as they are.
-        logs: all of the stream; what lies between two extents keeps them apart.
+    Extents in `kept` stay as they are. What any log of the stream has between two keeps them apart.
     """
     low, size_bytes, below = None, 0, 0
     for index, line in enumerate(log.extents.lines()):

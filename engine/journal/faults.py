@@ -36,8 +36,6 @@ OnEvent = Callable[[str, Mapping[str, object]], None]
 
 
 class Faults:
-    """The faults of the disk, and the refusals that follow from them."""
-
     def __init__(
         self,
         disk: Disk,
@@ -46,15 +44,6 @@ class Faults:
         size_bytes: Callable[[], int],
         on_event: OnEvent,
     ) -> None:
-        """Begin without any.
-
-        Args:
-            disk: where the files are.
-            bounds: how much room there is.
-            records: what the disk takes, or not.
-            size_bytes: returns the size of the journal.
-            on_event: is called with what happens, for the log.
-        """
         self.failure: str | None = None
         self.fault: str | None = None
         self.shortage: Shortage | None = None
@@ -71,15 +60,9 @@ class Faults:
 
     @property
     def end(self) -> str | None:
-        """Return why no record is accepted any more; None if all is well."""
         return self.failure or (CLOSED if self.closed.is_set() else None)
 
     def check(self, record: list[Command]) -> None:
-        """Check that a record is accepted now.
-
-        Raises:
-            Unavailable: the disk does not take it, or the journal is closed.
-        """
         if self.refusal is None or not record:
             return
         is_only_short = self.end is None and self.hold is None and self.fault is None
@@ -87,13 +70,11 @@ class Faults:
             raise self.unavailable
 
     def fail(self, event: str, reason: str) -> None:
-        """Accept no records any more, and give up those that are not being written."""
         self.failure = reason
         self._report(event, reason)
         self._drop(reason)
 
     def close(self) -> None:
-        """Accept no records any more: nobody writes them."""
         self.closed.set()
         self._drop(self.failure or CLOSED)
 
@@ -108,7 +89,6 @@ class Faults:
 
     @property
     def unavailable(self) -> Unavailable:
-        """Return the error that says why records are refused."""
         if self.end is None and self.hold is not None:
             return self.hold.with_traceback(None)
         return Unavailable(self.refusal or CLOSED)
@@ -117,11 +97,7 @@ class Faults:
         self._on_event(event, {"reason": reason, "position": self._records.written_position})
 
     async def bear(self, error: OSError, go_back: GoBack) -> None:
-        """Prepare to try again after an error; what failed was undone, or will be.
-
-        Raises:
-            OSError: there is no time left for that.
-        """
+        """Prepare to try again after an error, or raise it if no time is left for that."""
         if is_full(error) and await self._disk.in_thread(self._disk.give_up_reserve):
             self._set_shortage(_full(error))
             return
@@ -144,7 +120,6 @@ class Faults:
         self._pause_s = min(2 * self._pause_s, PAUSE_S_MAX)
 
     def end_fault(self) -> None:
-        """Accept records again, as something was written."""
         if self.fault is not None:
             self.fault = None
             self._note_refusal()
@@ -172,13 +147,11 @@ class Faults:
             self.is_given_up, self._is_hidden = False, True
 
     async def show(self, go_back: GoBack) -> None:
-        """Show all that is on disk again, once it may be answered."""
         if self._is_hidden:
             await self._go_to(lambda: self._records.written_position, go_back)
             self._is_hidden = False
 
     async def _go_to(self, wanted: Callable[[], int], go_back: GoBack) -> None:
-        """Let the engine go to the state after a record; a snapshot may still be ahead of that."""
         records, is_reported = self._records, False
         while not records.closing.is_set():
             position = wanted()
@@ -197,12 +170,10 @@ class Faults:
                 return
 
     def set_hold(self, hold: Unavailable | None) -> None:
-        """Accept nothing for now, or accept records again."""
         self.hold = hold
         self._note_refusal()
 
     async def look_for_room(self) -> None:
-        """Look whether there is room."""
         try:
             room_now = await self._disk.in_thread(lambda: room.look(self._disk, self._bounds))
         except OSError as error:
@@ -213,7 +184,6 @@ class Faults:
         self._set_shortage(room_now.shortage or self._own_shortage())
 
     def note_growth(self) -> None:
-        """See whether the journal has become too large."""
         shortage = self._own_shortage()
         if self.shortage is None or (shortage is not None and shortage.is_scarce):
             self._set_shortage(shortage)
@@ -237,5 +207,4 @@ def _full(error: OSError) -> Shortage:
 
 
 def words(error: Exception) -> str:
-    """Return the reason that an error gives."""
     return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

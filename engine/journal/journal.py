@@ -50,8 +50,6 @@ LOOK_INTERVAL_S = 1.0
 
 
 class Journal:
-    """Keeps records on a disk. It is a `Storage`."""
-
     def __init__(
         self,
         disk: Disk,
@@ -70,19 +68,9 @@ class Journal:
     ) -> None:
         """Go on behind what was loaded.
 
-        Args:
-            disk: where the files are; nobody else writes there.
-            policy: when what is written is forced to disk.
-            rewriter: who writes snapshots.
-            position: of the last record loaded.
-            replay_us: what it took to apply the records loaded, about.
-            torn: the end of the last segment, which is cut off first.
-            growth: when a rewrite starts by itself.
-            bounds: how much room there is.
-            shipping: takes what is written to another place.
-            chance: where the salts of segments come from; the system's unless given.
-            on_event: is called with what happens, for the log.
-            watch: returns what is told of the failures of periodic work.
+        `position` is that of the last record loaded; `replay_us` is about what it took to apply
+        those. `torn` is the end of the last segment, which is cut off first. `chance` makes the
+        salts of segments. Nobody else writes to `disk`.
         """
         self.change_count, self.replay_us = 0, replay_us
         self._damage_count = 0  # chunks, or whole extents
@@ -111,53 +99,43 @@ class Journal:
 
     @property
     def position(self) -> int:
-        """Return the position of the last record appended."""
         return self._records.position
 
     @property
     def durable_position(self) -> int:
-        """Return the position up to which nothing can be lost any more."""
         return self._records.durable_position
 
     @property
     def failure(self) -> str | None:
-        """Return why no record is accepted any more; None if all is well."""
         return self._faults.end
 
     @property
     def refusal(self) -> str | None:
-        """Return why some or all records are refused, for now or for ever; None if all is well."""
         return self._faults.refusal
 
     @property
     def unavailable(self) -> Unavailable:
-        """Return the error that says why records are refused."""
         return self._faults.unavailable
 
     @property
     def withheld(self) -> Unavailable | None:
-        """Return why nothing may even be read here; None if it may."""
         return None if self.shipping is None else self.shipping.withheld
 
     async def until_open(self) -> None:
-        """Return once records may be appended at all: at once, unless another gateway leads."""
         if self.shipping is not None:
             await self.shipping.leads.wait()
 
     @property
     def is_scarce(self) -> bool:
-        """Tell whether room is so short that nothing may become pending."""
         shortage = self._faults.shortage
         return shortage is not None and shortage.is_scarce
 
     @property
     def unsaved_count(self) -> int:
-        """Return how many changes no snapshot of this journal has yet; a few more at most."""
         return self.change_count - self._rewrites.saved.change_count
 
     @property
     def status(self) -> JournalStatus:
-        """Return the state of the journal."""
         faults, rewrites = self._faults, self._rewrites
         return JournalStatus(
             self.position,
@@ -180,38 +158,21 @@ class Journal:
         )
 
     def append(self, record: list[Command]) -> int:
-        """Append a record; returns its position.
-
-        Raises:
-            Unavailable: the disk does not take it, or the journal is closed.
-        """
         if self._faults.refusal is not None:
             self._faults.check(record)
         return self._records.append(commands.encode(record))
 
     def stage(self, part: list[Command]) -> None:
-        """Take commands as the next part of one record, which `append_staged` ends.
-
-        Raises:
-            Unavailable: the disk does not take it, or the journal is closed.
-        """
         self._faults.check(part)
         self._records.stage(commands.encode_each(part))
 
     def append_staged(self) -> None:
-        """Take the parts that were staged as one record, behind all others."""
         self._records.append_staged()
 
     def abandon(self, reason: str) -> None:
-        """Accept no records any more, and give up those that are not being written."""
         self._faults.fail("journal abandoned", reason)
 
     async def wait_durable(self, position: int) -> None:
-        """Return once everything up to `position` is as safe as the policy asks.
-
-        Raises:
-            Unavailable: the disk does not take it, and it never will be.
-        """
         if position <= self._records.durable_position:
             return
         if self._faults.end is not None or self._faults.is_given_up:
@@ -219,23 +180,12 @@ class Journal:
         await self._records.wait(position)
 
     async def read_extents(self, places: Sequence[ExtentPlace]) -> list[OpenedExtent | OSError]:
-        """Read extents that lie behind each other in one file, while the event loop goes on.
-
-        Returns:
-            each of them, or why it cannot be read.
-        """
         return await self._disk.read_in_thread(lambda: extent_files.read_span(self._disk, places))
 
     def read_extent_now(self, place: ExtentPlace) -> OpenedExtent:
-        """Read an extent, while everything waits.
-
-        Raises:
-            OSError: it cannot be read.
-        """
         return extent_files.read(self._disk, place)
 
     def note_damage(self, damaged: Damaged) -> None:
-        """Note damage, for the log and the state of the journal."""
         self._damage_count, self._damage = self._damage_count + len(damaged.lost), damaged.why
         facts = {
             "stream": damaged.stream.decode(errors="replace"),
@@ -248,7 +198,6 @@ class Journal:
 
     @property
     def data_bytes_max(self) -> int | None:
-        """Return the room for entries, in bytes; None: no bound, or they go to a bucket."""
         if self.shipping is not None:
             return None
         limit_bytes = self._bounds.size_bytes_max
@@ -256,11 +205,9 @@ class Journal:
 
     @property
     def freezable_bytes(self) -> int:
-        """Return the bytes in memory that can leave it; 0 if they are few."""
         return 0 if self._tasks is None else self._rewrites.freezable_bytes
 
     async def until_frozen(self) -> bool:
-        """Wait until a rewrite has frozen what is hot, or takes long; false if it has failed."""
         rewrites = self._rewrites
         if not (rewrites.has_failed or rewrites.is_stuck):
             with suppress(Unavailable):
@@ -271,13 +218,8 @@ class Journal:
     async def run(self, go_back: GoBack, holder: Holder | None = None) -> None:
         """Write appended records, until closed.
 
-        Args:
-            go_back: is called with the durable state when records behind it were given up.
-            holder: takes over what a rewrite has frozen.
-
-        Raises:
-            LeaseLost: another gateway leads, so this process has to end.
-            Unavailable: the disk has failed; nothing is taken any more.
+        `go_back` gets the durable state when records behind it were given up. Raises LeaseLost if
+        another gateway leads, so this process has to end, and Unavailable if the disk has failed.
         """
 
         def count_and_go_back(keyspace: Keyspace | None) -> None:
@@ -314,7 +256,6 @@ class Journal:
         return await self.shipping.begin(self._records, self._faults, self._rewrites.holder)
 
     async def _write(self, go_back: GoBack) -> None:
-        """Write appended records, and let them be shipped, until closed."""
         shipping, watch = self.shipping, self._watch
         async with asyncio.TaskGroup() as self._tasks:
             others = [
@@ -342,18 +283,13 @@ class Journal:
         self._rewrite_if_worthwhile()
 
     async def close(self) -> None:
-        """Write the records left, sync them under every policy, end `run`, and close the files."""
         self._records.close()
         await self._faults.closed.wait()
         await self._disk.wait_idle()
         self._disk.close()
 
     def start_rewrite(self) -> bool:
-        """Begin to replace history by a snapshot; false if a rewrite is running already.
-
-        Raises:
-            Unavailable: the disk has failed, or is not written to.
-        """
+        """Begin to replace history by a snapshot; false if a rewrite is running already."""
         failure = self._faults.failure
         if failure is not None or self._tasks is None or self._records.closing.is_set():
             raise Unavailable(failure or CLOSED)
@@ -367,7 +303,6 @@ class Journal:
 
 
 def _first(error: BaseException) -> Exception:
-    """Return the first error of a group, which may be in groups itself."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     assert isinstance(error, Exception)

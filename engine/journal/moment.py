@@ -39,7 +39,6 @@ class Moment:
     """The files that recovery would read, open until the context ends."""
 
     def __init__(self, disk: Disk) -> None:
-        """Look at a disk, which may be in use."""
         self.sizes: dict[str, int] = {}
         """By name, in the order in which recovery reads them."""
         self.position = 0
@@ -49,12 +48,6 @@ class Moment:
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        """Open the files.
-
-        Raises:
-            Corrupt: the last segment is damaged.
-            Unavailable: there is no journal.
-        """
         try:
             while not self._is_opened():
                 self._open.close()
@@ -65,7 +58,6 @@ class Moment:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close the files."""
         self._open.close()
 
     def file(self, name: str) -> BinaryIO:
@@ -75,15 +67,9 @@ class Moment:
         return file
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """Yield the content of a file.
-
-        Raises:
-            Corrupt: it has become shorter.
-        """
         return pieces_of(self.file(name), name, self.sizes[name])
 
     def part(self, name: str, offset: int, size_bytes: int) -> bytes:
-        """Return a part of a file."""
         file = self._files[name]
         file.seek(offset)
         return file.read(size_bytes)
@@ -126,11 +112,6 @@ class Moment:
 
 
 def pieces_of(file: IO[bytes], name: str, size_bytes: int) -> Iterator[bytes]:
-    """Yield so many bytes of a file, from where it stands.
-
-    Raises:
-        Corrupt: it is shorter.
-    """
     left = size_bytes
     while left and (piece := file.read(min(left, _PIECE_BYTES))):
         yield piece

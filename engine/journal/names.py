@@ -15,32 +15,26 @@ _DIGITS = 20
 
 
 def journal_name(first: int) -> str:
-    """Return the name of the segment that begins with a record."""
     return f"{_JOURNAL}{first:0{_DIGITS}}"
 
 
 def snapshot_name(position: int) -> str:
-    """Return the name of the snapshot that holds everything up to a record."""
     return f"{_SNAPSHOT}{position:0{_DIGITS}}"
 
 
 def extents_name(number: int) -> str:
-    """Return the name of an extent file."""
     return f"{_EXTENTS}{number:0{_DIGITS}}"
 
 
 def is_segment(name: str) -> bool:
-    """Tell whether a name is that of a segment, whole or not."""
     return name.startswith(_JOURNAL)
 
 
 def is_finished(name: str) -> bool:
-    """Tell whether a name is that of a segment or of another finished file."""
     return any(_number(name, prefix) is not None for prefix in (_JOURNAL, _SNAPSHOT, _EXTENTS))
 
 
 def is_unfinished(name: str) -> bool:
-    """Tell whether a name is that of an unfinished snapshot or extent file."""
     return name.endswith(UNFINISHED) and name.startswith((_SNAPSHOT, _EXTENTS))
 
 
@@ -50,34 +44,27 @@ def position_of(name: str) -> int:
 
 
 def is_extents(name: str) -> bool:
-    """Tell whether a name is that of a finished extent file."""
     return extents_number(name) is not None
 
 
 def extents_number(name: str) -> int | None:
-    """Return the number of a finished extent file; None if it is another file."""
     return _number(name, _EXTENTS)
 
 
 class FilesInUse(NamedTuple):
-    """The files that recovery reads."""
-
     snapshot: str | None  # the newest
     extents: Sequence[str]
     segments: Sequence[str]  # with records behind the snapshot
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether a file is one of them."""
         return name in self.in_order
 
     @property
     def in_order(self) -> list[str]:
-        """Return the names in the order in which recovery needs the files."""
         return [*([] if self.snapshot is None else [self.snapshot]), *self.extents, *self.segments]
 
 
 def in_use(names: Sequence[str]) -> FilesInUse:
-    """Return the files of a directory that recovery reads, or may read."""
     snapshots = [name for name in names if _number(name, _SNAPSHOT) is not None]
     segments = [name for name in names if _number(name, _JOURNAL) is not None]
     newest = snapshots[-1] if snapshots else None

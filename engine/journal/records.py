@@ -24,10 +24,7 @@ _Waits = deque[tuple[int, Completion[None]]]
 
 
 class Records:
-    """The records that are not durable yet."""
-
     def __init__(self, position: int) -> None:
-        """Begin behind the record at a position."""
         self.position = self.durable_position = position
         self.written_position = position  # of the last record on disk; more may be asked for
         self.gate: Callable[[int], int] = _open
@@ -41,42 +38,34 @@ class Records:
 
     @property
     def has_unwritten(self) -> bool:
-        """Tell whether there is a record to write."""
         return bool(self._unwritten)
 
     def append(self, record: bytes) -> int:
-        """Append a record; returns its position."""
         self._unwritten.append(record)
         self.position += 1
         self._wake.set()
         return self.position
 
     def stage(self, parts: Iterable[bytes]) -> None:
-        """Take parts of the record that comes next."""
         self._parts += parts
 
     def append_staged(self) -> None:
-        """Append the parts as one record; without any, none."""
         if self._parts:
             parts, self._parts = self._parts, []
             self.append(commands.encode_parts(parts))
 
     def close(self) -> None:
-        """Let the journal end once all is written."""
         self.closing.set()
         self._wake.set()
 
     def wake(self) -> None:
-        """Let the writer look for work."""
         self._wake.set()
 
     async def until_woken(self) -> None:
-        """Return when there may be work for the writer."""
         self._wake.clear()
         await self._wake.wait()
 
     def take(self) -> Sequence[bytes]:
-        """Take the records of one block from those to be written: at least one."""
         size_bytes = 0
         for count, record in enumerate(self._unwritten, 1):
             size_bytes += len(record)
@@ -87,7 +76,6 @@ class Records:
         return taken
 
     def put_back(self, records: Sequence[bytes]) -> None:
-        """Put records that were taken, and not written, before all others."""
         self._unwritten = [*records, *self._unwritten]
 
     def wait(self, position: int) -> Completion[None]:
@@ -97,22 +85,17 @@ class Records:
         return durable
 
     def settle(self, position: int) -> None:
-        """Note that records up to a position are on disk."""
         self.written_position = position
         self.release()
 
     def release(self) -> None:
-        """Wake everyone whose answer may be sent now."""
         self.durable_position = max(self.gate(self.written_position), self.durable_position)
         if self._waits and not self._is_settling:
             self._is_settling = True
             asyncio.get_running_loop().call_soon(self._settle_in_turns)
 
     def _settle_in_turns(self) -> None:
-        """Wake some of those who wait, and the others in the next turns of the event loop.
-
-        Those who are woken may run on at once (`eager`).
-        """
+        """Wake some who wait, others in later turns: they may run on at once (`eager`)."""
         waits, woken_count = self._waits, 0
         try:
             while waits and waits[0][0] <= self.durable_position:
@@ -127,7 +110,6 @@ class Records:
                 asyncio.get_running_loop().call_soon(self._settle_in_turns)
 
     def drop(self, reason: str) -> None:
-        """Forget the records that are not written, and wake those who wait for them."""
         self._unwritten.clear()
         self._parts.clear()
         if self._waits:
@@ -136,21 +118,17 @@ class Records:
             loop.call_soon(_wake_all, waits, self.durable_position, reason)
 
     def follow(self, position: int) -> None:
-        """Go on behind a record that somebody else has made safe."""
         self.position = self.written_position = self.durable_position = position
 
     def go_to(self, position: int) -> None:
-        """Go on behind a record; those behind it were dropped, or are hidden for a while."""
         self.position = position
 
 
 def _open(position: int) -> int:
-    """Let everything be answered that is on disk."""
     return position
 
 
 def _wake_all(waits: _Waits, durable_position: int, reason: str) -> None:
-    """Wake all waiting callers: records up to a position are safe, others were given up."""
     for position, durable in waits:
         if position <= durable_position:
             durable.succeed(None)
@@ -186,8 +164,6 @@ _BLOCK_BYTES = _PREFIX.size + _BLOCK.size
 
 
 class Kind(IntEnum):
-    """The kind of a file."""
-
     JOURNAL = 1
     SNAPSHOT = 2
     EXTENTS = 3
@@ -195,16 +171,12 @@ class Kind(IntEnum):
 
 
 class Header(NamedTuple):
-    """The header of a file."""
-
     kind: Kind
     position: int
     salt: int = 0
 
 
 class Block(NamedTuple):
-    """One block as it was read."""
-
     offset: int  # where it begins in the file
     first: int
     synced: int
@@ -212,30 +184,21 @@ class Block(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Return the offset of the next block."""
         return self.offset + _BLOCK_BYTES + len(self.payload)
 
 
 def pack_header(header: Header) -> bytes:
-    """Return the first bytes of a file."""
     plain = _HEADER.pack(_MAGIC, VERSION, *header)
     return plain + _CHECKSUM.pack(google_crc32c.value(plain))
 
 
 def pack_block(header: Header, first: int, synced: int, payload: bytes) -> bytes:
-    """Return a block of the file with that header."""
     head = _BLOCK.pack(len(payload), first, synced, google_crc32c.value(payload))
     return _PREFIX.pack(_BLOCK_MAGIC, _checksum(header, head)) + head + payload
 
 
 def read_header(file: BinaryIO, name: str, kind: Kind) -> Header:
-    """Return a file's header; the file is then at its first block.
-
-    Raises:
-        Broken: it is no header.
-        NewerFormat: it is one of a newer version.
-        Corrupt: it is one of another kind.
-    """
+    """Read a header, up to the first block; Broken, NewerFormat, or Corrupt (another kind)."""
     data = file.read(HEADER_BYTES)
     if len(data) < HEADER_BYTES:
         raise Broken(name, 0, f"the header is cut off after {len(data)} of {HEADER_BYTES} bytes")
@@ -253,11 +216,7 @@ def read_header(file: BinaryIO, name: str, kind: Kind) -> Header:
 
 
 def read_blocks(file: BinaryIO, name: str, header: Header) -> Iterator[Block]:
-    """Yield the blocks of a file with that header, from where it stands to its end.
-
-    Raises:
-        Broken: what follows is no block.
-    """
+    """Yield the blocks of a file with that header, from where it stands to its end."""
     offset = file.tell()
     while True:
         start = file.read(_BLOCK_BYTES)
@@ -300,21 +259,13 @@ def blocks_behind(file: BinaryIO, header: Header, offset: int) -> Iterator[Block
 
 
 def was_safe(file: BinaryIO, header: Header, offset: int, position: int) -> bool:
-    """Tell whether the block that should be at a place was safe on disk: later ones say so.
-
-    Args:
-        file: where the block should be.
-        header: of the file.
-        offset: where it should begin.
-        position: of the last thing before it.
-    """
+    """Tell whether the block that should be at `offset` was safe on disk: later ones say so."""
     return any(block.synced > position for block in blocks_behind(file, header, offset))
 
 
 def _read_block(
     file: BinaryIO, header: Header, start: bytes, offset: int
 ) -> tuple[Block | None, str]:
-    """Return the block whose first bytes are `start`, or None and why there is none."""
     if len(start) < _BLOCK_BYTES:
         return None, f"a block is cut off after {len(start)} bytes"
     if not start.startswith(_BLOCK_MAGIC):
@@ -332,7 +283,6 @@ def _read_block(
 
 
 def _read_head(header: Header, start: bytes) -> tuple[int, int, int, int] | None:
-    """Return the fields of the head of a block; None if it is damaged."""
     if len(start) < _BLOCK_BYTES:
         return None
     magic, checksum = _PREFIX.unpack_from(start)

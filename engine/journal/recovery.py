@@ -65,23 +65,18 @@ class Torn(NamedTuple):
 
 
 class KeyspaceCounts(NamedTuple):
-    """The size of a keyspace."""
-
     streams: int
     entries: int
     pending: int
 
 
 class Loaded(NamedTuple):
-    """The state that a directory holds."""
-
     keyspace: Keyspace
     position: int  # of the last record
     torn: Torn | None
     damaged: Sequence[Damaged]  # what records needed, and is lost
 
     def counts(self) -> KeyspaceCounts:
-        """Count the streams, entries and pending entries."""
         streams = self.keyspace.streams.values()
         return KeyspaceCounts(
             len(streams),
@@ -91,19 +86,11 @@ class Loaded(NamedTuple):
 
 
 def names_in_use(disk: Disk) -> list[str]:
-    """Return the files that the state is in: snapshot, extents that it names, segments behind it.
-
-    Raises:
-        FileNotFoundError: a rewrite has removed the snapshot meanwhile.
-    """
     return named(disk, in_use(disk.names())).in_order
 
 
 def named(disk: Disk, files: FilesInUse, held: Container[str] = ()) -> FilesInUse:
-    """Return files without extent files of no use: not in the snapshot, and not held.
-
-    All of them stay if the snapshot does not say which it names.
-    """
+    """Return files without unused extent files, or all if the snapshot does not say which."""
     listed = None if files.snapshot is None else _extents_of(disk, files.snapshot)
     if listed is None:
         return files
@@ -126,16 +113,7 @@ def load(
     3. Note where the last segment is torn, if it is: a crash may leave any part of what was
        written after the last sync. Everywhere else a block that is not whole is damage.
 
-    What is returned is the state after a record, never in the middle of one.
-
-    Args:
-        disk: where they are.
-        through: leave out what was recorded behind this position.
-        progress: told how far it is.
-        read_extent: reads what a record needs.
-
-    Raises:
-        Corrupt: a file is damaged, missing, or of a newer version.
+    The result is the state after a record (`through` at the latest), never in the middle of one.
     """
     newest, _, segments = in_use(disk.names())
     names = [*segments] if newest is None else [newest, *segments]
@@ -165,12 +143,7 @@ def load(
 
 
 def recover(disk: Disk, progress: Progress = no_progress) -> Loaded:
-    """Load the state that the files hold, and mend them, so that the journal can go on.
-
-    Raises:
-        Corrupt: a file is damaged, missing, or of a newer version.
-        OSError: the disk fails, or is full.
-    """
+    """Load the state that the files hold, and mend them, so that the journal can go on."""
     loaded = load_safely(disk, progress)
     mend(disk, loaded.torn)
     return loaded
@@ -182,10 +155,6 @@ def load_safely(disk: Disk, progress: Progress = no_progress) -> Loaded:
     A process may have ended between a write and its sync. Its last writes can be read, and the next
     records build on them, so they must be safe before those are. The newest snapshot must be safe
     before the files that it replaces go.
-
-    Raises:
-        Corrupt: a file is damaged, missing, or of a newer version.
-        OSError: the disk fails.
     """
     loaded = load(disk, progress=progress)
     for name in in_use(disk.names()).in_order[-1:]:  # the others were safe before it was begun
@@ -195,20 +164,10 @@ def load_safely(disk: Disk, progress: Progress = no_progress) -> Loaded:
 
 
 def mend(disk: Disk, torn: Torn | None, held: Container[str] = ()) -> dict[str, int]:
-    """Mend files that were loaded, so that the journal can go on; may be repeated if interrupted.
+    """Mend files that were loaded, so that the journal can go on; may be repeated.
 
-    It cuts off a torn tail, and removes unfinished files and those that a snapshot has replaced.
-
-    Args:
-        disk: where they are.
-        torn: the torn tail.
-        held: the names of files that stay though nothing here reads them.
-
-    Returns:
-        The sizes in bytes of what is in use, by name.
-
-    Raises:
-        OSError: the disk fails, or is full.
+    It cuts off the torn tail, and removes unfinished and replaced files except `held` ones. Returns
+    the sizes in bytes of what is in use, by name.
     """
     names = disk.names()
     is_there = torn is not None and torn.name in names
@@ -221,7 +180,6 @@ def mend(disk: Disk, torn: Torn | None, held: Container[str] = ()) -> dict[str, 
 
 
 def cut_off(disk: Disk, name: str, offset: int) -> str:
-    """Cut a file, and keep the tail in a file of its own; returns the name of that file."""
     kept = copy_tail(disk, name, offset)
     if offset == 0:
         disk.remove(name)
@@ -232,7 +190,6 @@ def cut_off(disk: Disk, name: str, offset: int) -> str:
 
 
 def copy_tail(disk: Disk, name: str, offset: int) -> str:
-    """Copy the end of a file into a file of its own; returns the name of that file."""
     with disk.open(name) as file:
         file.seek(offset)
         tail = file.read()
@@ -260,14 +217,8 @@ def _free_name(disk: Disk, wanted: str, tail: bytes) -> str:
 def clean(disk: Disk, held: Container[str] = ()) -> dict[str, int]:
     """Remove files that no recovery will read: unfinished ones, and those a snapshot has replaced.
 
-    Segments may begin meanwhile. So only what a single look at the directory has found is judged.
-
-    Args:
-        disk: where they are.
-        held: the names of files that are still read, whoever does.
-
-    Returns:
-        The sizes in bytes of what was found and stays in use, by name.
+    Segments may begin meanwhile, so only what one look at the directory has found is judged. `held`
+    files stay. Returns the sizes in bytes of what stays in use, by name.
     """
     names = disk.names()
     kept = named(disk, in_use(names), held)
@@ -280,7 +231,6 @@ def clean(disk: Disk, held: Container[str] = ()) -> dict[str, int]:
 
 
 def waiting_segments(disk: Disk, held: Container[str]) -> dict[str, int]:
-    """Return the sizes in bytes of segments that a snapshot has replaced, and that are held."""
     names = disk.names()
     in_use_now = in_use(names).in_order
     waiting = [name for name in names if is_segment(name) and name in held]
@@ -288,7 +238,6 @@ def waiting_segments(disk: Disk, held: Container[str]) -> dict[str, int]:
 
 
 def _extents_of(disk: Disk, name: str) -> list[int] | None:
-    """Return the numbers of the extent files of a snapshot; None if it cannot be read."""
     with suppress(Corrupt), disk.open(name) as file:
         header = read_header(file, name, Kind.SNAPSHOT)
         for block in read_blocks(file, name, header):
@@ -297,13 +246,11 @@ def _extents_of(disk: Disk, name: str) -> list[int] | None:
 
 
 def lose(keyspace: Keyspace, damaged: Damaged) -> None:
-    """Let a state go on without what is damaged."""
     for chunk in damaged.lost:
         keyspace.apply(commands.EntriesLost(damaged.stream, chunk.first_id, chunk.last_id))
 
 
 def remove_each(disk: Disk, names: Iterable[str]) -> None:
-    """Remove files, unless somebody else has removed them meanwhile."""
     for name in names:
         with suppress(FileNotFoundError):
             disk.remove(name)
@@ -311,7 +258,6 @@ def remove_each(disk: Disk, names: Iterable[str]) -> None:
 
 
 def remove_unfinished(disk: Disk) -> None:
-    """Remove snapshots and extent files whose writing did not end, and will not."""
     for name in disk.names():
         if is_unfinished(name):
             disk.remove(name)
@@ -341,22 +287,11 @@ def save(disk: Disk, keyspace: Keyspace, position: int) -> None:
 
 
 def last_extent_file(disk: Disk) -> int:
-    """Return the greatest number of an extent file; 0 if there is none."""
     return max((extents_number(name) or 0 for name in disk.names()), default=0)
 
 
 def indexes(disk: Disk, position: int, known: int) -> list[StreamIndex]:
-    """Return the lines of a snapshot that may be new to an engine.
-
-    Args:
-        disk: where the snapshot is.
-        position: of its last record.
-        known: the greatest number of an extent file before the snapshot was made.
-
-    Raises:
-        Corrupt: it is damaged.
-        OSError: it cannot be read.
-    """
+    """Return lines of a snapshot that may be new; `known` was the last extent file before it."""
     name = snapshot_name(position)
     plain: list[StreamIndex] = []
     archives: dict[bytes, StreamIndex] = {}  # with the lines of their streams
@@ -372,7 +307,6 @@ def indexes(disk: Disk, position: int, known: int) -> list[StreamIndex]:
 
 
 def _joined(before: StreamIndex | None, index: StreamIndex) -> StreamIndex:
-    """Return the lines of two indexes of a stream in order, one for each extent."""
     by_place = {} if before is None else {line.place: line for line in before.lines}
     for line in index.lines:
         known = by_place.get(line.place)
@@ -390,15 +324,7 @@ def rewrite(disk: Disk, through: int, hot_bytes_max: int = HOT_BYTES_MAX) -> Non
     """Write the snapshot of what the files stand for, up to a position.
 
     Entries go to extent files before it, and it says where they lie: so they are safe first.
-
-    Args:
-        disk: where they are.
-        through: the position.
-        hot_bytes_max: what stays in the snapshot of all streams together, besides open chunks.
-
-    Raises:
-        Corrupt: a file is damaged.
-        OSError: the disk fails, or is full.
+    `hot_bytes_max` stays in the snapshot of all streams together, besides open chunks.
     """
     keyspace = load(disk, through=through).keyspace
     freezing = Freezing(disk, keyspace)
@@ -419,8 +345,6 @@ def _load_snapshot(disk: Disk, name: str, keyspace: Keyspace) -> int:
 
 
 class _Replay:
-    """Applies the records of one segment."""
-
     def __init__(
         self,
         disk: Disk,
@@ -441,11 +365,6 @@ class _Replay:
         self._is_last = is_last
 
     def steps(self) -> Iterator[int]:
-        """Apply block after block; yields how far it has read.
-
-        Raises:
-            Corrupt: the segment is damaged.
-        """
         header = None
         with self._disk.open(self._name) as file:
             try:
@@ -507,7 +426,6 @@ class _Replay:
         return self._through is not None and self.position >= self._through
 
     def _was_safe(self, file: BinaryIO, header: Header | None, offset: int) -> bool:
-        """Tell whether the block that should be at `offset` was safe on disk."""
         if header is None:  # it is safe before any block is written
             return self._disk.size_bytes(self._name) > HEADER_BYTES
         return was_safe(file, header, offset, self.position)

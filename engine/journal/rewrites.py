@@ -72,8 +72,6 @@ Rewriter = Callable[[int, OnProgress], Awaitable[None]]
 
 
 class Rewrites:
-    """The rewrites of a journal, one at a time."""
-
     def __init__(
         self,
         disk: Disk,
@@ -83,7 +81,6 @@ class Rewrites:
         faults: Faults,
         on_event: OnEvent,
     ) -> None:
-        """Begin without one. `Journal` describes the arguments."""
         self.count = 0
         self.failure: str | None = None  # of the last one
         self.done_s: float | None = None  # when the last one was done
@@ -101,15 +98,10 @@ class Rewrites:
 
     @property
     def is_running(self) -> bool:
-        """Tell whether a rewrite is under way."""
         return self._task is not None and not self._task.done()
 
     def start(self, tasks: asyncio.TaskGroup) -> bool:
-        """Begin a rewrite among tasks; false if one is running already.
-
-        Raises:
-            Unavailable: the tasks are about to end.
-        """
+        """Begin a rewrite; false if one is running, Unavailable if the tasks are about to end."""
         if self.is_running:
             return False
         rewriting = self._rewrite()
@@ -121,12 +113,10 @@ class Rewrites:
         return True
 
     def cancel(self) -> None:
-        """End the rewrite that is under way."""
         if self._task is not None:
             self._task.cancel()
 
     def is_worthwhile(self, position: int, replay_us: int) -> bool:
-        """Tell whether a rewrite should begin by itself, with records up to a position."""
         if self.is_running or self._is_paused:
             return False
         # When room is short, a snapshot may be smaller than the files.
@@ -135,13 +125,11 @@ class Rewrites:
 
     @property
     def freezable_bytes(self) -> int:
-        """Return the bytes of entries that are new since the last rewrite; 0 if they are few."""
         grown_bytes = self._grown_bytes
         return grown_bytes if grown_bytes > self._growth.hot_bytes_max // 4 else 0
 
     @property
     def has_failed(self) -> bool:
-        """Tell whether the last rewrite has failed, and is not tried again yet."""
         return self.failure is not None and not self.is_running and self._is_paused
 
     @property
@@ -158,7 +146,6 @@ class Rewrites:
 
     @property
     def _is_dead(self) -> bool:
-        """Tell whether much of the extent files is dead."""
         least_bytes = max(self._growth.size_bytes_min, self._writer.extents_bytes // DEAD_SHARE)
         # What the last one could not clean, as somebody reads it, it is not asked for again.
         is_much = self._dead_bytes - self._uncleaned_bytes > least_bytes
@@ -170,14 +157,12 @@ class Rewrites:
 
     @property
     def is_stuck(self) -> bool:
-        """Tell whether the process of the rewrite has made no progress for a while."""
         if self._progress_s is None:
             return False
         idle_s = asyncio.get_running_loop().time() - self._progress_s
         return idle_s > min(STUCK_S, self._growth.patience_s)
 
     async def until_done(self, seconds_max: float) -> None:
-        """Return when no rewrite is under way, or after so many seconds."""
         if self.is_running:
             self._is_done.clear()
             with suppress(TimeoutError):
@@ -185,10 +170,7 @@ class Rewrites:
                     await self._is_done.wait()
 
     def _has_grown(self, replay_us: int) -> bool:
-        """Tell whether the files, or the time to replay them, have grown enough.
-
-        Short records may take long: 60 bytes copy a stream with thousands of groups.
-        """
+        """Tell whether files, or the time to replay (short records may take long), have grown."""
         growth, size_bytes = self._growth, self._writer.journal_bytes
         base_bytes = max(self._writer.base_bytes, 1)
         if not growth.percentage:
@@ -200,7 +182,6 @@ class Rewrites:
         return size_bytes * 100 // base_bytes - 100 >= growth.percentage
 
     def go_back(self) -> None:
-        """Count from the newest snapshot on what it takes to apply the records."""
         self.saved = self.saved._replace(replay_us=0)
 
     async def _rewrite(self) -> None:
@@ -265,10 +246,7 @@ class Rewrites:
         return closed
 
     async def _write_snapshot(self, position: int) -> None:
-        """Let the snapshot be written, and end that when it makes no progress for too long.
-
-        The process may hang: its disk is dead, or somebody has stopped it.
-        """
+        """Let the snapshot be written; end that if it hangs (dead disk, stopped process)."""
         clock, patience_s = asyncio.get_running_loop().time, self._growth.patience_s
         self._progress_s = clock()
         writing = asyncio.ensure_future(self._rewriter(position, self._note_progress))
@@ -311,13 +289,7 @@ _KILLED_S = 5.0
 def in_process_of_its_own(
     directory: Path, spare: SpareDescriptors | None = None, *, hot_bytes_max: int = HOT_BYTES_MAX
 ) -> Rewriter:
-    """Return a function that writes snapshots of a directory.
-
-    Args:
-        directory: where the files are.
-        spare: descriptors to begin with when no other is left.
-        hot_bytes_max: what stays in memory of all streams together, besides open chunks.
-    """
+    """Return a rewriter in its own process; `spare` descriptors let it begin if none is left."""
     spares = spare or SpareDescriptors(0)
     command = [sys.executable, "-m", __name__, str(directory.absolute())]
     importable = Path(__file__).parents[3]
@@ -357,7 +329,6 @@ def _kill(beginning: asyncio.Future[Popen[bytes]]) -> None:
 async def _end_of(
     beginning: asyncio.Future[Popen[bytes]], on_progress: OnProgress
 ) -> tuple[int, bytes]:
-    """Wait for the end of a process that begins; returns its exit code and its output."""
     process, loop = await beginning, asyncio.get_running_loop()
     report = partial(loop.call_soon_threadsafe, on_progress)
     return await loop.run_in_executor(None, _wait, process, report)
@@ -387,7 +358,6 @@ def main(directory: str, through: str, hot_bytes_max: str) -> None:
 
 
 def _tell_progress() -> None:
-    """Write a byte now and then while this process gets something done."""
     reported_s, between = 0.0, threading.Event()
     while not between.wait(_REPORTED_S):
         used_s = sum(os.times()[:2])

@@ -38,27 +38,20 @@ reserve."""
 
 
 class DiskBounds(NamedTuple):
-    """The bounds of the journal on its disk."""
-
     size_bytes_max: int | None = None  # of snapshot and segments; None: no bound
     free_bytes_min: int = 0  # so many bytes of the disk stay free
 
     @property
     def reserve_bytes(self) -> int:
-        """Return the size of the file that reserves a part of the space to stay free."""
         return min(self.free_bytes_min // 2, RESERVE_BYTES_MAX)
 
 
 class Shortage(NamedTuple):
-    """Why there is not enough room."""
-
     why: str
     is_scarce: bool  # nothing may become pending either
 
 
 class Room(NamedTuple):
-    """The room of the disk."""
-
     free_bytes: int
     shortage: Shortage | None  # None: there is enough
 
@@ -69,7 +62,6 @@ def takes_room(record: Iterable[c.Command]) -> bool:
 
 
 def holds_more(keyspace: Keyspace, record: Iterable[c.Command]) -> bool:
-    """Tell whether a record adds a pending entry, a consumer or an error."""
     return any(
         adds(keyspace, command)
         for command in record
@@ -82,13 +74,11 @@ def _pel(keyspace: Keyspace, command: Any) -> Pel:
 
 
 def _are_new(keyspace: Keyspace, command: Any, ids: Iterable[EntryId]) -> bool:
-    """Tell whether one of the ids is not pending yet."""
     by_id = _pel(keyspace, command).by_id
     return any(entry_id not in by_id for entry_id in ids)
 
 
 def _has_newcomer(keyspace: Keyspace, command: Any) -> bool:
-    """Tell whether a command makes its consumer."""
     return command.consumer not in keyspace.group(command.stream, command.group).consumers
 
 
@@ -126,11 +116,7 @@ _ADDS: Mapping[type[c.Command], Callable[[Keyspace, Any], bool]] = {
 
 
 def look(disk: Disk, bounds: DiskBounds) -> Room:
-    """Read the free room of the disk, and make the reserve if there is enough.
-
-    Raises:
-        OSError: the disk fails.
-    """
+    """Read the free room of the disk, and make the reserve if there is enough."""
     free_bytes = disk.free_bytes()
     if free_bytes < bounds.free_bytes_min:
         text = f"{free_bytes} bytes are free, and {bounds.free_bytes_min} must stay free"
@@ -141,7 +127,6 @@ def look(disk: Disk, bounds: DiskBounds) -> Room:
 
 
 def shortage_of(size_bytes: int, bounds: DiskBounds) -> Shortage | None:
-    """Return why the journal may not grow any more, None if it may."""
     limit_bytes = bounds.size_bytes_max
     if limit_bytes is None or size_bytes < limit_bytes:
         return None

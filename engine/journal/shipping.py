@@ -30,43 +30,24 @@ class Shipping(Protocol):
         ...
 
     @property
-    def status(self) -> BucketStatus:
-        """Return the state."""
-        ...
+    def status(self) -> BucketStatus: ...
 
-    def note_writing(self) -> None:
-        """Note that everything is being written that was appended until now."""
-        ...
+    def note_writing(self) -> None: ...
 
     def note_written(self, segment: str, end: int, position: int) -> None:
         """Note that a segment has bytes up to a place, with a last record before it."""
         ...
 
-    def note_snapshot(self, position: int) -> None:
-        """Note that there is a new snapshot."""
-        ...
+    def note_snapshot(self, position: int) -> None: ...
 
     async def begin(self, records: Records, faults: Faults, holder: Holder) -> bool:
-        """Wait until the journal may write; false if it closes before.
-
-        Raises:
-            Unavailable: it never may.
-            Corrupt: what others have written makes no sense here.
-        """
+        """Wait until the journal may write; false if closed before; Unavailable, Corrupt."""
         ...
 
     async def run(self, faults: Faults, go_back: GoBack) -> None:
-        """Take there what is written, until `end`.
-
-        Raises:
-            LeaseLost: somebody else may write now.
-        """
+        """Take there what is written, until `end`; LeaseLost if somebody else may write now."""
         ...
 
-    def end(self) -> None:
-        """Let `run` end once all is there."""
-        ...
+    def end(self) -> None: ...
 
-    async def release(self) -> None:
-        """Let others write at once."""
-        ...
+    async def release(self) -> None: ...

@@ -70,10 +70,7 @@ class ChunkItem(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
 
 class KeysItem(msgspec.Struct, frozen=True, array_like=True, tag=4):
-    """Idempotency keys of a producer of the stream before it, in order of use.
-
-    Those that do not fit into one block are in several items.
-    """
+    """Idempotency keys of a producer of the stream before it, by use; maybe in several items."""
 
     producer: bytes
     keys: list[tuple[bytes, Made]]
@@ -90,8 +87,6 @@ class GroupItem(msgspec.Struct, frozen=True, array_like=True, tag=5):
 
 
 class PendingRow(NamedTuple):
-    """A pending entry."""
-
     id: EntryId
     consumer: int  # its consumer's place in the group, -1 for nobody
     delivered_at_ms: int
@@ -126,8 +121,6 @@ class TimesPage(msgspec.Struct, frozen=True, array_like=True, tag=12):
 
 
 class AttributesItem(msgspec.Struct, frozen=True, array_like=True, tag=38):
-    """The attributes of the stream before it."""
-
     values: dict[bytes, bytes]
 
 
@@ -181,12 +174,7 @@ _decode = msgspec.msgpack.Decoder(list[Item]).decode
 
 
 def pieces(keyspace: Keyspace, position: int) -> Iterator[bytes]:
-    """Yield the file that stands for a state, piece by piece.
-
-    Args:
-        keyspace: the state; it must not change meanwhile.
-        position: of the last record that led to it.
-    """
+    """Yield the file of a state, which must not change meanwhile, piece by piece."""
     header = Header(Kind.SNAPSHOT, position)
     yield pack_header(header)
     count, size_bytes = 0, 0
@@ -207,7 +195,6 @@ def pieces(keyspace: Keyspace, position: int) -> Iterator[bytes]:
 
 
 def _size_bytes(item: Item) -> int:
-    """Return about how many bytes an item takes, if they may be many."""
     match item:
         case ChunkItem(chunk):
             return len(chunk.packed)
@@ -227,16 +214,7 @@ def _size_bytes(item: Item) -> int:
 
 
 def load(blocks: Iterable[Block], name: str, keyspace: Keyspace | None = None) -> Keyspace:
-    """Return the state that a snapshot stands for.
-
-    Args:
-        blocks: all of the file.
-        name: of the file, for errors.
-        keyspace: the empty one that is filled; a new one by default.
-
-    Raises:
-        Corrupt: it is not whole.
-    """
+    """Return the state that a snapshot stands for; `keyspace` is an empty one to fill."""
     loading = Loading(keyspace or Keyspace())
     offset = 0
     for block in blocks:
@@ -248,15 +226,7 @@ def load(blocks: Iterable[Block], name: str, keyspace: Keyspace | None = None) -
 
 
 def extent_files(block: Block, name: str) -> list[int]:
-    """Return the numbers of the extent files of a snapshot.
-
-    Args:
-        block: its first one.
-        name: of the file, for errors.
-
-    Raises:
-        Corrupt: it is not the first block of a snapshot.
-    """
+    """Return the numbers of the extent files, from the first block of a snapshot."""
     match _items_of(block, name):
         case [KeyspaceItem() as first, *_]:
             return first.extent_files
@@ -264,15 +234,7 @@ def extent_files(block: Block, name: str) -> list[int]:
 
 
 def index(blocks: Iterable[Block], name: str) -> Iterator[ExtentsItem]:
-    """Yield the lines of the index of all streams. It stops reading where they end.
-
-    Args:
-        blocks: of the file, from its first one on.
-        name: of the file, for errors.
-
-    Raises:
-        Corrupt: a block makes no sense.
-    """
+    """Yield the lines of the index of all streams. It stops reading where they end."""
     for block in blocks:
         for item in _items_of(block, name):
             if isinstance(item, ExtentsItem):
@@ -282,11 +244,6 @@ def index(blocks: Iterable[Block], name: str) -> Iterator[ExtentsItem]:
 
 
 def first_stream(block: Block, name: str) -> bytes | None:
-    """Return the stream of the index with which a block begins; None if it begins otherwise.
-
-    Raises:
-        Corrupt: the block makes no sense.
-    """
     match _items_of(block, name):
         case [ExtentsItem(stream), *_]:
             return stream
@@ -301,8 +258,6 @@ def _items_of(block: Block, name: str) -> list[Item]:
 
 
 class Loading:
-    """A keyspace as it grows item by item."""
-
     def __init__(self, keyspace: Keyspace, items_max: int | None = None) -> None:
         """Fill an empty keyspace; items behind the first `items_max` are left out."""
         self._items_max = items_max
@@ -315,11 +270,6 @@ class Loading:
         self._consumers: list[Consumer]
 
     def take(self, block: Block, name: str) -> None:
-        """Take the next block.
-
-        Raises:
-            Corrupt: it is not the next one, or makes no sense.
-        """
         items = _items_of(block, name)
         if block.first != self.item_count or self.is_complete:
             raise Corrupt(name, block.offset, f"items are missing before item {block.first}")
@@ -456,7 +406,6 @@ def _extents_items(stream: Stream) -> Iterator[Item]:
 
 
 def _keys_items(producer: bytes, keys: dict[bytes, Made]) -> Iterator[Item]:
-    """Yield the keys of a producer, as many at a time as fit into a block."""
     portion: list[tuple[bytes, Made]] = []
     size_bytes = 0
     for key, made in keys.items():
@@ -516,7 +465,6 @@ _ERRORS_PAGE = 256
 
 
 def _check_chunk(chunk: ChunkState) -> None:
-    """Raise `ValueError` for a chunk whose description contradicts itself."""
     size_bytes = unpacked_bytes(chunk.packed)
     if not 0 <= size_bytes <= _UNPACKED_BYTES_MAX:
         raise ValueError(f"a chunk of {size_bytes} bytes")

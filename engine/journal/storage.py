@@ -27,38 +27,25 @@ to be, once that can be read."""
 
 
 class StreamIndex(NamedTuple):
-    """Lines of the index of a stream that a rewrite has made."""
-
     stream: bytes
     epoch: int
     lines: Sequence[Line]  # those that may be new to the engine, in order
 
 
 class Holder(Protocol):
-    """The holder of the state: it takes over what a rewrite has frozen."""
-
     @property
-    def memory(self) -> Memory:
-        """Return the memory of the state."""
-        ...
+    def memory(self) -> Memory: ...
 
     def begin(self, last_file: int) -> int:
-        """Note that a rewrite begins; returns up to which extent file all is known here.
-
-        Args:
-            last_file: the greatest number of an extent file.
-        """
+        """Note that a rewrite begins; returns up to which extent file all is known here."""
         ...
 
     async def adopt(self, indexes: Sequence[StreamIndex], *, is_late: bool) -> AbstractSet[str]:
         """Take over the index of a rewrite, with other requests in between.
 
-        Args:
-            indexes: of each stream, those of its lines that may be new here.
-            is_late: memory grows faster than it is frozen, so this may take more of the time.
-
-        Returns:
-            The names of the extent files that are still in use here.
+        `indexes` are the lines of each stream that may be new here. `is_late`: memory grows faster
+        than it is frozen, so this may take more of the time. Returns the extent files still in use
+        here.
         """
         ...
 
@@ -79,11 +66,9 @@ class Nobody:
     """No engine runs on the storage. It is a `Holder`."""
 
     def __init__(self) -> None:
-        """Hold nothing."""
         self.memory = Memory()
 
     def begin(self, last_file: int) -> int:
-        """Return that all is known."""
         return last_file
 
     async def adopt(
@@ -92,11 +77,9 @@ class Nobody:
         *,
         is_late: bool,  # noqa: ARG002
     ) -> AbstractSet[str]:
-        """Take over nothing."""
         return frozenset()
 
     async def local_files(self) -> AbstractSet[str]:
-        """Return no name."""
         return frozenset()
 
     async def replay(self, record: Sequence[Command]) -> None:
@@ -107,8 +90,6 @@ class Nobody:
 
 
 class Storage(Protocol):
-    """Keeps the records of the engine."""
-
     change_count: int
     """Changes in the appended records, counted by the engine. See `changes`."""
 
@@ -131,19 +112,11 @@ class Storage(Protocol):
         ...
 
     def append(self, commands: list[Command]) -> int:
-        """Append commands as one record; returns its position.
-
-        Raises:
-            Unavailable: this storage takes no records any more.
-        """
+        """Append commands as one record; returns its position. Unavailable if closed."""
         ...
 
     def stage(self, commands: list[Command]) -> None:
-        """Take commands as the next part of one record, which `append_staged` ends.
-
-        Raises:
-            Unavailable: this storage takes no records any more; the parts before stay staged.
-        """
+        """Take the next part of one record; after Unavailable, the parts before stay staged."""
         ...
 
     def append_staged(self) -> None:
@@ -183,33 +156,17 @@ class Storage(Protocol):
         """Tell whether room is so short that nothing may become pending."""
         ...
 
-    async def wait_durable(self, position: int) -> None:
-        """Return as soon as everything up to `position` is durable.
-
-        Raises:
-            Unavailable: it never will be.
-        """
-        ...
+    async def wait_durable(self, position: int) -> None: ...
 
     async def read_extents(self, places: Sequence[ExtentPlace]) -> list[OpenedExtent | OSError]:
-        """Read extents that lie behind each other in one file, while the event loop goes on.
-
-        Returns:
-            each of them, or why it cannot be read.
-        """
+        """Read neighbouring extents while the event loop goes on: each, or why not."""
         ...
 
     def read_extent_now(self, place: ExtentPlace) -> OpenedExtent:
-        """Read an extent, while everything waits.
-
-        Raises:
-            OSError: it cannot be read.
-        """
+        """Read an extent, while everything waits."""
         ...
 
-    def note_damage(self, damaged: Damaged) -> None:
-        """Note damage, for the log and the state of the storage."""
-        ...
+    def note_damage(self, damaged: Damaged) -> None: ...
 
     @property
     def data_bytes_max(self) -> int | None:
@@ -222,22 +179,14 @@ class Storage(Protocol):
         ...
 
     async def until_frozen(self) -> bool:
-        """Wait until what can leave memory has left it, or that has taken long.
-
-        Returns:
-            whether it is of use to wait again.
-        """
+        """Wait until what can leave memory has, or long; tells whether waiting again is of use."""
         ...
 
     async def run(self, go_back: GoBack, holder: Holder | None = None) -> None:
-        """Make records durable, until `close`.
+        """Make records durable, until `close` or Unavailable.
 
-        Args:
-            go_back: is called with the durable state when records behind it were given up.
-            holder: takes over what a rewrite has frozen.
-
-        Raises:
-            Unavailable: that cannot be done any more.
+        `go_back` gets the durable state when records behind it were given up; `holder` takes over
+        what a rewrite has frozen.
         """
         ...
 
@@ -254,13 +203,7 @@ class MemoryStorage:
         records_max: int | None = None,
         read_extent: Callable[[ExtentPlace], OpenedExtent] | None = None,
     ) -> None:
-        """Start empty.
-
-        Args:
-            records_max: so many records are kept (None: all of them). No bound counts what they
-                take, so a gateway keeps none.
-            read_extent: reads what is cold in a state that was loaded.
-        """
+        """Keep `records_max` records (None: all). No bound counts them, so a gateway keeps none."""
         self._read_extent = read_extent
         self.records: deque[bytes] = deque(maxlen=records_max)
         self.position = 0
@@ -270,16 +213,13 @@ class MemoryStorage:
 
     @property
     def unsaved_count(self) -> int:
-        """Return how many changes there were: there are no snapshots."""
         return self.change_count
 
     @property
     def durable_position(self) -> int:
-        """Return the position of the last record: there is no safer place to wait for."""
         return self.position
 
     def append(self, commands: list[Command]) -> int:
-        """Append commands as one record; returns its position."""
         if self.failure is not None:
             raise Unavailable(self.failure)
         if self.records.maxlen != 0:
@@ -288,36 +228,30 @@ class MemoryStorage:
         return self.position
 
     def stage(self, commands: list[Command]) -> None:
-        """Take commands as the next part of one record."""
         if commands and self.failure is not None:
             raise Unavailable(self.failure)
         self._staged += encode_each(commands)
 
     def append_staged(self) -> None:
-        """Take the parts that were staged as one record."""
         if self._staged:
             self.records.append(encode_parts(self._staged))
             self.position += 1
             self._staged = []
 
     def abandon(self, reason: str) -> None:
-        """Accept no records any more."""
         self.failure = reason
         self._staged = []
 
     @property
     def refusal(self) -> str | None:
-        """Return why no records are accepted any more; None if all is well."""
         return self.failure
 
     @property
     def unavailable(self) -> Unavailable:
-        """Return the error that says why records are refused."""
         return Unavailable(self.refusal or "")
 
     @property
     def withheld(self) -> Unavailable | None:
-        """Return None: everything may be read."""
         return None
 
     async def until_open(self) -> None:
@@ -325,18 +259,15 @@ class MemoryStorage:
 
     @property
     def is_scarce(self) -> bool:
-        """Return false: there is no disk."""
         return False
 
     async def wait_durable(self, position: int) -> None:
         """Return at once."""
 
     async def read_extents(self, places: Sequence[ExtentPlace]) -> list[OpenedExtent | OSError]:
-        """Read extents, while everything waits."""
         return [self.read_extent_now(place) for place in places]
 
     def read_extent_now(self, place: ExtentPlace) -> OpenedExtent:
-        """Read an extent, while everything waits."""
         if self._read_extent is None:
             raise OSError(errno.ENOENT, f"no extent at {place}")
         return self._read_extent(place)
@@ -346,16 +277,13 @@ class MemoryStorage:
 
     @property
     def data_bytes_max(self) -> int | None:
-        """Return None: there is no disk."""
         return None
 
     @property
     def freezable_bytes(self) -> int:
-        """Return 0: there is no disk."""
         return 0
 
     async def until_frozen(self) -> bool:
-        """Return false: there is no disk."""
         return False
 
     async def run(self, go_back: GoBack, holder: Holder | None = None) -> None:

@@ -43,16 +43,12 @@ class FsyncPolicy(StrEnum):
 
 
 class Closed(NamedTuple):
-    """The records in closed segments."""
-
     position: int  # of the last one
     change_count: int
     replay_us: int
 
 
 class Writer:
-    """Writes records to segments."""
-
     def __init__(
         self,
         disk: Disk,
@@ -87,11 +83,6 @@ class Writer:
         self._sync_ended = asyncio.Event()
 
     async def run(self, go_back: GoBack) -> None:
-        """Write records until they end.
-
-        Raises:
-            OSError: a sync has failed, or something else until the end.
-        """
         while True:
             try:
                 if await self._do_next():
@@ -102,36 +93,23 @@ class Writer:
                 await self._faults.bear(error, go_back)
 
     async def keep_syncing(self) -> None:
-        """Sync once a second, if the policy says so."""
         while self._policy is FsyncPolicy.EVERYSEC:
             await asyncio.sleep(SYNC_INTERVAL_S)
             await self._sync()
 
     async def rotate(self) -> Closed:
-        """Close the segment that has the last record, and go on in a new one.
-
-        Raises:
-            OSError: none could begin.
-        """
+        """Close the segment that has the last record, and go on in a new one."""
         self._rotation = asyncio.get_running_loop().create_future()
         self._records.wake()
         return await self._rotation
 
     async def until_durable(self, position: int) -> None:
-        """Return once records may be answered; they may be on disk before.
-
-        Raises:
-            Unavailable: it will not be.
-        """
+        """Return once records may be answered; they may be on disk before."""
         if position > self._records.durable_position:
             await self._records.wait(position)
 
     async def look_at_waiting(self) -> None:
-        """Remove segments that a snapshot has replaced, once the bucket has them; count the others.
-
-        Raises:
-            OSError: the disk fails.
-        """
+        """Remove replaced segments once the bucket has them; count the others."""
         shipping, disk = self.shipping, self._disk
         if shipping is None:
             return
@@ -144,7 +122,6 @@ class Writer:
             self._waiting = await disk.in_thread(lambda: recovery.waiting_segments(disk, held))
 
     def note_rewrite(self, sizes: Mapping[str, int], through: int) -> None:
-        """Take the sizes of the files that a rewrite through a position has left, by name."""
         # Since it looked, segments may have grown, and others begun.
         first = journal_name(through + 1)
         self._own_bytes = {name: size for name, size in self._own_bytes.items() if name >= first}
@@ -158,7 +135,6 @@ class Writer:
 
     @property
     def disk_bytes(self) -> int:
-        """Return the room that the files take of this disk."""
         return self.size_bytes + sum(self._waiting.values()) - self._disk.remote_bytes
 
     @property
@@ -258,13 +234,11 @@ class Writer:
             raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)) from None
 
     async def _cut(self) -> None:
-        """Undo a write that did not work."""
         segment, size_bytes = self._segment, self._segment_bytes
         await self._force(lambda: self._disk.truncate(segment, size_bytes))
         self._is_segment_torn = False
 
     async def _rotate(self) -> None:
-        """Close the segment and go on in a new one."""
         await self._sync()  # a segment that is followed by another is safe as a whole
         rotation, self._rotation = self._rotation, None
         try:
@@ -316,7 +290,6 @@ class Writer:
         self._faults.note_growth()
 
     async def _sync(self) -> None:
-        """Force to disk what was written."""
         await self._until_no_sync()
         position, segment = self._records.written_position, self._segment
         if position == self.synced_position:
@@ -325,7 +298,6 @@ class Writer:
         self.synced_position = max(self.synced_position, position)
 
     def _sync_segment(self, segment: str) -> None:
-        """Force a segment to disk, in the thread of the disk, and note how long that takes."""
         began_s = time.perf_counter()
         self._disk.sync(segment)
         self.syncs.note(time.perf_counter() - began_s)
@@ -333,8 +305,8 @@ class Writer:
     async def _force(self, act: Callable[[], None]) -> None:
         """Run a sync, one at a time: beside one that fails, another would prove nothing.
 
-        After a sync that failed, those who wait for its end wait until the journal closes: nothing
-        is tried again, and nothing is written behind what may be lost.
+        After a failed sync, those who wait for its end wait until the journal closes: nothing is
+        tried again, and nothing is written behind what may be lost.
         """
         await self._until_no_sync()
         self._sync_began_s = _now_s()

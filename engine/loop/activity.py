@@ -16,12 +16,9 @@ from headgate.engine.state.keyspace import Keyspace
 
 
 class TotalActivity(Activity):
-    """The counts of all streams."""
-
     __slots__ = ("appended_count",)
 
     def __init__(self) -> None:
-        """Begin at zero."""
         super().__init__()
         self.appended_count = 0
 
@@ -134,7 +131,6 @@ def _newcomer(
     keyspace: Keyspace,
     command: c.ConsumerSeen | c.EntriesDelivered | c.EntriesRedelivered | c.EntriesClaimed,
 ) -> int:
-    """Return 1 if the command creates its consumer, else 0."""
     return command.consumer not in keyspace.group(command.stream, command.group).consumers
 
 

@@ -39,24 +39,18 @@ _EXTENTS_AT_ONCE = 256
 
 
 class _Turns:
-    """Turns of a long work, with other requests in between."""
-
     def __init__(self, clock: Clock, turn_ms: int, pause_s: float) -> None:
         self._clock, self._turn_ms, self._pause_s = clock, turn_ms, pause_s
         self._over_ms = clock.monotonic_ms() + turn_ms
 
     async def end_if_over(self) -> None:
-        """Let others have a turn, if this one took long."""
         if self._clock.monotonic_ms() >= self._over_ms:
             await asyncio.sleep(self._pause_s)
             self._over_ms = self._clock.monotonic_ms() + self._turn_ms
 
 
 class Adoption:
-    """Takes over the index of a rewrite. It is a `Holder`."""
-
     def __init__(self, executor: Executor) -> None:
-        """Change the state of this executor, which stays the same state."""
         self._executor = executor
         self._known_file = 0  # up to which all was known when the rewrite began
         self._is_behind = False  # the last adoption has left something out
@@ -77,19 +71,9 @@ class Adoption:
 
     @property
     def memory(self) -> Memory:
-        """Return the memory of the state."""
         return self._executor.keyspace.memory
 
     async def adopt(self, indexes: Sequence[StreamIndex], *, is_late: bool) -> AbstractSet[str]:
-        """Take over the index of a rewrite, with other requests in between.
-
-        Args:
-            indexes: of each stream, those of its lines that may be new here.
-            is_late: memory grows faster than it is frozen, so this may take more of the time.
-
-        Returns:
-            The names of the extent files that are still in use here.
-        """
         turns = self._turns(TURN_MS_MAX, 0.0) if is_late else self._turns(_TURN_MS, _PAUSE_S)
         for index in indexes:
             for line in index.lines:
@@ -117,11 +101,9 @@ class Adoption:
         return {extents_name(number) for number in numbers}
 
     async def replay(self, record: Sequence[Command]) -> None:
-        """Apply a record that another gateway has written, and let those who wait for it see it."""
         await self._executor.cold.until_read(lambda: self._executor.replay(record))
 
     def lose_tail(self, first_id: EntryId, last_id: EntryId) -> None:
-        """Record that what a leader before this one appended between two ids may be lost."""
         epoch = self._executor.keyspace.epoch
         self._executor.commit([TailLost(first_id, last_id, epoch)])
 
@@ -155,7 +137,6 @@ class Adoption:
             return False
 
     def _adopt_compared(self, index: StreamIndex, line: Line, opened: OpenedExtent) -> bool:
-        """Let a line stand for those of its entries that are alive here."""
         stream = self._stream_of(index)
         covering = None if stream is None else _covering(stream, line)
         if covering is None:
@@ -180,10 +161,7 @@ class Adoption:
 
 
 def _covering(stream: Stream, line: Line) -> list[tuple[Log, Covered]] | None:
-    """Return the logs of a stream that a line is new to, and the nodes that it covers.
-
-    None: a hot chunk lies before them.
-    """
+    """Return the logs a line is new to, with the nodes it covers; None: a hot chunk precedes."""
     covering: list[tuple[Log, Covered]] = []
     for log in stream.logs:
         covered = log.covered(line)

@@ -38,8 +38,6 @@ _NOTHING = Added([], is_repeat=False)
 
 
 class _Gathered:
-    """An append that is decided at the end of this turn of the loop."""
-
     __slots__ = ("answered", "outcome", "position", "request")
 
     def __init__(self, request: Add) -> None:
@@ -58,10 +56,7 @@ class _Gathered:
 
 
 class Appends:
-    """Appends entries."""
-
     def __init__(self, executor: Executor) -> None:
-        """Use this executor to change the state."""
         self._executor = executor
         self._gathered: list[_Gathered] = []
         self._unanswered: list[_Gathered] = []  # and decided
@@ -69,7 +64,6 @@ class Appends:
         self._due: deque[tuple[_Gathered, Unavailable | None]] = deque()
 
     async def add(self, request: Add) -> Added:
-        """Append entries (XADD). A repeat under the same idempotency key appends nothing."""
         if is_plain(request):
             try:
                 return await self._gather(request)
@@ -84,7 +78,6 @@ class Appends:
         return await adding
 
     def decide(self, request: Add) -> Decision[Added] | None:
-        """Return the decision about an append; None if it is to be packed first."""
         return None if is_worth_packing(request.drafts) else self._decided(request)
 
     def _decided(self, request: Add) -> Decision[Added]:
@@ -174,7 +167,6 @@ class Appends:
             EagerCall(self._wait_for(decided), lambda _: None).start()
 
     async def _wait_for(self, decided: list[_Gathered]) -> None:
-        """Wait until appends are durable, and see to it that they are answered."""
         why = ""
         try:
             await self._executor.until_durable(decided[-1].position)
@@ -188,10 +180,7 @@ class Appends:
             self._due.append((each, failure))
 
     def _answer_in_turns(self) -> None:
-        """Answer some of those that are due, and the others in the next turns of the event loop.
-
-        Many turns may have waited for one sync.
-        """
+        """Answer some that are due, the others in later turns: many may wait for one sync."""
         try:
             for _ in range(min(len(self._due), SERVED_AT_ONCE_MAX)):
                 gathered, failure = self._due.popleft()
@@ -216,7 +205,6 @@ class Appends:
         return await executor.run(decide)
 
     async def _packed(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
-        """Return the drafts packed into chunks, or unchanged if they cannot be packed."""
         chunks: list[Packed] = []
         with suppress(HasPartialIds):
             for portion in pack(drafts, self._executor.keyspace.defaults.node_limits):

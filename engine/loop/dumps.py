@@ -16,14 +16,10 @@ from headgate.engine.threads import this_turn
 
 
 class Dumps:
-    """Dumps streams, and restores them."""
-
     def __init__(self, executor: Executor) -> None:
-        """Use this executor to change the state."""
         self._executor = executor
 
     async def dump(self, request: DumpStream) -> StreamImage:
-        """Return a stream as one value (DUMP)."""
         executor = self._executor
         dump = dumps.Dump(executor.current(), request)
         position = executor.storage.position
@@ -64,7 +60,6 @@ class Dumps:
         await running
 
     def _drop(self, keyspace: Keyspace, stream: Stream) -> None:
-        """Free a stream that was made and is not part of the state."""
         keyspace.prepared.pop(stream.name, None)
         stream.leave()
         self._executor.disposal.take(stream.dismantle())

@@ -51,8 +51,6 @@ _BROKEN = "the state is not what the records lead to, so the process ends"
 
 
 class Executor:
-    """Carries out decisions on the state."""
-
     def __init__(
         self,
         storage: Storage,
@@ -64,7 +62,6 @@ class Executor:
         bounds: KeyspaceBounds,
         has_bucket: bool,
     ) -> None:
-        """Start with a state. `Engine` describes the arguments."""
         self.storage = storage
         self.clock = clock
         self.disposal = Disposal()
@@ -93,7 +90,6 @@ class Executor:
         self.adopt(keyspace)
 
     def adopt(self, keyspace: Keyspace) -> None:
-        """Replace the current state by another one."""
         keyspace.dispose = self.disposal.take
         keyspace.memory.extents = self.cold
         keyspace.bounds, keyspace.has_bucket = self._bounds, self._has_bucket
@@ -106,18 +102,13 @@ class Executor:
         self.schedules_changed.set()
 
     def _lose(self, damaged: Damaged) -> None:
-        """Record that entries are lost, as what was written of them is not there any more."""
         self.storage.note_damage(damaged)
         if self.keyspace.find(damaged.stream) is not None:
             lost = [c.EntriesLost(damaged.stream, *each[:2]) for each in damaged.lost]
             self.commit([*lost])
 
     async def until_broken(self) -> None:
-        """Wait until the state no longer matches the records.
-
-        Raises:
-            RuntimeError: this has happened. The method never returns.
-        """
+        """Wait until the state no longer matches the records, then raise RuntimeError."""
         await self._is_broken.wait()
         raise RuntimeError(_BROKEN) from self._broken
 
@@ -151,7 +142,6 @@ class Executor:
         return now_ms
 
     def steady_ms(self) -> int:
-        """Return steady time, which advances evenly even when the wall clock is set."""
         self.now_ms()
         return self._watch.steady_ms()
 
@@ -159,10 +149,7 @@ class Executor:
         """Decide and carry out, with other requests between the parts; return the durable reply.
 
         The first part is carried out before this returns, unless it needs what is not in memory.
-        Most decisions have no other part.
-
-        Args:
-            decide: makes the decision, from the state at that moment; it may be called again.
+        Most decisions have no other part. `decide` may be called again.
         """
         try:
             decision = decide()
@@ -179,8 +166,6 @@ class Executor:
         return await self._run_on(decision)
 
     async def until_carried_out(self, decide: Callable[[], Decision[T]]) -> Decision[T]:
-        """Decide and carry out the first part, once what it needs is in memory."""
-
         def act() -> Decision[T]:
             decision = decide()
             self.carry_out(decision)
@@ -203,14 +188,10 @@ class Executor:
         return part(self.current(), self.now_ms())
 
     async def run_all(self, steps: Sequence[Step[T]]) -> list[T | StreamError]:
-        """Carry out steps as one record, as `record_all` does, and wait until it is durable."""
         return await self.durable(self.record_all(steps))
 
     def record_all(self, steps: Sequence[Step[T]]) -> list[T | StreamError]:
-        """Carry out steps as one record with nothing in between.
-
-        A step that fails changes nothing, and its error takes the place of its reply.
-        """
+        """Carry out steps as one record; an error takes the place of a failed step's reply."""
         with self.one_record():
             return [*map(self.stage, steps)]
 
@@ -232,7 +213,6 @@ class Executor:
             self.waiters.serve()
 
     def _append_staged(self) -> None:
-        """Record the staged commands, which are applied already."""
         try:
             self.storage.append_staged()
         except BaseException as error:
@@ -242,14 +222,8 @@ class Executor:
     def stage(self, step: Step[U]) -> U | StreamError:
         """Carry out a step of one record; return its reply, or the error with which it failed.
 
-        A step that fails changes nothing. A step that is so long that it would be done in parts
-        fails.
-
-        1. Decide the step on the state that the steps before it have left.
-        2. Stage its commands as a part of the record, then apply them.
-
-        Raises:
-            StreamsChanged: the step is a condition, and it does not hold.
+        A step that fails changes nothing. One so long that it would be done in parts fails. A
+        condition that does not hold raises StreamsChanged.
         """
         keyspace, now_ms = self.keyspace, self._staged_at_ms
         try:
@@ -275,22 +249,15 @@ class Executor:
         return decision.reply if look is None else look(self.keyspace, self.now_ms())
 
     def carry_out(self, decision: Decision[Any]) -> None:
-        """Record and apply a decision, and serve the waiters."""
         self.hide(decision)
         self.commit(decision.commands)
 
     def commit(self, commands: list[c.Command]) -> None:
-        """Record and apply commands, and serve the waiters."""
         if commands:
             self._record_and_apply(commands)
             self.waiters.serve()
 
     async def durable(self, reply: T) -> T:
-        """Return a reply once everything recorded so far is durable.
-
-        Raises:
-            Unavailable: it cannot become durable.
-        """
         storage = self.storage
         position = storage.position
         if self._broken is not None:
@@ -300,24 +267,13 @@ class Executor:
         return reply
 
     async def until_durable(self, position: int) -> None:
-        """Return once everything up to a position is durable.
-
-        Raises:
-            Unavailable: it cannot become durable.
-        """
         if self._broken is not None:
             raise Unavailable(_BROKEN)
         if position > self.storage.durable_position:
             await self.storage.wait_durable(position)
 
     async def block(self, waiter: Waiter[T], wait_ms: int | None) -> T | None:
-        """Block a read until it is served or fails; return None if its wait time is over.
-
-        Raises:
-            TooManyWaiters: too many reads are already blocked.
-            Draining: the engine is about to stop.
-            Unavailable: the storage has failed.
-        """
+        """Block a read until served, None: too late; TooManyWaiters, Draining or Unavailable."""
         if self.storage.failure is not None:  # no entry can arrive any more
             raise Unavailable(self.storage.failure)
         self.waiters.add(waiter)
@@ -335,12 +291,10 @@ class Executor:
             waiter.leave()
 
     def hide(self, decision: Decision[Any]) -> None:
-        """Hide the pending entries that no read can claim, so that later searches skip them."""
         for unclaimable in decision.unclaimable:
             self.keyspace.hide(*unclaimable)
 
     def replay(self, record: Sequence[c.Command]) -> None:
-        """Apply commands that somebody else has recorded, and serve the waiters."""
         commands = [*record]
         self.keyspace.require(commands)
         self._apply(commands)
@@ -355,7 +309,6 @@ class Executor:
 
     @property
     def must_freeze(self) -> bool:
-        """Tell whether memory is tight, and a rewrite makes room in it."""
         return self._may_be_tight and self._memory_bounds.is_tight(
             self.keyspace.memory.size_bytes, self.storage.freezable_bytes
         )
@@ -369,12 +322,7 @@ class Executor:
                 return
 
     def require_room(self) -> None:
-        """Refuse additions to the streams if there is no room for any.
-
-        Raises:
-            MemoryFull: the memory is used up.
-            Unavailable: the disk is, or it takes nothing.
-        """
+        """Raise MemoryFull or Unavailable (disk) if there is no room for additions."""
         if self._memory_bounds.is_full(self.keyspace.memory.size_bytes):
             raise MemoryFull
         if self.storage.refusal is not None:
@@ -386,10 +334,6 @@ class Executor:
         A command that adds to the streams is refused when memory is full. One that adds what is
         pending, a consumer or an error is refused only when memory is beyond its bound, or when the
         disk is nearly full. The storage itself refuses what adds to the streams when it is short.
-
-        Raises:
-            MemoryFull: the memory is used up.
-            Unavailable: the disk is.
         """
         bounds, size_bytes = self._memory_bounds, self.keyspace.memory.size_bytes
         is_full, is_scarce = bounds.is_full(size_bytes), self.storage.is_scarce
@@ -456,7 +400,6 @@ class Executor:
             raise
 
     def _break(self, error: BaseException) -> None:
-        """Stop all work, because the state no longer matches the records."""
         self._broken = error
         self._is_broken.set()
         self.storage.abandon(_BROKEN)
@@ -476,7 +419,6 @@ class Executor:
 
 
 def _cached_bytes_max(memory: MemoryBounds) -> int:
-    """Return the size of the cache of extents, in bytes."""
     if memory.size_bytes_max is None:
         return CACHED_BYTES
     return memory.size_bytes_max // CACHED_SHARE

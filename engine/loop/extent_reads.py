@@ -41,8 +41,6 @@ _GONE_MAX = 3
 
 
 class ColdReads:
-    """The extents in memory, and the way to others. It is an `OpenedExtents`."""
-
     on_damaged: Callable[[Damaged], None]
     """Is called with what is damaged, and lets the state lose it."""
 
@@ -52,13 +50,7 @@ class ColdReads:
         read_now: Callable[[ExtentPlace], OpenedExtent],
         cached_bytes_max: int,
     ) -> None:
-        """Begin without any.
-
-        Args:
-            read: reads extents.
-            read_now: reads one while all others wait.
-            cached_bytes_max: what stays in memory, as it lies on disk.
-        """
+        """Keep up to `cached_bytes_max` in memory, as it lies on disk; `read_now` blocks."""
         self.hit_count = self.read_count = 0  # extents found in memory, and read
         self.times = Buckets(SECONDS)  # of reads
         self.cached_bytes = 0
@@ -72,7 +64,6 @@ class ColdReads:
         self._large_turn = asyncio.Lock()  # one request at a time may pin much
 
     def find(self, place: ExtentPlace) -> OpenedExtent | None:
-        """Return an extent that is in memory, or None."""
         opened = self._pinned.get(place)
         if opened is not None:  # it was read for this very request
             return opened
@@ -84,11 +75,7 @@ class ColdReads:
         return opened
 
     def opened(self, place: ExtentPlace) -> OpenedExtent:
-        """Return an extent.
-
-        Raises:
-            Missing: it is not in memory.
-        """
+        """Return an extent, or raise Missing if it is not in memory."""
         opened = self.find(place)
         if opened is None:
             raise Missing([place])
@@ -122,15 +109,7 @@ class ColdReads:
             self.cached_bytes -= self._cached.popitem(last=False)[0].size_bytes
 
     async def until_read(self, act: Callable[[], T]) -> T:
-        """Call a function again and again until it has all extents that it needs.
-
-        Args:
-            act: is called between two steps of the event loop. As long as it raises `Missing` it
-                has changed nothing.
-
-        Raises:
-            Unavailable: an extent cannot be read.
-        """
+        """Call `act`, which changes nothing if `Missing`, until it has its extents; Unavailable."""
         try:
             return act()
         except Missing as missing:
@@ -181,7 +160,6 @@ class ColdReads:
         return fetched
 
     def _begin(self, places: Iterable[ExtentPlace]) -> None:
-        """Let extents be read, unless they are."""
         for span in _spans(place for place in places if place not in self._reading):
             reading = asyncio.ensure_future(self._read_span(span))
             self._reading |= dict.fromkeys(span, reading)
@@ -206,7 +184,6 @@ class ColdReads:
 
 
 def _spans(places: Iterable[ExtentPlace]) -> Iterator[list[ExtentPlace]]:
-    """Yield extents that are read together: neighbours in a file, up to a size."""
     span: list[ExtentPlace] = []
     for place in sorted(places):
         if span and (

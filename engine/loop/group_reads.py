@@ -29,10 +29,7 @@ T = TypeVar("T")
 
 
 class GroupReads:
-    """Reads as a consumer of a group, and blocks if there is nothing to read."""
-
     def __init__(self, executor: Executor) -> None:
-        """Use this executor to read and change the state."""
         self._executor = executor
         self._waiters = executor.waiters
 
@@ -80,10 +77,7 @@ class GroupReads:
             raise
 
     def begin(self, request: ReadGroup) -> list[GroupRead] | None:
-        """Read without waiting; None: the request may wait, or needs more than one decision.
-
-        What was delivered stays pending if nobody takes the reply.
-        """
+        """Read without waiting, or None; what was delivered stays pending if nobody takes it."""
         if request.wait_ms != 0 or request.acked or self._waiters.is_serving:
             return None
         with suppress(Missing):
@@ -111,8 +105,6 @@ class GroupReads:
         return None if _only_passes(decision) else decision.reply
 
     async def _wait_to_read(self, request: ReadGroup, reads: list[GroupRead]) -> list[GroupRead]:
-        """Block until there is something to read; `reads` is the empty result so far."""
-
         def attempt() -> list[GroupRead] | None:
             self._settle_before(request)
             decision = self._decide(request)
@@ -157,7 +149,6 @@ class GroupReads:
             await self._waiters.wait_turn(_queues_of(request))
 
     def _under_policy(self, request: ReadGroup) -> ReadGroup:
-        """Return the request, with the group's policy where the request leaves values open."""
         if not request.by_policy:
             return request
         name = request.cursors[0].stream
@@ -176,7 +167,6 @@ class GroupReads:
     # What nobody gets any more
 
     def _settle(self, stream: bytes, group: bytes, claim_idle_ms: int | None) -> None:
-        """Settle entries that were delivered too often, or whose deadline is over."""
         executor = self._executor
         if stream in executor.keyspace.governed:
             now_ms = executor.now_ms()
@@ -185,7 +175,6 @@ class GroupReads:
                 executor.carry_out(decision)
 
     def _settle_before(self, request: ReadGroup) -> None:
-        """Settle entries that a read must not claim any more."""
         if not request.by_policy or not self._executor.keyspace.governed:
             return
         for cursor in request.cursors:  # check first: a refused read moves nothing
@@ -195,11 +184,7 @@ class GroupReads:
                 self._settle(cursor.stream, request.group, request.claim_idle_ms)
 
     async def autoclaim(self, request: Autoclaim) -> Claimed:
-        """Take over idle entries, a page at a time (XAUTOCLAIM).
-
-        Entries that were delivered too often for the policy become dead letters first, and expired
-        ones are settled, as in a read.
-        """
+        """Take over idle entries, a page at a time (XAUTOCLAIM), after settling as a read does."""
         executor = self._executor
 
         def settle() -> None:
@@ -212,11 +197,7 @@ class GroupReads:
         )
 
     async def nack(self, request: Nack) -> list[Outcome]:
-        """Give deliveries back, some at a time with other requests in between (XNACK).
-
-        Entries that were delivered too often become dead letters in the same step, and expired ones
-        are settled, so that no reader receives an entry that has failed for good.
-        """
+        """Give deliveries back in parts (XNACK); spent or expired ones are settled in that step."""
         ids, outcomes = request.ids, list[Outcome]()
         for at in range(0, max(len(ids), 1), LOOKUPS_AT_ONCE_MAX):
             if at:
@@ -252,7 +233,6 @@ class GroupReads:
         return outcomes
 
     def _require_spent(self, request: Nack) -> None:
-        """Check that the entries are in memory that become dead letters; `Missing` if not."""
         keyspace = self._executor.current()
         if not request.by_policy or not keyspace.memory.cold_bytes:
             return
@@ -291,14 +271,12 @@ def _is_served(reads: list[GroupRead]) -> bool:
 
 
 def _only_passes(decision: Decision[list[GroupRead]]) -> bool:
-    """Tell whether a read delivers nothing, and passes by some entries."""
     return not _is_served(decision.reply) and any(
         isinstance(command, c.EntriesDelivered) for command in decision.commands
     )
 
 
 def _full(reads: list[GroupRead]) -> frozenset[bytes]:
-    """Return the streams in which the consumer holds as many entries as it may."""
     return frozenset(read.stream for read in reads if read.state is GroupState.MAX_PENDING)
 
 

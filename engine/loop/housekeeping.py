@@ -43,16 +43,12 @@ _FAILED_LATER_MS = 1_000
 
 
 class CarryOut(Protocol):
-    """Decides, records and applies."""
-
     async def __call__(self, decide: Callable[[], Decision[T]], /) -> Decision[T]:
         """Return the decision that was carried out; `decide` may be called again."""
         ...
 
 
 class Housekeeping:
-    """Removes expired entries, consumers and streams as time passes."""
-
     def __init__(
         self,
         keyspace: Callable[[], Keyspace],
@@ -60,14 +56,7 @@ class Housekeeping:
         now_ms: Callable[[], int],
         watch: Watch,
     ) -> None:
-        """Get ready to run.
-
-        Args:
-            keyspace: returns the current state, without expired streams.
-            carry_out: decides, records and applies, once what that needs is in memory.
-            now_ms: returns unix time.
-            watch: returns what is told of the failures of some work.
-        """
+        """Get ready to run; `keyspace` returns the current state without expired streams."""
         self._keyspace = keyspace
         self._carry_out = carry_out
         self._now_ms = now_ms
@@ -77,7 +66,6 @@ class Housekeeping:
         self._clock_set_ms = 0  # `Keyspace.clock_set_ms` at the last planning
 
     async def run(self) -> None:
-        """Remove expired entries, consumers and streams, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._repeat("housekeeping of ages", self._keep_ages))
             tasks.create_task(self._repeat("housekeeping of policies", self._keep_policies))
@@ -137,7 +125,6 @@ class Housekeeping:
             await pace.go_on()
 
     def _plan(self, keyspace: Keyspace, stream: bytes, *, not_before_ms: int = 0) -> None:
-        """Note when the next entry or key of a stream is due."""
         due_ms = streams.due_ms(keyspace, stream)
         if due_ms is None:
             self._due_ms.pop(stream, None)
@@ -163,7 +150,6 @@ class Housekeeping:
             await pace.go_on()
 
     async def _let_expire(self, stream: bytes, pace: _Pace) -> None:
-        """Settle entries that are expired."""
         while ids := self._expired(stream):
             await self._visit_groups(
                 stream, lambda group: self._settle(stream, group, pace, ids), pace
@@ -244,8 +230,6 @@ class Housekeeping:
 
 
 class _Pace:
-    """Lets other tasks run, and pauses when its share of a second is used up."""
-
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._began_s = self._loop.time()
@@ -253,7 +237,6 @@ class _Pace:
         self._pieces = 0
 
     async def go_on(self) -> None:
-        """Return when the next step of work may begin."""
         self._pieces += 1
         turn = this_turn()
         if not turn.is_over and self._pieces < HOUSEKEEPING_PIECES_MAX:
@@ -273,15 +256,11 @@ class _Pace:
 
 
 class Disposal:
-    """A queue of pieces that are to be freed, in order."""
-
     def __init__(self) -> None:
-        """Start with an empty queue."""
         self._left: deque[Pieces] = deque()
         self._has_some = asyncio.Event()
 
     def take(self, pieces: Pieces) -> None:
-        """Add pieces to the end of the queue."""
         self._left.append(pieces)
         self._has_some.set()
 

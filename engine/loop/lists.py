@@ -48,14 +48,10 @@ Named = TypeVar("Named", bound=_Named)
 
 
 class Lists:
-    """Answers requests that describe long lists."""
-
     def __init__(self, executor: Executor) -> None:
-        """Use this executor to read the state."""
         self._executor = executor
 
     async def list_streams(self, request: ListStreams) -> list[StreamInfo]:
-        """Describe streams by name, in pages; a large filter is used in parts."""
         infos: list[StreamInfo] = []
         for at, only in enumerate(parts_of(request.only)):
             if at:
@@ -67,12 +63,10 @@ class Lists:
         return await self._executor.durable(infos)
 
     async def list_named(self, request: ListGroups | ListConsumers) -> list[Named]:
-        """Describe groups or consumers by name, in pages."""
         infos: list[Named] = await self._pages(request)
         return await self._executor.durable(infos)
 
     async def _pages(self, request: ListStreams | ListGroups | ListConsumers) -> list[Named]:
-        """Return the listed items; each page shows the state at its own moment."""
         infos = list[Named]()
         after, limit = request.after, request.limit
         while True:
@@ -87,7 +81,6 @@ class Lists:
             await this_turn().end()
 
     async def _decided(self, request: Request[Any]) -> Any:
-        """Decide about a request that changes nothing."""
         executor = self._executor
 
         def act() -> Decision[Any]:
@@ -96,7 +89,6 @@ class Lists:
         return (await executor.cold.until_read(act)).reply
 
     async def detail_stream(self, request: DetailStream) -> StreamDetail:
-        """Describe a stream with its entries, groups and all below them (XINFO STREAM FULL)."""
         executor, stream = self._executor, request.stream
         wanted = Range(stream, limit=request.count, size_bytes_max=request.size_bytes_max)
 
@@ -111,7 +103,6 @@ class Lists:
         return await executor.durable(StreamDetail(info, listed, details))
 
     async def observe(self, request: Observe) -> Observation:
-        """Measure streams and their groups, in pages."""
         executor, after, room = self._executor, request.after, request.limit
         page = Observation([], 0)
         streams = page.streams
@@ -127,7 +118,6 @@ class Lists:
         return await executor.durable(Observation(streams, page.streams_left_out))
 
     async def await_schedules(self, request: AwaitSchedules) -> DueSchedules:
-        """Return the schedules that are due, once there is one or the wait is over."""
         await own_task()  # timeouts need one
         executor, changed = self._executor, self._executor.schedules_changed
         over_ms = executor.clock.monotonic_ms() + request.wait_ms
@@ -145,7 +135,6 @@ class Lists:
                     await changed.wait()
 
     async def list_schedules(self, request: ListSchedules) -> list[ScheduleInfo]:
-        """Describe schedules by name, with other requests in between."""
         infos: list[ScheduleInfo] = []
         while True:
             part = schedules.list_schedules(self._executor.current(), request)
@@ -157,11 +146,7 @@ class Lists:
             await this_turn().end()
 
     async def split_range(self, request: SplitRange) -> list[Split]:
-        """Cut a range into parts of equal count.
-
-        Each cut looks into a chunk, so other requests run between the cuts. If entries are trimmed
-        meanwhile, the last parts are smaller or missing.
-        """
+        """Cut a range into equal parts; the last are smaller if entries are trimmed meanwhile."""
         stream, after, through = request.stream, request.after, request.through
         until_read = self._executor.cold.until_read
         total = await until_read(lambda: self._log(stream).count(after, through))
@@ -188,10 +173,7 @@ class Lists:
         return self._log(stream).count_part(after, through)
 
     async def count_by_time(self, request: CountByTime) -> Histogram:
-        """Count the entries of a range by time, from the counts of chunks.
-
-        Only the chunks at the ends of a bucket are looked into.
-        """
+        """Count entries by time from the counts of chunks; only bucket ends are looked into."""
         executor, stream = self._executor, request.stream
         info = streams.stream_info(executor.current(), stream)
         buckets = TimeBuckets.of(request, info.first_id if info.length else None, info.last_id)

@@ -26,18 +26,13 @@ from headgate.engine.state.extents.extent import Missing, require_each
 
 
 class _Open(NamedTuple):
-    """A range that somebody reads."""
-
     stream: bytes
     view: LogView
     read_at_ms: int  # monotonic
 
 
 class Ranges:
-    """Opens ranges, and reads them."""
-
     def __init__(self, executor: Executor) -> None:
-        """Use this executor."""
         self._executor = executor
         self._open: dict[int, _Open] = {}  # the one read the longest ago comes first
         self._chunk_count = 0  # of all open ranges
@@ -45,11 +40,9 @@ class Ranges:
         executor.on_held = self._hold_less
 
     def __len__(self) -> int:
-        """Return how many ranges are open."""
         return len(self._open)
 
     async def open(self, request: OpenRanges) -> list[OpenedRange]:
-        """Keep ranges as they are now, and return the first page of each."""
         opened = await self._executor.cold.until_read(lambda: self.begin(request))
         try:
             return await self._executor.durable(opened)
@@ -86,7 +79,6 @@ class Ranges:
         return opened
 
     async def read_on(self, request: ReadOn) -> list[Entry]:
-        """Return the next page of an open range."""
         return await self._executor.cold.until_read(lambda: self._page(request))
 
     def _page(self, request: ReadOn) -> list[Entry]:
@@ -111,7 +103,6 @@ class Ranges:
         return page
 
     async def close(self, request: CloseRange) -> None:
-        """Let go of an open range."""
         opened = self._open.get(request.number)
         if opened is not None and opened.stream == request.stream:
             self._close(request.number)
@@ -154,7 +145,6 @@ class Ranges:
             self._close(number)
 
     def _hold_less(self) -> None:
-        """Close ranges until what only they hold is within its bound."""
         memory = self._executor.keyspace.memory
         while self._open and memory.held_bytes > HELD_BYTES_MAX:
             self._close(next(iter(self._open)))

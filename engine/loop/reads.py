@@ -24,10 +24,7 @@ _LOOKS_MAX = 100
 
 
 class Reads:
-    """Reads streams, and blocks if there is nothing to read."""
-
     def __init__(self, executor: Executor) -> None:
-        """Use this executor to read the state."""
         self._executor = executor
         # The last reads, with their journal positions. A follower of a stream makes three reads in
         # turn: the one that blocks, the one after it was woken, and the one that comes next.
@@ -38,7 +35,6 @@ class Reads:
         self._last_reads.clear()
 
     async def read(self, request: Read) -> list[StreamRead]:
-        """Read after each cursor, and block if there are no entries (XREAD BLOCK)."""
         wait_ms = request.wait_ms
         cursors = entries.freeze(self._executor.current(), request.cursors)
         if request.filters is not None:
@@ -67,14 +63,12 @@ class Reads:
         return await self._executor.durable(reads)
 
     async def _look(self, request: Read) -> list[StreamRead]:
-        """Look at the next part of each stream, with a filter."""
         return await self._executor.cold.until_read(lambda: self.read_once(request))
 
     async def _wait(self, request: Read, wait_ms: int | None) -> list[StreamRead] | None:
         """Block until something comes that matches; what does not is looked at as it comes.
 
-        Returns:
-            What was looked at last; None: nothing came, or it has to be read from disk.
+        Returns what was looked at last; None: nothing came, or it has to be read from disk.
         """
         latest: list[StreamRead] | None = None
         looks_left = _LOOKS_MAX
@@ -101,7 +95,6 @@ class Reads:
         return None
 
     async def plan(self, request: PlanRead) -> list[Portion]:
-        """Plan the next read of each stream, and block if no stream has any entries."""
         executor, wait_ms = self._executor, request.wait_ms
         request = replace(request, cursors=bulk.freeze(executor.current(), request.cursors))
 
@@ -123,11 +116,7 @@ class Reads:
         return await executor.durable(portions)
 
     def read_once(self, request: Read) -> list[StreamRead]:
-        """Read; repeat the last result for an equal request if nothing has changed since.
-
-        Many readers that follow the same stream send equal requests, and so the stream is read
-        once.
-        """
+        """Read; repeat the last result for an equal request, which many readers send."""
         keyspace = self._executor.current()
         position = self._executor.storage.position
         last = self._last_reads.get(request)

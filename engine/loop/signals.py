@@ -29,7 +29,6 @@ def notify(keyspace: Keyspace, waiters: Waiters, command: c.Command) -> None:
 
 
 def _settled(keyspace: Keyspace, waiters: Waiters, command: Any) -> None:
-    """Notify the waiters of groups that have settled all of a closed stream."""
     stream = keyspace.find(command.stream)
     if stream is None or stream.closed_at_ms is None:
         return
@@ -40,7 +39,6 @@ def _settled(keyspace: Keyspace, waiters: Waiters, command: Any) -> None:
 
 
 def notify_of_turns(keyspace: Keyspace, waiters: Waiters, command: c.Command) -> None:
-    """Notify the waiters of groups in which the turn of a held entry may have come."""
     stream = keyspace.find(getattr(command, "stream", b""))
     if stream is None:
         return

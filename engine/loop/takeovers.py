@@ -21,26 +21,19 @@ from headgate.engine.state.keyspace import Keyspace
 
 
 class Feeds:
-    """The open feeds, by the consumer that each one notifies."""
-
     def __init__(self) -> None:
-        """Start without feeds."""
         self._feeds: dict[Holder, list[TakeoverFeed]] = {}
 
     def __bool__(self) -> bool:
-        """Tell whether any feed is open."""
         return bool(self._feeds)
 
     def of(self, holder: Holder) -> Sequence[TakeoverFeed]:
-        """Return the feeds of a consumer."""
         return self._feeds.get(holder, ())
 
     def open(self, holder: Holder, feed: TakeoverFeed) -> None:
-        """Let `feed` receive what others take over from a consumer."""
         self._feeds.setdefault(holder, []).append(feed)
 
     def close(self, holder: Holder, feed: TakeoverFeed) -> None:
-        """Stop sending takeovers to `feed`."""
         feeds = self._feeds[holder]
         feeds.remove(feed)
         if not feeds:
@@ -56,7 +49,6 @@ class TakeoverFeed:
     """
 
     def __init__(self, feeds: Feeds, holder: Holder) -> None:
-        """Get ready. `__aenter__` opens the feed."""
         self._feeds = feeds
         self._holder = holder
         self._by_taker: dict[bytes, dict[EntryId, int]] = {}
@@ -66,7 +58,6 @@ class TakeoverFeed:
         self.on_put: Callable[[], None] | None = None  # is called when there is something in it
 
     async def __aenter__(self) -> Self:
-        """Open the feed."""
         self.open()
         return self
 
@@ -76,11 +67,9 @@ class TakeoverFeed:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the feed. An iteration that is under way ends."""
         self.close()
 
     def open(self) -> None:
-        """Begin to receive takeovers."""
         self._feeds.open(self._holder, self)
 
     def close(self) -> None:
@@ -94,7 +83,6 @@ class TakeoverFeed:
         return self
 
     async def __anext__(self) -> Takeover:
-        """Return the next takeover by one consumer; wait until there is one."""
         while not self._is_closed:
             takeover = self.take()
             if takeover is not None:
@@ -113,7 +101,6 @@ class TakeoverFeed:
         return Takeover(counts, by)
 
     def put(self, takeover: Takeover) -> None:
-        """Add a takeover to the feed."""
         counts = self._by_taker.setdefault(takeover.by, {})
         self._id_count -= len(counts)
         counts.update(takeover.counts)
@@ -138,19 +125,13 @@ class _Noted(NamedTuple):
 
 
 class Takeovers(Feeds):
-    """The open feeds, and the takeovers that they will receive."""
-
     def __init__(self) -> None:
-        """Start without feeds."""
         super().__init__()
         self._noted: deque[_Noted] = deque()  # applied, but perhaps not durable yet
         self._has_noted = asyncio.Event()
 
     def note(self, keyspace: Keyspace, command: c.Command) -> None:
-        """Note the entries that a command takes over, with their earlier owners.
-
-        Call this before it is applied.
-        """
+        """Note, before it is applied, the entries a command takes over and their earlier owners."""
         match command:
             case c.EntriesDelivered(claimed=taken):
                 pass
@@ -174,16 +155,10 @@ class Takeovers(Feeds):
             self._has_noted.set()
 
     def forget(self) -> None:
-        """Drop the takeovers that are noted, because the state they belong to was dropped."""
         self._noted.clear()
 
     async def feed_next(self, wait_durable: Callable[[], Awaitable[object]]) -> None:
-        """Put the takeovers noted next into their feeds, once there are any and they are durable.
-
-        Args:
-            wait_durable: returns when everything that was applied is durable; raises `Unavailable`
-                if it is lost.
-        """
+        """Feed the takeovers noted next once durable; `wait_durable` raises Unavailable if lost."""
         await self._has_noted.wait()
         noted, self._noted = self._noted, deque()
         try:

@@ -27,8 +27,6 @@ class QueueKey(NamedTuple):
 
 
 class BlockedRead(Generic[T]):
-    """One blocked read. Its server knows what it reads."""
-
     __slots__ = ("by_policy", "claim_idle_ms", "consumer", "full", "queues", "served", "spares_own")
 
     def __init__(
@@ -42,13 +40,8 @@ class BlockedRead(Generic[T]):
     ) -> None:
         """Describe a blocked read.
 
-        Args:
-            queues: the queues in which it waits.
-            claim_idle_ms: the read claims pending entries that are idle for this long; None: it
-                claims none.
-            consumer: the consumer that reads, for a group read.
-            spares_own: the read does not claim entries that its own consumer holds.
-            by_policy: the read goes by the group's rules.
+        It claims entries idle for `claim_idle_ms` (None: none), but not its consumer's own if
+        `spares_own`. `by_policy`: it goes by the group's rules.
         """
         self.queues = list(dict.fromkeys(queues))  # a read may name a stream twice
         self.claim_idle_ms = claim_idle_ms
@@ -59,7 +52,6 @@ class BlockedRead(Generic[T]):
         self.served: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
 
     def expire(self) -> None:
-        """End the wait without a reply."""
         if not self.served.done():
             self.served.set_result(None)
 
@@ -77,8 +69,6 @@ class BlockedRead(Generic[T]):
 
 
 class Waiter(BlockedRead[T]):
-    """A blocked read that can be run again at any time."""
-
     __slots__ = ("attempt",)
 
     def __init__(
@@ -91,16 +81,7 @@ class Waiter(BlockedRead[T]):
         spares_own: bool = False,
         by_policy: bool = False,
     ) -> None:
-        """Describe a blocked read. See `BlockedRead`.
-
-        Args:
-            queues: the queues in which it waits.
-            attempt: runs the whole read again; returns None if there is still nothing.
-            claim_idle_ms: the idle time after which it claims pending entries.
-            consumer: the consumer that reads.
-            spares_own: the read does not claim entries that its own consumer holds.
-            by_policy: the read goes by the group's rules.
-        """
+        """Describe a `BlockedRead`; `attempt` runs it again, None if there is still nothing."""
         super().__init__(
             queues,
             claim_idle_ms=claim_idle_ms,
@@ -125,7 +106,6 @@ class WaitQueue(Generic[W]):
     __slots__ = ("_full", "_idle_counts", "_unruled_count", "_waiting", "timer", "timer_at_ms")
 
     def __init__(self) -> None:
-        """Start empty."""
         self._waiting: dict[W, None] = {}
         self._full: dict[bytes, dict[W, None]] = {}  # by consumer
         self._idle_counts: dict[int, int] = {}  # idle time → how many in the queue claim after it
@@ -134,33 +114,25 @@ class WaitQueue(Generic[W]):
         self.timer_at_ms = 0  # steady time the timer is set to
 
     def __bool__(self) -> bool:
-        """Tell whether there is any waiter, in the queue or outside it."""
         return bool(self._waiting or self._full)
 
     def __contains__(self, waiter: W) -> bool:
-        """Tell whether a waiter is here, in the queue or outside it."""
         return waiter in self._waiting or waiter in self._full.get(waiter.consumer, ())
 
     @property
     def idle_ms_min(self) -> int | None:
-        """Return the shortest idle time that a waiter in the queue claims; None: none claims."""
         return min(self._idle_counts, default=None)
 
     @property
     def has_unruled(self) -> bool:
-        """Tell whether there is a waiter in the queue that no policy concerns."""
         return self._unruled_count > 0
 
     @property
     def has_full_consumers(self) -> bool:
-        """Tell whether any waiter's consumer holds as many entries as it may."""
         return bool(self._full)
 
     def place(self, waiter: W, *, is_full: bool) -> None:
-        """Put a waiter at the end of the queue, or outside the queue if its consumer is full.
-
-        A waiter that is already in the queue keeps its place.
-        """
+        """Put a waiter at the end, or outside if its consumer is full; one in the queue stays."""
         if is_full:
             self._leave(waiter)
             self._full.setdefault(waiter.consumer, {})[waiter] = None
@@ -173,7 +145,6 @@ class WaitQueue(Generic[W]):
                 self._idle_counts[waiter.claim_idle_ms] = count + 1
 
     def remove(self, waiter: W) -> None:
-        """Remove a waiter, wherever it stands."""
         self._leave(waiter)
         self._leave_full(waiter)
 
@@ -196,10 +167,7 @@ class WaitQueue(Generic[W]):
                 del self._full[waiter.consumer]
 
     def in_order(self) -> Iterator[W]:
-        """Yield the waiters of the queue in order of arrival.
-
-        The queue may change during the iteration.
-        """
+        """Yield the waiters of the queue in order of arrival; it may change meanwhile."""
         first = list(islice(self._waiting, _FEW))
         yield from first
         if len(first) == _FEW:
@@ -207,7 +175,6 @@ class WaitQueue(Generic[W]):
             yield from [waiter for waiter in self._waiting if waiter not in seen]
 
     def of_full(self, consumer: bytes | None = None) -> list[W]:
-        """Return the waiters whose consumer is full: of one consumer, or of all with None."""
         if consumer is None:
             return list(chain.from_iterable(self._full.values()))
         return list(self._full.get(consumer, ()))

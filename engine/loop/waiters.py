@@ -45,15 +45,11 @@ _Queue = WaitQueue[Waiter[Any]]
 
 
 class Claimable(NamedTuple):
-    """When a waiter may claim something, if no command changes that."""
-
     at_ms: int | None  # steady time; None: nothing to wait for
     is_for_all: bool  # also true for other waiters with the same idle time
 
 
 class _Signal(Enum):
-    """The kind of a change of a queue. It decides which waiters are run again."""
-
     APPENDED = "appended"  # run all; in a group, up to the first that gets nothing
     RELEASED = "released"  # run those that claim, up to the first that gets nothing
     FREED = "freed"  # run those outside the queue because of one full consumer
@@ -66,22 +62,13 @@ _Noted = tuple[_Signal, bytes]
 
 
 class Waiters:
-    """All blocked reads."""
-
     def __init__(
         self,
         steady_ms: Callable[[], int],
         claimable: Callable[[QueueKey, Waiter[Any]], Claimable],
         limit: int,
     ) -> None:
-        """Start without waiters.
-
-        Args:
-            steady_ms: returns steady time, which advances evenly even when the clock is set.
-            claimable: tells when a waiter may claim something of a group, if no command changes
-                that.
-            limit: how many reads may be blocked at the same time.
-        """
+        """Start without waiters; `limit` bounds how many reads may be blocked."""
         self._steady_ms = steady_ms
         self._claimable = claimable
         self._limit = limit
@@ -98,26 +85,18 @@ class Waiters:
         self.is_draining = False  # no read may block any more
 
     def __len__(self) -> int:
-        """Return how many reads are blocked."""
         return self._count
 
     @property
     def stream_count(self) -> int:
-        """Return on how many streams reads are blocked."""
         return len(self._queues)
 
     @property
     def grouped_stream_count(self) -> int:
-        """Return on how many streams group reads are blocked."""
         return self._grouped_count
 
     def add(self, waiter: Waiter[Any]) -> None:
-        """Put a blocked read at the end of its queues.
-
-        Raises:
-            TooManyWaiters: too many reads are already blocked.
-            Draining: reads may no longer block.
-        """
+        """Put a blocked read at the end of its queues; raises as `check_room`."""
         self.check_room()
         self._count += 1
         for key in waiter.queues:
@@ -128,7 +107,6 @@ class Waiters:
         return self._queues.get(key.stream, {}).get(key.group)
 
     def _make_queue(self, key: QueueKey) -> _Queue:
-        """Return a queue, and create it if it does not exist."""
         queues = self._queues.get(key.stream)
         if queues is None:
             queues = self._queues[key.stream] = {}
@@ -140,19 +118,13 @@ class Waiters:
         return queue
 
     def check_room(self) -> None:
-        """Check whether another read may block.
-
-        Raises:
-            TooManyWaiters: too many reads are already blocked.
-            Draining: reads may no longer block.
-        """
+        """Raise TooManyWaiters or Draining if no other read may block."""
         if self.is_draining:
             raise Draining
         if self._count >= self._limit:
             raise TooManyWaiters(self._limit)
 
     def remove(self, waiter: Waiter[Any]) -> None:
-        """Take a read out of all its queues. Nothing happens if it has already left them."""
         for key in waiter.queues:
             queue = self._find(key)
             if queue is None or waiter not in queue:
@@ -179,14 +151,12 @@ class Waiters:
         self.fail(Draining())
 
     def fail(self, error: StreamError) -> None:
-        """End all reads that are blocked now with this error."""
         self._ended.append((error, self._queues))
         self._queues = {}
         self._count = self._grouped_count = 0
         self.serve()
 
     def appended(self, stream: bytes) -> None:
-        """Note that a stream has new entries."""
         queues = self._queues.get(stream)
         if queues is not None and self._is_news(stream, _Signal.APPENDED):
             for group in queues:
@@ -201,20 +171,16 @@ class Waiters:
         self._note(QueueKey(stream, group), _Signal.DUE)
 
     def groups_of(self, stream: bytes) -> list[bytes]:
-        """Return the groups of a stream in which reads are blocked."""
         return [group for group in self._queues.get(stream, ()) if group is not None]
 
     def has_full(self, stream: bytes, group: bytes) -> bool:
-        """Tell whether a read of the group waits until its consumer holds less."""
         queue = self._queues.get(stream, {}).get(group)
         return queue is not None and queue.has_full_consumers
 
     def freed(self, stream: bytes, group: bytes, consumer: bytes) -> None:
-        """Note that a consumer of the group holds less than before."""
         self._note(QueueKey(stream, group), _Signal.FREED, consumer)
 
     def changed(self, stream: bytes, group: bytes | None = None) -> None:
-        """Note that all reads blocked on a stream, or on one of its groups, must run again."""
         if group is not None:
             self._note(QueueKey(stream, group), _Signal.CHANGED)
         elif stream in self._queues and self._is_news(stream, _Signal.CHANGED):
@@ -222,10 +188,7 @@ class Waiters:
                 self._note(QueueKey(stream, name), _Signal.CHANGED)
 
     def _is_news(self, stream: bytes | None, signal: _Signal) -> bool:
-        """Tell whether a signal to all queues is new.
-
-        A transaction may give it a thousand times before the first queue is served.
-        """
+        """Tell whether a signal to all queues is new: a transaction may repeat it many times."""
         if (stream, signal) in self._noted_to_all:
             return False
         self._noted_to_all.add((stream, signal))
@@ -238,7 +201,6 @@ class Waiters:
     # Serving
 
     def all_changed(self) -> None:
-        """Note that all blocked reads must run again."""
         if self._queues and self._is_news(None, _Signal.CHANGED):
             for stream in self._queues:
                 self.changed(stream)
@@ -265,15 +227,10 @@ class Waiters:
 
     @property
     def is_serving(self) -> bool:
-        """Tell whether some reads are still to be served in the next turns."""
         return self._serving is not None
 
     async def wait_turn(self, queues: Iterable[QueueKey] | None = None) -> None:
-        """Return once no earlier waiter of these group queues is still to be served.
-
-        Args:
-            queues: the queues that matter; None: all.
-        """
+        """Return once no earlier waiter of these group queues (None: all) is to be served."""
         if self._serving is None:
             return
         for key in list(self._noted if queues is None else queues):
@@ -296,10 +253,7 @@ class Waiters:
         self._serving = None
 
     def _rounds(self) -> Iterator[bool]:
-        """Serve all signals, queue by queue.
-
-        Yield where a turn may end: True if a read was run again.
-        """
+        """Serve all signals by queue; yield where a turn may end: True if a read was run again."""
         while self._noted or self._ended:
             if self._ended:
                 error, queues = self._ended.popleft()
@@ -411,7 +365,6 @@ class Waiters:
     # Time
 
     def _arm(self, waiter: Waiter[Any]) -> None:
-        """Set timers for the time when something becomes claimable for a waiter."""
         if waiter.claim_idle_ms is None:
             return
         now_ms = self._steady_ms()

@@ -12,11 +12,7 @@ from headgate.engine.requests.entries import From
 
 
 class BulkCursor(NamedTuple):
-    """The cursor of a bulk reader in one stream.
-
-    `epoch` tells which stream of that name it was, as a name can be used again after a delete. None
-    means any.
-    """
+    """A bulk reader's place in a stream; `epoch` tells apart streams of one name; None: any."""
 
     stream: bytes
     after: EntryId | From
@@ -26,15 +22,11 @@ class BulkCursor(NamedTuple):
 class PlanRead(Request[list[Portion]], frozen=True):
     """Plan the next read of each stream: one `Portion` per cursor, in order.
 
-    `entries_max` bounds all streams together. It is divided in proportion to what each stream has.
-    Every stream that has entries gets at least one, if `entries_max` is large enough for that. If
-    no stream has any entries, the request waits up to `wait_ms` for the first. A missing stream has
-    no entries, and may be created during the wait; so may one that is closed, in a later life. If
-    the epoch of a stream differs from the epoch of its cursor, the stream is read from its
-    beginning.
-
-    Raises:
-        TooManyWaiters: too many reads are already blocked.
+    `entries_max` bounds all streams together, in proportion to what each has; every stream with
+    entries gets at least one, if it suffices. If no stream has any, the request waits up to
+    `wait_ms` for the first. A missing stream has no entries, and may be created during the wait; so
+    may one that is closed, in a later life. A stream of another epoch than its cursor's is read
+    from its beginning. TooManyWaiters.
     """
 
     cursors: Sequence[BulkCursor]
@@ -46,10 +38,7 @@ class SplitRange(Request[list[Split]], frozen=True):
     """Cut a range, above `after` and up to `through`, into at most `parts` parts of equal count.
 
     The counts differ by one at most, unless the stream is trimmed meanwhile. A range without
-    entries has no parts.
-
-    Raises:
-        StreamNotFound: the stream does not exist, or is deleted meanwhile.
+    entries has no parts. StreamNotFound.
     """
 
     stream: bytes
@@ -65,13 +54,8 @@ class CommitBatch(Request[Committed], frozen=True):
     nothing changes. A writer is remembered for 90 days after its last commit. At most 10,000
     writers are remembered, those that committed last.
 
-    Raises:
-        StreamNotFound: a stream does not exist and `create_streams` is false.
-        IdNotGreater: an explicit id is not greater than the id before it. The error names the
-            stream.
-        IdsExhausted: a stream has no greater id left.
-        Invalid: an entry has no fields or is too large, or the batch names too many streams.
-        LimitReached: the streams to be created are too many.
+    StreamNotFound without `create_streams`, IdNotGreater (names the stream), IdsExhausted, Invalid,
+    LimitReached.
     """
 
     writer: bytes

@@ -43,12 +43,8 @@ class ReadGroup(Request[list[GroupRead]], frozen=True):
     and no entries become dead letters (as in Redis).
 
     Entries that are gone from the stream are not claimed. They stay pending, or a backend drops
-    them.
-
-    Raises:
-        GroupNotFound: a group or its stream does not exist, or is deleted during the wait.
-        LimitReached: a group would get one consumer too many. In this case nothing is acknowledged.
-        TooManyWaiters: too many reads are already blocked. In this case nothing is acknowledged.
+    them. GroupNotFound also if a group is deleted during the wait. LimitReached and TooManyWaiters
+    come before anything is acknowledged.
     """
 
     group: bytes
@@ -68,7 +64,6 @@ class ReadGroup(Request[list[GroupRead]], frozen=True):
 
     @property
     def idle_ms_min(self) -> int | None:
-        """Return the minimum idle time for a claim of an owned entry; None: claim nothing."""
         if self.claim_idle_ms is None and self.claim_released:
             return COUNT_MAX  # no entry is idle for this long; one without an owner is claimable
         return self.claim_idle_ms
@@ -77,9 +72,7 @@ class ReadGroup(Request[list[GroupRead]], frozen=True):
 class GiveBack(Request[None], frozen=True):
     """Undo deliveries that nobody received or settled; the next reader gets the entries at once.
 
-    `counts` has the delivery count of each entry, this delivery included. An entry that was
-    delivered again in the meantime, to any consumer, stays as it is. If the group does not exist,
-    nothing happens.
+    `counts` includes this delivery; an entry that was delivered again meanwhile stays as it is.
     """
 
     stream: bytes
@@ -89,10 +82,7 @@ class GiveBack(Request[None], frozen=True):
 
 
 class Ack(Request[list[Outcome]], frozen=True):
-    """Acknowledge entries (XACK); the reply has one outcome per id.
-
-    With a consumer, entries that other consumers own are not acknowledged.
-    """
+    """Acknowledge entries (XACK), one outcome per id; with a consumer, only those it owns."""
 
     stream: bytes
     group: bytes
@@ -101,7 +91,7 @@ class Ack(Request[list[Outcome]], frozen=True):
 
 
 class AckThrough(Request[None], frozen=True):
-    """Acknowledge everything up to an id that the consumer received no later than that entry.
+    """Acknowledge up to an id what the consumer received no later than that entry.
 
     If that entry is no longer pending with the consumer, nothing is acknowledged.
     """
@@ -113,11 +103,7 @@ class AckThrough(Request[None], frozen=True):
 
 
 class AckAndDelete(Request[list[Deletion]], frozen=True):
-    """Acknowledge entries and delete them (XACKDEL); the reply has one outcome per id.
-
-    An entry that is not pending in the group stays as it is. If the stream or group does not exist,
-    no entry is found.
-    """
+    """Acknowledge and delete entries (XACKDEL), one outcome per id; those not pending stay."""
 
     stream: bytes
     group: bytes
@@ -172,10 +158,7 @@ class Claim(Request[Claimed], frozen=True):
     """Take over pending entries by id (XCLAIM).
 
     Entries that are not idle for long enough are left out. The claim ends before the first entry
-    that exceeds `size_bytes_max`: it and all after it stay as they are.
-
-    Raises:
-        LimitReached: the group would get one consumer too many.
+    that exceeds `size_bytes_max`: it and all after it stay as they are. LimitReached.
     """
 
     stream: bytes
@@ -197,9 +180,7 @@ class Autoclaim(Request[Claimed], frozen=True):
 
     Entries that were delivered too often for the policy become dead letters instead, unless
     `by_policy` is false. A page ends before the first entry that exceeds `size_bytes_max`.
-
-    Raises:
-        LimitReached: the group would get one consumer too many.
+    LimitReached.
     """
 
     stream: bytes
@@ -214,8 +195,6 @@ class Autoclaim(Request[Claimed], frozen=True):
 
 
 class ListPending(Request[list[PendingItem]], frozen=True):
-    """List pending entries in id order (XPENDING, the long form)."""
-
     stream: bytes
     group: bytes
     start: EntryId = MIN_ID
@@ -236,11 +215,7 @@ class SumPending(Request[PendingSummary], frozen=True):
 
 
 class Redrive(Request[list[Redriven]], frozen=True):
-    """Send dead letters of the group back, the oldest first. Each one moves in one atomic step.
-
-    Raises:
-        Invalid: the group's policy names no dead letter stream.
-    """
+    """Send dead letters back, the oldest first, each in one step; Invalid without such a stream."""
 
     stream: bytes
     group: bytes

@@ -35,10 +35,7 @@ class References(StrEnum):
 
 
 class TrimTo(NamedTuple):
-    """The target of a trim: keep the newest `max_length` entries, or the ids from `min_id` on.
-
-    Exactly one of the two is set.
-    """
+    """Keep the newest `max_length` entries, or the ids from `min_id` on: exactly one is set."""
 
     max_length: int | None = None
     min_id: EntryId | None = None
@@ -48,15 +45,7 @@ class TrimTo(NamedTuple):
 
 
 def check_trim(to: TrimTo, *, at: Location = ()) -> None:
-    """Refuse a trim whose fields contradict each other.
-
-    Args:
-        to: the trim.
-        at: the location of the trim in its request.
-
-    Raises:
-        Invalid: the fields contradict each other.
-    """
+    """Raise Invalid if a trim's fields contradict each other; `at` is its place in the request."""
     if to.max_length is not None and to.min_id is not None:
         raise Invalid(
             "a trim goes by max_length or by min_id, not by both", location=(*at, "min_id")
@@ -78,18 +67,9 @@ class Add(Request[Added], frozen=True):
     first append, even if the entries have been deleted since. A key is valid for the stream's
     idempotency window. The drafts of an idempotent append have no explicit ids.
 
-    Raises:
-        StreamNotFound: the stream does not exist and `create_stream` is false.
-        ClosedToAppends: the stream is closed, and this is no repeat.
-        LastIdMismatch: the last id is not `expected_last_id`.
-        StreamExists: the stream exists, and is to be new.
-        StreamsChanged: an attribute is not as expected.
-        IdNotGreater: an explicit id is not greater than the id before it.
-        IdsExhausted: the stream has no greater id left.
-        IdempotencyMismatch: the key was used for another request.
-        Invalid: an entry has no fields or is too large, or the fields of `trim` contradict each
-            other.
-        LimitReached: a stream would be one too many, or the producer of the key would be.
+    StreamNotFound without `create_stream`; ClosedToAppends unless it is a repeat; LastIdMismatch;
+    StreamExists if it is to be new; StreamsChanged if an attribute is not as expected;
+    IdNotGreater, IdsExhausted, IdempotencyMismatch, Invalid, LimitReached.
     """
 
     stream: bytes
@@ -103,7 +83,6 @@ class Add(Request[Added], frozen=True):
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether it asks for nothing but an append. Nearly all do, and are done quickly."""
         return (
             self.idempotent is None
             and self.expected_last_id is None
@@ -116,14 +95,9 @@ class Add(Request[Added], frozen=True):
 class Range(Request[list[Entry]], frozen=True):
     """Return up to `limit` entries from `start` to `end`, both inclusive (XRANGE, XREVRANGE).
 
-    The entries are in ascending order of ids, or in descending order with `reverse`. Their names
-    and values have at most `size_bytes_max` bytes together, but the first entry is always returned.
-    With `whole`, the request fails if the entries do not fit into `size_bytes_max` and
-    `entries_max`; without it, the reply is cut.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-        ReplyTooLarge: there are more entries than the bounds allow, and `whole` is true.
+    Ids descend with `reverse`. Names and values have at most `size_bytes_max` bytes together, but
+    the first entry is always returned. With `whole`, raises ReplyTooLarge if the entries do not fit
+    into `size_bytes_max` and `entries_max`; without it, the reply is cut. StreamNotFound.
     """
 
     stream: bytes
@@ -140,12 +114,9 @@ class Range(Request[list[Entry]], frozen=True):
 class RangePacked(Request[PackedPage], frozen=True):
     """Return up to `limit` entries from `start` to `end`, both inclusive, as chunks keep them.
 
-    Who reads many entries unpacks them elsewhere than where requests are carried out. The entries
-    take up to `size_bytes_max` when they are unpacked, but the first chunk is always returned. The
-    reply may have fewer than the bounds allow, or none: it says up to which id it goes.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
+    Who reads many entries unpacks them elsewhere than where requests are carried out. Unpacked,
+    they take up to `size_bytes_max`, but the first chunk is always returned. The reply may have
+    fewer than the bounds allow, or none: it says up to which id it goes. StreamNotFound.
     """
 
     stream: bytes
@@ -159,12 +130,8 @@ class RangePacked(Request[PackedPage], frozen=True):
 class RangeMatching(Request[MatchingPage], frozen=True):
     """Return up to `limit` entries from `start` to `end` for which a filter holds.
 
-    Only the first entries of the range are looked at: the reply says up to which id, and may have
-    no entry at all. With `reverse` the range is looked at from `end` downwards.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-        Invalid: `filters` is no filter.
+    Only the first entries of the range (from `end` down with `reverse`) are looked at: the reply
+    says up to which id, and may have no entry at all. StreamNotFound, Invalid.
     """
 
     stream: bytes
@@ -178,11 +145,7 @@ class RangeMatching(Request[MatchingPage], frozen=True):
 
 
 class FindTimes(Request[dict[EntryId, EntryTimes]], frozen=True):
-    """Return the times of those of the entries that have some (unix times).
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-    """
+    """Return the times of those entries that have some (unix times). StreamNotFound."""
 
     stream: bytes
     ids: Sequence[EntryId]
@@ -196,17 +159,12 @@ class From(Enum):
 
 
 class StreamCursor(NamedTuple):
-    """One stream of a read, and the id after which to read."""
-
     stream: bytes
     after: EntryId | From
 
 
 class Budget(NamedTuple):
-    """The budget of all streams of a read together. The streams use it up in order.
-
-    The first entry is always returned. Entries that do not fit are left to the next request.
-    """
+    """What the streams of a read may take, in order; the first entry is always returned."""
 
     entries_max: int
     size_bytes_max: int  # names and values
@@ -231,11 +189,8 @@ class Read(Request[list[StreamRead]], frozen=True):
     more where `next_after` is below the `last_id` of the stream. A wait goes on until an entry
     comes, or until it can be told that entries were trimmed. There is no budget then.
 
-    Raises:
-        StreamNotFound: a stream does not exist or is deleted during the wait, and `missing_ok` is
-            false.
-        TooManyWaiters: too many reads are already blocked.
-        Invalid: `filters` is no filter.
+    StreamNotFound, also if one is deleted during the wait, unless `missing_ok`; TooManyWaiters,
+    Invalid.
     """
 
     cursors: Sequence[StreamCursor]
@@ -255,13 +210,10 @@ class Read(Request[list[StreamRead]], frozen=True):
 
 
 class Delete(Request[list[Deletion]], frozen=True):
-    """Delete entries (XDEL, XDELEX); the reply has one outcome per id.
+    """Delete entries (XDEL, XDELEX); the reply has one outcome per id. StreamNotFound.
 
-    If an id is given twice, it is found only the first time. An archived entry goes as well. Only
-    with `archived` the reply says that it was found: for Redis commands it had gone before.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
+    An id given twice is found only once. Archived entries go as well, but only with `archived` the
+    reply says so: for Redis commands they had gone before.
     """
 
     stream: bytes
@@ -271,23 +223,14 @@ class Delete(Request[list[Deletion]], frozen=True):
 
 
 class TrimArchive(Request[int], frozen=True):
-    """Remove archived entries below an id; the reply is how many were removed.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-    """
+    """Remove archived entries below an id; the reply is how many. StreamNotFound."""
 
     stream: bytes
     before: EntryId | None = None  # None: all of them
 
 
 class Trim(Request[int], frozen=True):
-    """Remove the oldest entries (XTRIM); the reply is how many were removed.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-        Invalid: the fields of `to` contradict each other.
-    """
+    """Remove the oldest entries (XTRIM); the reply is how many. StreamNotFound, Invalid."""
 
     stream: bytes
     to: TrimTo
@@ -304,12 +247,9 @@ class Span(NamedTuple):
 class OpenRanges(Request[list[OpenedRange]], frozen=True):
     """Keep ranges of entries as they are now, and return the first page of each.
 
-    What is appended, deleted or trimmed later changes nothing of them. A range that has more than
-    its first page is open until its last page is read, or until `CloseRange`.
-
-    Raises:
-        StreamNotFound: a stream does not exist, and `missing_ok` is false.
-        LimitExceeded: too many ranges are open.
+    Later appends, deletes and trims change nothing of them. A range with more than its first page
+    is open until its last page is read, or until `CloseRange`. LimitExceeded if too many are open;
+    StreamNotFound unless `missing_ok`.
     """
 
     spans: Sequence[Span]
@@ -319,19 +259,13 @@ class OpenRanges(Request[list[OpenedRange]], frozen=True):
 
 
 class ReadOn(Request[list[Entry]], frozen=True):
-    """Return the next page of an open range, at least one entry; the last page closes it.
-
-    Raises:
-        RangeClosed: it is not open any more.
-    """
+    """Return the next page of an open range; the last page closes it. RangeClosed."""
 
     stream: bytes
     number: int
 
 
 class CloseRange(Request[None], frozen=True):
-    """Let go of an open range, if it is open."""
-
     stream: bytes
     number: int
 
@@ -339,14 +273,10 @@ class CloseRange(Request[None], frozen=True):
 class CountByTime(Request[Histogram], frozen=True):
     """Count the entries from `start` to `end`, both inclusive, by the time in their ids.
 
-    The range is divided into at most `buckets_max` buckets of equal duration. From `MIN_ID` on
-    means from the first entry on, and up to `MAX_ID` means up to the last id. Entries that are
-    deleted or trimmed are not counted. Other requests run meanwhile, so an entry that is removed
-    in the course of it may be counted or not.
-
-    Raises:
-        StreamNotFound: the stream does not exist, or is deleted meanwhile.
-        Invalid: the range has more entries than the backend counts.
+    The range is divided into at most `buckets_max` buckets of equal duration. `MIN_ID` means from
+    the first entry on, `MAX_ID` up to the last id. Other requests run meanwhile, so an entry
+    removed in the course of it may be counted or not. StreamNotFound; Invalid if there are too many
+    entries.
     """
 
     stream: bytes
@@ -363,21 +293,13 @@ class TimeBucket(NamedTuple):
 
 
 class TimeBuckets(NamedTuple):
-    """The division of a range into buckets of time."""
-
     start: EntryId
     end: EntryId
     bucket_ms: int
 
     @classmethod
     def of(cls, request: CountByTime, first_id: EntryId | None, last_id: EntryId) -> TimeBuckets:
-        """Divide the range of a request.
-
-        Args:
-            request: what is asked for.
-            first_id: of the first entry of the stream; None if the stream is empty.
-            last_id: the last id of the stream.
-        """
+        """Divide the range of a request; `first_id` is None if the stream is empty."""
         open_start = last_id.next() if first_id is None else first_id
         start = open_start if request.start == MIN_ID else request.start
         end = last_id if request.end == MAX_ID else request.end
@@ -385,7 +307,6 @@ class TimeBuckets(NamedTuple):
         return cls(start, end, -(-duration_ms // request.buckets_max))
 
     def ranges(self) -> Iterator[TimeBucket]:
-        """Yield the buckets in order; there is none if the range ends before it starts."""
         after = self.start.previous()
         while after < self.end:
             number = (after.next().ms - self.start.ms) // self.bucket_ms
@@ -395,7 +316,6 @@ class TimeBuckets(NamedTuple):
             after = through
 
     def counted(self, counts: list[int]) -> Histogram:
-        """Return the reply with the count of each bucket."""
         return Histogram(self.start.ms, self.end.ms, self.bucket_ms, counts)
 
 
@@ -405,15 +325,11 @@ class ReadPattern(Request[PatternRead], frozen=True):
     Streams that are made later are among them, from their beginning. Without a cursor reading
     begins now. If nothing is there, the request waits up to `wait_ms`: 0 means no wait, None means
     without limit. `only` says which streams may be read; None: all. With `filters` only entries
-    come for which the filter holds.
+    come for which the filter holds. TooManyWaiters, Invalid.
 
     The next request has the cursor of the reply before it. The order of entries holds within each
     stream. An entry comes once as long as requests follow each other. Behind a cursor that was kept
     for longer an entry may come again; `engine/loop/patterns/notes.py` says which.
-
-    Raises:
-        TooManyWaiters: too many reads are already blocked.
-        Invalid: `pattern` is too long, or `filters` is no filter.
     """
 
     pattern: bytes

@@ -20,13 +20,7 @@ class GroupStart(NamedTuple):
 
 
 class ListGroups(Request[list[GroupInfo]], frozen=True):
-    """Describe up to `limit` groups of a stream, by name, after the name `after` (XINFO GROUPS).
-
-    The groups are read in pages; each page shows the state at its own moment.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-    """
+    """Describe groups by name, after the name `after`, in pages (XINFO GROUPS). StreamNotFound."""
 
     stream: bytes
     after: bytes | None = None
@@ -34,8 +28,6 @@ class ListGroups(Request[list[GroupInfo]], frozen=True):
 
 
 class DescribeGroup(Request[GroupInfo], frozen=True):
-    """Describe one group."""
-
     stream: bytes
     group: bytes
 
@@ -44,15 +36,8 @@ class CreateGroup(Request[Created[GroupInfo]], frozen=True):
     """Create a group with a policy (XGROUP CREATE). A group that exists stays as it is.
 
     With `targets_exist`, the streams that the policy names have to be there: or else its first dead
-    letter creates them.
-
-    Raises:
-        Invalid: the fields of the policy contradict each other.
-        StreamNotFound: the stream does not exist and `create_stream` is false; or one that the
-            policy names does not.
-        GroupExists: the group exists, and `exist_ok` is false or its policy differs from `policy`.
-            If `policy` is None, any policy is accepted.
-        LimitReached: the stream or the group would be one too many.
+    letter creates them. GroupExists without `exist_ok`, or if its policy differs from `policy`,
+    unless that is None; StreamNotFound, also for a target; Invalid, LimitReached.
     """
 
     stream: bytes
@@ -65,7 +50,6 @@ class CreateGroup(Request[Created[GroupInfo]], frozen=True):
 
     @property
     def targets(self) -> list[bytes]:
-        """Return the streams that the policy names."""
         return [] if self.policy is None else self.policy.other_streams
 
 
@@ -74,11 +58,7 @@ class UpdateGroup(Request[GroupInfo], frozen=True):
 
     The position can move forward or back. Pending entries stay pending, and blocked readers are not
     run again for it. A policy takes effect at once, for blocked readers too. `targets_exist` is as
-    in `CreateGroup`.
-
-    Raises:
-        Invalid: the fields of the new policy would contradict each other.
-        StreamNotFound: one that the patch names does not exist.
+    in `CreateGroup`; StreamNotFound if one does not exist. Invalid if policy fields contradict.
     """
 
     stream: bytes
@@ -90,23 +70,15 @@ class UpdateGroup(Request[GroupInfo], frozen=True):
 
     @property
     def targets(self) -> list[bytes]:
-        """Return the streams that the patch names."""
         return self.policy.values.other_streams
 
     @property
     def moves(self) -> bool:
-        """Tell whether the request sets the position."""
         return self.last_id is not UNSET or self.entries_read is not UNSET
 
 
 class DestroyGroup(Request[bool], frozen=True):
-    """Destroy a group (XGROUP DESTROY); the reply is false if it does not exist.
-
-    Blocked readers of the group fail.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-    """
+    """Destroy a group (XGROUP DESTROY); false if it does not exist. Blocked readers fail."""
 
     stream: bytes
     group: bytes
@@ -122,19 +94,13 @@ class ListConsumers(Request[list[ConsumerInfo]], frozen=True):
 
 
 class DescribeConsumer(Request[ConsumerInfo | None], frozen=True):
-    """Describe one consumer; the reply is None if it does not exist."""
-
     stream: bytes
     group: bytes
     consumer: bytes
 
 
 class CreateConsumer(Request[Created[ConsumerInfo]], frozen=True):
-    """Create a consumer (XGROUP CREATECONSUMER), unless it exists.
-
-    Raises:
-        LimitReached: the group has as many consumers as it may have.
-    """
+    """Create a consumer (XGROUP CREATECONSUMER), unless it exists. LimitReached."""
 
     stream: bytes
     group: bytes
@@ -144,9 +110,8 @@ class CreateConsumer(Request[Created[ConsumerInfo]], frozen=True):
 class DeleteConsumer(Request[int | None], frozen=True):
     """Delete a consumer (XGROUP DELCONSUMER); the reply is how many entries it held.
 
-    The reply is None if the consumer does not exist. With `release`, its entries stay pending
-    without an owner, and the next reader can claim them. Without it, they stop being pending for
-    good.
+    None: it does not exist. With `release`, its entries stay pending without an owner, for the next
+    reader to claim. Without it, they stop being pending for good.
     """
 
     stream: bytes

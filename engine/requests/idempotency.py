@@ -32,18 +32,13 @@ def owner_prefix(producer: bytes) -> bytes:
 
 
 class Idempotent(NamedTuple):
-    """The idempotency key of an append, its producer, and optionally a digest of the request."""
-
     producer: bytes
     key: bytes
     digest: bytes = b""  # a repeat must have the same; empty: not checked
 
 
 def hash_fields(fields: Fields) -> bytes:
-    """Return a key made from the fields of an entry (IDMPAUTO).
-
-    The order of the fields does not change the key.
-    """
+    """Return a key made from the fields of an entry in any order (IDMPAUTO)."""
     total, mixed = 0, 0
     for name, value in zip(fields[0::2], fields[1::2], strict=True):
         pair = len(name).to_bytes(8) + name + value
@@ -56,16 +51,12 @@ def hash_fields(fields: Fields) -> bytes:
 
 
 class Digest:
-    """A digest of the entries of a request, to tell it from other requests."""
-
     __slots__ = ("_hash",)
 
     def __init__(self) -> None:
-        """Start without entries."""
         self._hash = hashlib.blake2b(digest_size=_HASH_BYTES)
 
     def add(self, fields: Fields) -> None:
-        """Add the fields of the next entry."""
         self._hash.update(self.header(len(fields)))
         for part in fields:
             self._hash.update(self.header(len(part)) + part)
@@ -90,5 +81,4 @@ class Digest:
         return count.to_bytes(8)
 
     def value(self) -> bytes:
-        """Return the digest of all entries so far."""
         return self._hash.digest()

@@ -32,7 +32,6 @@ class NameFilter(msgspec.Struct, frozen=True):
     prefixes: tuple[bytes, ...] = ()
 
     def shows(self, name: bytes) -> bool:
-        """Tell whether a name may be shown."""
         prefixes = self.prefixes
         if is_reserved(name):
             prefixes = tuple(prefix for prefix in prefixes if is_reserved(prefix))
@@ -57,10 +56,7 @@ class DescribeKeyspace(Request[KeyspaceInfo], frozen=True):
 
 
 class ListNames(Request[list[bytes]], frozen=True):
-    """Return the names of all streams, in byte order (KEYS); of those that `only` shows, if given.
-
-    A filter with more than a thousand names and prefixes is used in parts.
-    """
+    """Return the names of all streams, or of those `only` shows, in byte order (KEYS)."""
 
     only: NameFilter | None = None
 
@@ -68,10 +64,9 @@ class ListNames(Request[list[bytes]], frozen=True):
 class ScanNames(Request[NamePage], frozen=True):
     """Return about `count` names of streams after a cursor (SCAN).
 
-    The cursor is 0 for the first page, then the one that the page before returned. A stream that
-    is there from the first page to the last is shown. `only` says which names are shown and
-    counted; None: all. Streams that are not shown may come and go, and change nothing. A filter
-    with more than a thousand names and prefixes is used in parts.
+    The cursor is 0 for the first page, then the one that the page before returned. A stream that is
+    there from the first page to the last is shown. `only` says which names are shown and counted
+    (None: all); others may come and go, and change nothing.
     """
 
     cursor: int
@@ -102,11 +97,8 @@ class InspectStream(Request[StreamInspection], frozen=True):
 
     With `full`, also describe its groups and consumers, and up to `count` of its entries, of the
     pending entries of each group and of each consumer (FULL). A `count` of None means all.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-        ReplyTooLarge: there are more than `described_max` things to describe, or the entries have
-            more than `size_bytes_max` bytes.
+    StreamNotFound; ReplyTooLarge beyond `described_max` things or `size_bytes_max` bytes of
+    entries.
     """
 
     stream: bytes
@@ -130,11 +122,7 @@ class GetRevisions(Request[list[bytes]], frozen=True):
 class IfUnchanged(Request[None], frozen=True):
     """Raise `StreamsChanged` unless each of the streams still has its revision (EXEC after WATCH).
 
-    As the first request of a transaction it is the condition of all: if it fails, none of them is
-    carried out, and the transaction raises the error.
-
-    Raises:
-        StreamsChanged: a stream has changed.
+    First in a transaction, it is the condition of all: if it fails, none of them is carried out.
     """
 
     streams: Sequence[bytes]
@@ -155,11 +143,7 @@ class RenameStream(Request[bool], frozen=True):
     """Rename a stream (RENAME, RENAMENX); the reply is false if the new name is taken.
 
     With `replace`, a stream that already has the new name is deleted. Policies of its groups may
-    name the streams of `reach`.
-
-    Raises:
-        StreamNotFound: there is no stream of the old name.
-        OutOfReach: a policy names another stream.
+    name the streams of `reach`, or OutOfReach. StreamNotFound.
     """
 
     stream: bytes
@@ -172,13 +156,10 @@ class ExpireStream(Request[bool], frozen=True):
     """Set when a stream expires (PEXPIRE, PEXPIREAT); the reply tells whether the time was set.
 
     The time is in `ttl_ms`, or the unix time `at_ms` if that is given. A time that is over deletes
-    the stream at once. The conditions are those of Redis: `if_none`
-    only if the stream has no expiry (NX), `if_set` only if it has one (XX), `if_later` and
-    `if_earlier` only if the new expiry is later or earlier than the present one (GT, LT).
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-        Invalid: the time is out of range.
+    the stream at once. The conditions are those of Redis: `if_none` only if the stream has no
+    expiry (NX), `if_set` only if it has one (XX), `if_later` and `if_earlier` only if the new
+    expiry is later or earlier than the present one (GT, LT). StreamNotFound; Invalid if out of
+    range.
     """
 
     stream: bytes
@@ -191,56 +172,32 @@ class ExpireStream(Request[bool], frozen=True):
 
 
 class PersistStream(Request[bool], frozen=True):
-    """Remove the expiry of a stream (PERSIST); the reply tells whether it had one.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-    """
+    """Remove the expiry of a stream (PERSIST); tells whether it had one. StreamNotFound."""
 
     stream: bytes
 
 
 class TimeToLive(Request[int | None], frozen=True):
-    """Return in how many milliseconds a stream expires (PTTL); None: it does not expire.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-    """
+    """Return in how many milliseconds a stream expires (PTTL); None: never. StreamNotFound."""
 
     stream: bytes
 
 
 class GetExpiry(Request[int | None], frozen=True):
-    """Return the unix time at which a stream expires, in milliseconds; None: it does not expire.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-    """
+    """Return the unix time (ms) at which a stream expires; None: never. StreamNotFound."""
 
     stream: bytes
 
 
 class PickName(Request[bytes | None], frozen=True):
-    """Return the name of some stream (RANDOMKEY); None: there is none.
-
-    Args:
-        place: which one, counted around all that are shown: whoever asks makes it random.
-        only: says which names are shown; None: all.
-    """
+    """Return the name of some stream (RANDOMKEY), the `place`th of those shown; None: none."""
 
     place: int
     only: NameFilter | None = None
 
 
 class SetCounters(Request[None], frozen=True):
-    """Set a stream's counters (XSETID).
-
-    An `entries_added` of None and a `max_deleted_id` of `0-0` leave these counters as they are.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-        CounterTooLow: the counters would contradict each other or the entries.
-    """
+    """Set counters (XSETID); None and `0-0` leave theirs. StreamNotFound, CounterTooLow."""
 
     stream: bytes
     last_id: EntryId
@@ -249,13 +206,7 @@ class SetCounters(Request[None], frozen=True):
 
 
 class RememberKey(Request[None], frozen=True):
-    """Remember that an entry was appended under an idempotency key (XIDMPRECORD).
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-        EntryNotFound: the stream has no such entry.
-        IdempotencyMismatch: the key already stands for another entry.
-    """
+    """Remember an entry's key (XIDMPRECORD). StreamNotFound, EntryNotFound, IdempotencyMismatch."""
 
     stream: bytes
     producer: bytes
@@ -268,10 +219,7 @@ class GetDefaults(Request[StreamDefaults], frozen=True):
 
 
 class ChangeDefaults(Request[None], frozen=True):
-    """Change the settings of streams that have no settings of their own (CONFIG SET stream-*).
-
-    None leaves a setting as it is.
-    """
+    """Change the settings of streams that have none of their own (CONFIG SET); None: unchanged."""
 
     node_bytes_max: int | None = None
     node_entries_max: int | None = None
@@ -280,12 +228,7 @@ class ChangeDefaults(Request[None], frozen=True):
 
 
 class DumpStream(Request[StreamImage], frozen=True):
-    """Return a stream as one value (DUMP), as it is at one moment.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-        StreamTooLarge: it takes more than `size_bytes_max` bytes, or its groups have too much.
-    """
+    """Return a stream as one value (DUMP), at one moment. StreamNotFound, StreamTooLarge."""
 
     stream: bytes
     size_bytes_max: int
@@ -295,11 +238,7 @@ class RestoreStream(Request[None], frozen=True):
     """Make a stream of a value (RESTORE), at one moment.
 
     The stream that it replaces goes with all its groups. It expires in `ttl_ms` or at a moment; if
-    that has passed, no stream is made.
-
-    Raises:
-        StreamExists: the stream exists, and `replace` is false.
-        LimitReached: there would be more streams, groups, consumers or producers than there may be.
+    that has passed, no stream is made. StreamExists without `replace`; LimitReached.
     """
 
     stream: bytes
@@ -313,13 +252,7 @@ class CopyStream(Request[bool], frozen=True):
     """Copy a stream with everything in it (COPY); the reply is false if `to` exists.
 
     With `replace`, a stream `to` that exists is deleted. Policies of its groups that are copied may
-    name the streams of `reach`.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-        OutOfReach: a policy names another stream.
-        StreamTooLarge: it has too much to be copied at one moment.
-        LimitReached: there are as many streams as there may be.
+    name the streams of `reach`, or OutOfReach. StreamNotFound, StreamTooLarge, LimitReached.
     """
 
     stream: bytes
@@ -329,11 +262,7 @@ class CopyStream(Request[bool], frozen=True):
 
 
 class MeasureStream(Request[int], frozen=True):
-    """Return how many bytes of memory a stream takes, about (MEMORY USAGE).
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-    """
+    """Return how many bytes of memory a stream takes, about (MEMORY USAGE). StreamNotFound."""
 
     stream: bytes
     samples: int | None = None  # values that a server looks at, 0: all; None: as it does by default

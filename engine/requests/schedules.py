@@ -15,14 +15,9 @@ from headgate.engine.schedules import Definition, Refusal, ScheduleInfo
 class SetSchedule(Request[Created[ScheduleInfo]], frozen=True):
     """Create a schedule, or give it another definition. What it has counted stays.
 
-    `revision` is that of the schedule as it was when `next_due_ms` was computed; 0: there was none.
-    `only` says to which streams a schedule may append that is replaced; None: to any.
-
-    Raises:
-        ScheduleChanged: it has another revision by now.
-        ScheduleExists: it appends to a stream that `only` leaves out.
-        LimitReached: there are as many schedules as there may be.
-        Invalid: the fields are none, or too many.
+    `revision` is that of the schedule as it was when `next_due_ms` was computed (0: there was
+    none), or ScheduleChanged. `only` says to which streams a schedule may append that is replaced
+    (None: to any), or ScheduleExists. LimitReached; Invalid if the fields are none, or too many.
     """
 
     schedule: bytes
@@ -33,21 +28,14 @@ class SetSchedule(Request[Created[ScheduleInfo]], frozen=True):
 
 
 class GetSchedule(Request[ScheduleInfo], frozen=True):
-    """Describe a schedule.
-
-    Raises:
-        ScheduleNotFound: there is none, or it appends to a stream that `only` leaves out.
-    """
+    """Describe a schedule. ScheduleNotFound also if `only` leaves its stream out."""
 
     schedule: bytes
     only: NameFilter | None = None
 
 
 class ListSchedules(Request[list[ScheduleInfo]], frozen=True):
-    """Describe up to `limit` schedules after the name `after`, in byte order.
-
-    `only` says for which streams; None: for all. Each page shows the state at its own moment.
-    """
+    """Describe schedules behind the name `after`, by name, in pages; `only`: for which streams."""
 
     after: bytes | None = None
     limit: int = 100
@@ -76,10 +64,8 @@ class AwaitSchedules(Request[DueSchedules], frozen=True):
 class RunSchedule(Request[EntryId | None], frozen=True):
     """Append the entry of a due time, and note that, unless it was appended before.
 
-    The reply is the id of the entry; None if the schedule was set, deleted or run meanwhile.
-
-    Raises:
-        StreamError: the append was refused, as `Add` says it.
+    The reply is its id; None: the schedule was set, deleted or run meanwhile. Raises what `Add`
+    does.
     """
 
     schedule: bytes

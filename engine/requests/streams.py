@@ -25,24 +25,14 @@ class AttributeChange(NamedTuple):
 
 
 class GetAttributes(Request[dict[bytes, bytes]], frozen=True):
-    """Return those of the attributes that the stream has.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-    """
+    """Return those of the attributes that the stream has. StreamNotFound."""
 
     stream: bytes
     names: Sequence[bytes] | None = None  # None: all
 
 
 class ChangeAttributes(Request[None], frozen=True):
-    """Change attributes of a stream, if others are as expected.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-        StreamsChanged: an attribute is not as expected.
-        LimitReached: the stream would have too many, or too large ones.
-    """
+    """Change attributes if others are as expected. StreamNotFound, StreamsChanged, LimitReached."""
 
     stream: bytes
     change: AttributeChange
@@ -51,9 +41,8 @@ class ChangeAttributes(Request[None], frozen=True):
 class ListStreams(Request[list[StreamInfo]], frozen=True):
     """Describe up to `limit` streams whose names start with `prefix`, in byte order.
 
-    `after` is the last name of the previous page; None starts at the beginning. The streams are
-    read in pages; each page shows the state at its own moment. `only` says which streams the reply
-    may show; None: all.
+    `after` is the last name of the previous page; None: the beginning. Each page shows the state at
+    its own moment. `only` says which streams the reply may show; None: all.
     """
 
     prefix: bytes = b""
@@ -75,11 +64,7 @@ class Observe(Request[Observation], frozen=True):
 
 
 class DescribeStream(Request[StreamInfo], frozen=True):
-    """Describe a stream (XINFO STREAM).
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-    """
+    """Describe a stream (XINFO STREAM). StreamNotFound."""
 
     stream: bytes
 
@@ -90,9 +75,7 @@ class DetailStream(Request[StreamDetail], frozen=True):
     `count` bounds the entries, and the pending entries of each group; None means all.
     `size_bytes_max` bounds the entries as in `Range`. `described_max` bounds groups, consumers and
     pending entries together: all groups come first, then the contents of each group in order.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
+    StreamNotFound.
     """
 
     stream: bytes
@@ -104,12 +87,8 @@ class DetailStream(Request[StreamDetail], frozen=True):
 class CreateStream(Request[Created[StreamInfo]], frozen=True):
     """Create an empty stream, unless it exists with the same configuration.
 
-    A stream that exists keeps its attributes.
-    `epoch` is given for the copy of a stream of another backend, so that readers can go on with it.
-
-    Raises:
-        StreamExists: the stream exists with another configuration.
-        LimitReached: there are as many streams as there may be.
+    A stream that exists keeps its attributes. `epoch` is given for the copy of a stream of another
+    backend, so that readers can go on with it. StreamExists, LimitReached.
     """
 
     stream: bytes
@@ -121,10 +100,7 @@ class CreateStream(Request[Created[StreamInfo]], frozen=True):
 class UpdateStream(Request[StreamInfo], frozen=True):
     """Change a stream's configuration (XCFGSET). Entries it no longer allows are removed at once.
 
-    If many groups hold them, the reply does not wait until all of them are gone.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
+    If many groups hold them, the reply does not wait until all are gone. StreamNotFound.
     """
 
     stream: bytes
@@ -135,14 +111,8 @@ class CloseStream(Request[ClosedStream], frozen=True):
     """Append the last entries, if any, and let the stream take no others: both or neither.
 
     A stream that is closed stays closed. To close it again without entries changes nothing. With
-    `idempotent`, so does a repeat under the same key.
-
-    Raises:
-        StreamNotFound: the stream does not exist, and there are no entries or `create_stream` is
-            false.
-        ClosedToAppends: the stream is closed, and there are entries.
-        LastIdMismatch, StreamExists, StreamsChanged, IdNotGreater, IdsExhausted,
-            IdempotencyMismatch, Invalid, LimitReached: as for `Add`.
+    `idempotent`, so does a repeat under the same key. StreamNotFound without entries or
+    `create_stream`; ClosedToAppends with entries; else as for `Add`.
     """
 
     stream: bytes
@@ -156,9 +126,6 @@ class CloseStream(Request[ClosedStream], frozen=True):
 
 
 class DeleteStream(Request[bool], frozen=True):
-    """Delete a stream with its groups (DEL); the reply is false if it does not exist.
-
-    Blocked readers of the stream fail.
-    """
+    """Delete a stream with its groups (DEL); false if there is none. Blocked readers fail."""
 
     stream: bytes

@@ -37,33 +37,27 @@ class KeyspaceBounds(NamedTuple):
     timed_max: int = TIMED_MAX  # entries of a stream that have times
 
     def check_another_stream(self, stream_count: int) -> None:
-        """Check that there may be one more stream than so many."""
         if stream_count >= self.streams_max:
             raise LimitReached("streams", self.streams_max)
 
     def check_another_schedule(self, schedule_count: int) -> None:
-        """Check that there may be one more schedule than so many."""
         if schedule_count >= self.schedules_max:
             raise LimitReached("schedules", self.schedules_max)
 
     def check_another_group(self, stream: Stream) -> None:
-        """Check that a stream may have another group."""
         if len(stream.groups) >= self.groups_max:
             raise LimitReached("groups in this stream", self.groups_max)
 
     def check_consumer(self, group: Group, name: bytes) -> None:
-        """Check that a group knows a consumer, or may have another."""
         if name not in group.consumers and len(group.consumers) >= self.consumers_max:
             raise LimitReached("consumers in this group", self.consumers_max)
 
     def check_timed(self, stream: Stream, more: int) -> None:
-        """Check that so many more entries of a stream may have times."""
         count = 0 if stream.deadlines is None else len(stream.deadlines)
         if count + more > self.timed_max:
             raise LimitReached("entries with times in this stream", self.timed_max)
 
     def check_attributes(self, stream: Stream, values: Mapping[bytes, bytes | None]) -> None:
-        """Check that a stream may have these attributes besides its others."""
         count, size_bytes = len(stream.attributes), stream.attributes_bytes
         for name, value in values.items():
             before = stream.attributes.get(name)
@@ -75,10 +69,7 @@ class KeyspaceBounds(NamedTuple):
             raise LimitReached("bytes of attributes of this stream", ATTRIBUTES_BYTES_MAX)
 
     def check_producer(self, stream: Stream, name: bytes) -> None:
-        """Check that a stream remembers keys of a producer, or may do so for another.
-
-        Producers of one owner take half of the room at most, so others have some.
-        """
+        """Check that a producer may have keys; those of one owner take half of the room at most."""
         producers, share = stream.keys.by_producer, self.producers_max // 2
         if name in producers:
             return

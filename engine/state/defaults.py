@@ -9,8 +9,6 @@ from headgate.engine.state.entries.packed import NodeLimits
 
 
 class Defaults(msgspec.Struct, frozen=True, array_like=True):
-    """The settings Redis keeps for all streams."""
-
     node_limits: NodeLimits = NodeLimits(CHUNK_ENTRIES_MAX, CHUNK_BYTES_MAX)
     idempotency_window_ms: int = 100_000
     idempotency_max: int = 100

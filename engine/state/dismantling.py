@@ -13,6 +13,5 @@ Pieces = Iterator[None]
 
 
 def free(pieces: Pieces) -> None:
-    """Free everything at once."""
     for _ in pieces:
         pass

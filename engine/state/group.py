@@ -29,7 +29,6 @@ class Activity:
     )
 
     def __init__(self) -> None:
-        """Begin at zero."""
         self.delivered_count = 0  # for the first time
         self.redelivered_count = 0  # again, to the same consumer or to another one
         self.passed_count = 0  # not delivered, as filters did not let them through
@@ -39,8 +38,6 @@ class Activity:
 
 
 class Group:
-    """A consumer group of one stream."""
-
     __slots__ = (
         "_memory",
         "activity",
@@ -57,7 +54,6 @@ class Group:
     def __init__(
         self, name: bytes, last_id: EntryId, entries_read: int | None, memory: Memory | None = None
     ) -> None:
-        """Start at a position, with no consumers; `memory` is told what it takes."""
         self._memory = memory or Memory()
         self.memory_bytes = 0  # what it takes with its consumers, without what is pending
         self._grow(GROUP_BYTES + len(name))
@@ -71,7 +67,6 @@ class Group:
         self.consumers = _NO_CONSUMERS
 
     def see(self, name: bytes, steady_ms: int) -> Consumer:
-        """Return the consumer, made if need be, and note that it was here."""
         consumer = self.consumers.get(name)
         if consumer is None:
             if self.consumers is _NO_CONSUMERS:
@@ -83,7 +78,7 @@ class Group:
         return consumer
 
     def set_policy(self, policy: GroupPolicy) -> None:
-        """Go by another policy. What is held goes on waiting, unless keys are not bounded any more.
+        """Go by another policy. Held entries go on waiting, unless keys are not bounded any more.
 
         Entries that are pending already have no turn.
         """
@@ -91,7 +86,6 @@ class Group:
         self.pel.bound_keys(policy.key_turns)
 
     def leave(self) -> None:
-        """Take account of all of it going."""
         self._grow(-self.memory_bytes)
         self._memory.pending_bytes -= self.pel.memory_bytes
 
@@ -100,14 +94,12 @@ class Group:
         self._memory.groups_bytes += size_bytes
 
     def dismantle(self) -> Pieces:
-        """Free the consumers and what is pending."""
         while self.consumers:
             yield from self.consumers.popitem()[1].dismantle()
             yield
         yield from self.pel.dismantle()
 
     def forget(self, name: bytes, *, release: bool) -> None:
-        """Remove a consumer; what it holds is released to the others, or dropped from the PEL."""
         consumer = self.consumers.pop(name)
         self._grow(-CONSUMER_BYTES - len(name))
         if not self.consumers:
@@ -128,27 +120,21 @@ class Group:
 
 
 class Pace(NamedTuple):
-    """The rate of a group, and its burst."""
-
     gap_ms: float  # between two deliveries
     burst: int  # deliveries at once, after a rest
 
     @classmethod
     def of(cls, policy: GroupPolicy) -> Self | None:
-        """Return the pace in a policy, if it has a rate."""
         if policy.rate_per_s is None:
             return None
         return cls(1000 / policy.rate_per_s, policy.rate_burst or policy.rate_per_s)
 
     def allowance(self, used_ms: float, now_ms: int) -> int:
-        """Return the number of entries that may be delivered now."""
         left_ms = self.burst * self.gap_ms - max(used_ms - now_ms, 0)
         return max(int(left_ms / self.gap_ms + 1e-6), 0)
 
     def used_after(self, used_ms: float, now_ms: int, count: int) -> float:
-        """Return the time up to which the rate is used, after a delivery of so many entries."""
         return max(used_ms, now_ms) + count * self.gap_ms
 
     def free_at_ms(self, used_ms: float) -> int:
-        """Return the time from which one entry may be delivered."""
         return int(used_ms - (self.burst - 1) * self.gap_ms) + 1

@@ -28,7 +28,6 @@ class Made(NamedTuple):
     at_ms: int  # unix time; of a key that is remembered, steady time
 
     def ids(self) -> list[EntryId]:
-        """Return the ids of the entries."""
         ids = [self.first_id]
         while len(ids) < self.length:
             ids.append(ids[-1].next())
@@ -49,7 +48,6 @@ class Keys:
     )
 
     def __init__(self, memory: Memory | None = None) -> None:
-        """Start empty; `memory` is told what they take."""
         self._memory = memory or Memory()
         self.memory_bytes = 0  # what they take, about
         self.by_producer: dict[bytes, dict[bytes, Made]] = {}
@@ -59,12 +57,10 @@ class Keys:
         self._is_in_order = True  # of time; the clock may have stepped back
 
     def __len__(self) -> int:
-        """Return how many keys are remembered."""
         return sum(map(len, self.by_producer.values()))
 
     @property
     def first_at_ms(self) -> int | None:
-        """Return when the key was used that is forgotten first, None if there is none."""
         producers = self.by_producer.values()
         if self._is_in_order:
             return min((next(iter(keys.values())).at_ms for keys in producers), default=None)
@@ -75,7 +71,6 @@ class Keys:
         self.last_at_ms = max(self.last_at_ms, at_ms)
 
     def find(self, idempotent: Idempotent, since_ms: int) -> Made | None:
-        """Return the append under a key used at `since_ms` or later."""
         made = self.by_producer.get(idempotent.producer, {}).get(idempotent.key)
         return made if made is not None and made.at_ms >= since_ms else None
 
@@ -94,7 +89,6 @@ class Keys:
             self._forget(keys, next(iter(keys)))
 
     def load(self, producer: bytes, keys: Sequence[tuple[bytes, Made]]) -> None:
-        """Take over a producer's keys, in order of use, behind those that it has."""
         if producer not in self.by_producer:
             self.by_producer[producer] = {}
             self._grow(PRODUCER_BYTES + len(producer))
@@ -109,12 +103,10 @@ class Keys:
         self._grow(-KEY_BYTES - len(key))
 
     def _grow(self, size_bytes: int) -> None:
-        """Take account of what the keys take more, or less."""
         self.memory_bytes += size_bytes
         self._memory.keys_bytes += size_bytes
 
     def forget_before(self, at_ms: int) -> None:
-        """Forget keys used before a moment, and producers without any."""
         for producer, keys in list(self.by_producer.items()):
             items = keys.items()
             if self._is_in_order:
@@ -129,7 +121,6 @@ class Keys:
         self._is_in_order = self._is_in_order or not self.by_producer
 
     def dismantle(self) -> Pieces:
-        """Free the keys."""
         while self.by_producer:
             _, keys = self.by_producer.popitem()
             while keys:
@@ -138,7 +129,6 @@ class Keys:
                 yield
 
     def clear(self) -> Pieces:
-        """Forget all keys; the counters stay. Returns what frees the keys."""
         gone = Keys()
         gone.by_producer, self.by_producer = self.by_producer, {}
         self._grow(-self.memory_bytes)
@@ -152,12 +142,9 @@ class Keys:
 
 
 class Writers:
-    """Every writer's last commit, in order of commit."""
-
     __slots__ = ("by_name",)
 
     def __init__(self) -> None:
-        """Start with none."""
         self.by_name: dict[bytes, Commit] = {}
 
     def commit(self, name: bytes, batch: int, at_ms: int) -> None:

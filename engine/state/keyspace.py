@@ -47,10 +47,7 @@ _LOOKING = (
 
 
 class Keyspace:
-    """All streams."""
-
     def __init__(self) -> None:
-        """Start with no stream."""
         self.streams: SortedDict[bytes, Stream] = SortedDict()  # by name, in byte order
         self.keyed: set[bytes] = set()  # streams that remember idempotency keys
         self.retaining: set[bytes] = set()  # streams whose entries go by themselves
@@ -82,7 +79,6 @@ class Keyspace:
         self._apply = self._appliers()
 
     def _appliers(self) -> dict[type, Callable[[Any], None]]:
-        """Return the method that applies each kind of command."""
         return {
             c.StreamCreated: self._create_stream,
             c.StreamConfigured: self._configure_stream,
@@ -132,26 +128,15 @@ class Keyspace:
         }
 
     def find(self, stream: bytes) -> Stream | None:
-        """Return the stream of that name, or None."""
         return self.streams.get(stream)
 
     def stream(self, stream: bytes) -> Stream:
-        """Return the stream of that name.
-
-        Raises:
-            StreamNotFound: there is none.
-        """
         stream_state = self.streams.get(stream)
         if stream_state is None:
             raise StreamNotFound(stream)
         return stream_state
 
     def group(self, stream: bytes, group: bytes) -> Group:
-        """Return a group of a stream.
-
-        Raises:
-            GroupNotFound: there is no such stream, or no such group of it.
-        """
         holder = self.streams.get(stream)
         group_state = holder.groups.get(group) if holder is not None else None
         if group_state is None:
@@ -159,7 +144,6 @@ class Keyspace:
         return group_state
 
     def check_bucket(self) -> None:
-        """Check that streams may have archives; `NoArchive` if not."""
         if not self.has_bucket:
             raise NoArchive
 
@@ -168,19 +152,13 @@ class Keyspace:
         return max(now_ms, self.epoch + 1)
 
     def steady_ms(self, wall_ms: int) -> int:
-        """Return the steady time of a wall time that the clock shows as it is set now."""
         return wall_ms - self.clock_set_ms
 
     def wall_ms(self, steady_ms: int) -> int:
-        """Return the wall time of a steady time."""
         return steady_ms + self.clock_set_ms
 
     def require(self, commands: Sequence[c.Command]) -> None:
-        """Check that what `apply` looks into is in memory.
-
-        Raises:
-            Missing: some of it is not.
-        """
+        """Check that what `apply` looks into is in memory, or raise Missing."""
         if self.memory.cold_bytes:
             looking = [command for command in commands if isinstance(command, _LOOKING)]
             require_each(partial(self._require, command) for command in looking)
@@ -203,7 +181,6 @@ class Keyspace:
                 self.streams[name].log.require_all(ids)
 
     def apply(self, command: c.Command) -> None:
-        """Carry out a decided command on the state."""
         self._apply[type(command)](command)
 
     def adopt(self, stream: Stream) -> None:
@@ -231,17 +208,14 @@ class Keyspace:
                 pel.hide(pending)
 
     def note_keyed(self, stream: bytes) -> None:
-        """Note that a stream remembers idempotency keys."""
         self.keyed.add(stream)
         self.unplanned[stream] = None
 
     def note_times(self, stream: bytes) -> None:
-        """Note that entries of a stream have times."""
         self.unplanned[stream] = None
         self.governed.add(stream)
 
     def note_policies(self, stream: Stream) -> None:
-        """Note whether something of the stream's groups is to be done by time."""
         groups = stream.groups.values()
         if stream.deadlines is not None or any(group.policy.acts_by_time for group in groups):
             self.governed.add(stream.name)
@@ -313,7 +287,6 @@ class Keyspace:
         self.unplanned = {}
 
     def _note_looks(self, stream: Stream, times: int = 1) -> None:
-        """Note that each group of a stream is looked at."""
         self.replay_us += times * (2 + len(stream.groups) // _LOOKS)
 
     def _note_change(self, stream: bytes) -> None:
@@ -327,7 +300,6 @@ class Keyspace:
             self.expiring.discard((stream.expires_at_ms, stream.name))
 
     def _reached(self, wall_ms: int) -> int:
-        """Return the steady time of what was recorded as now."""
         steady_ms = max(wall_ms - self.clock_set_ms, 0)
         self.latest_ms = max(self.latest_ms, steady_ms)
         return steady_ms
@@ -562,7 +534,6 @@ class Keyspace:
             self.lost_tails[:2] = [c.TailLost(first.first_id, second.last_id, second.epoch)]
 
     def add_schedule(self, info: ScheduleInfo) -> None:
-        """Add a schedule, or replace it by what it has become."""
         self.schedules.put(info)
         self.memory.schedules_bytes = self.schedules.size_bytes
 

@@ -51,27 +51,19 @@ class WhenFull(StrEnum):
 
 
 class MemoryBounds(NamedTuple):
-    """The bounds of the memory of the state."""
-
     size_bytes_max: int | None = None  # None: no bound
     when_full: WhenFull = WhenFull.REFUSE
 
     def is_full(self, size_bytes: int) -> bool:
-        """Tell whether nothing may be added to what takes so much."""
         return self.size_bytes_max is not None and size_bytes > self.size_bytes_max
 
     def may_be_tight(self, size_bytes: int) -> bool:
-        """Tell whether memory may be tight, by its size alone."""
         return self.size_bytes_max is not None and size_bytes > self._freezable_bytes_max
 
     def is_tight(self, size_bytes: int, freezable_bytes: int) -> bool:
         """Tell whether whoever adds has to wait until something has left memory.
 
-        A rewrite has a copy of what it freezes. So that is bounded, and not only memory.
-
-        Args:
-            size_bytes: of all.
-            freezable_bytes: of what can leave memory.
+        A rewrite has a copy of what it freezes, so `freezable_bytes` is bounded as well.
         """
         limit_bytes = self.size_bytes_max
         if limit_bytes is None or not freezable_bytes:
@@ -90,19 +82,13 @@ class MemoryBounds(NamedTuple):
 
 
 class ExtentPlace(NamedTuple):
-    """The place of an extent: its file, where it begins there, and its size."""
-
     file: int
     offset: int
     size_bytes: int
 
 
 class OpenedExtents(Protocol):
-    """The extents that are in memory."""
-
-    def find(self, place: ExtentPlace) -> object | None:
-        """Return an extent (`OpenedExtent`), or None if it is not in memory."""
-        ...
+    def find(self, place: ExtentPlace) -> object | None: ...
 
 
 class _NoExtents:
@@ -111,8 +97,6 @@ class _NoExtents:
 
 
 class Memory(msgspec.Struct):
-    """The memory of a keyspace, by kind."""
-
     streams_bytes: int = 0
     entries_bytes: int = 0
     groups_bytes: int = 0  # with their consumers
@@ -128,12 +112,10 @@ class Memory(msgspec.Struct):
 
     @property
     def data_bytes(self) -> int:
-        """Return the bytes of all entries, in memory and on disk, about."""
         return self.entries_bytes + self.cold_bytes
 
     @property
     def size_bytes(self) -> int:
-        """Return the sum of all kinds that are part of the state."""
         return (
             self.streams_bytes
             + self.entries_bytes

@@ -41,16 +41,13 @@ class AscendingKeys:
     __slots__ = ("majors", "minors")
 
     def __init__(self, majors: Iterable[int] = (), minors: Iterable[int] = ()) -> None:
-        """Start with these."""
         self.majors = array("Q", majors)
         self.minors = array("Q", minors)
 
     def __len__(self) -> int:
-        """Return the number of keys."""
         return len(self.majors)
 
     def place(self, major: int, minor: int) -> int:
-        """Return the place of the first key that is not below this one."""
         majors = self.majors
         low = bisect_left(majors, major)
         if low == len(majors) or majors[low] != major:
@@ -68,7 +65,6 @@ class KeyedRun(AscendingKeys, Generic[V]):
     __slots__ = ("values",)
 
     def __init__(self, majors: Iterable[int], minors: Iterable[int], values: list[V]) -> None:
-        """Start with these."""
         super().__init__(majors, minors)
         self.values = values
 
@@ -78,8 +74,6 @@ Living = Callable[[KeyedRun[V], int], Iterator[int]]
 
 
 class OrderedView(Generic[V]):
-    """Values in key order, to be walked from any key; `len` counts the living."""
-
     __slots__ = (
         "_block_max",
         "_blocks",
@@ -93,12 +87,7 @@ class OrderedView(Generic[V]):
     )
 
     def __init__(self, living: Living[V], block_max: int = _BLOCK_KEYS_MAX) -> None:
-        """Start empty.
-
-        Args:
-            living: who is alive; of one key, a single value may be.
-            block_max: so many keys make a block.
-        """
+        """Start empty; `living` tells who is alive: of one key, at most one value."""
         self._living = living
         self._block_max = block_max
         self._blocks: list[KeyedRun[V]] = []
@@ -110,11 +99,9 @@ class OrderedView(Generic[V]):
         self._live_count = 0
 
     def __len__(self) -> int:
-        """Return how many values are alive."""
         return self._live_count
 
     def insert(self, key: Key, value: V) -> None:
-        """Add a value that is alive; it replaces a tombstone of the same key."""
         self._live_count += 1
         blocks = self._blocks
         if blocks and key <= self.top:
@@ -150,7 +137,6 @@ class OrderedView(Generic[V]):
             self._put(len(blocks), len(blocks), run)
 
     def note_left(self, count: int = 1) -> None:
-        """Take account of so many values that are not alive any more, whichever they are."""
         self._live_count -= count
         if not self._live_count:
             self._put(0, len(self._blocks))
@@ -163,18 +149,15 @@ class OrderedView(Generic[V]):
             self._sweep(self._sweep_next if self._sweep_next < len(self._blocks) else 0)
 
     def dismantle(self) -> Pieces:
-        """Let go of all values, block by block."""
         self._living = _nobody
         while self._blocks:
             self._blocks.pop()
             yield
 
     def first(self) -> V | None:
-        """Return the value of the smallest key, or None if empty."""
         return next(self.walk(), None)
 
     def last(self) -> V | None:
-        """Return the value of the greatest key, or None if empty."""
         while self._blocks:
             block = self._blocks[-1]
             for at in range(len(block) - 1, -1, -1):
@@ -204,11 +187,9 @@ class OrderedView(Generic[V]):
             low, index = 0, self._blocks_through(last)
 
     def _blocks_through(self, key: Key) -> int:
-        """Return how many blocks begin with a key up to this one."""
         return self._firsts.place(key[0], key[1] + 1)
 
     def _index_of(self, key: Key) -> int:
-        """Return the index of the block in which a key stands or would stand."""
         return max(self._blocks_through(key) - 1, 0)
 
     def _insert_between(self, key: Key, value: V) -> None:
@@ -270,7 +251,6 @@ class OrderedView(Generic[V]):
         self._sweep_next = low + bool(alive)
 
     def _put(self, low: int, high: int, *blocks: KeyedRun[V]) -> None:
-        """Replace the blocks from `low` to before `high`."""
         if self._firsts is _NO_KEYS:
             self._firsts = AscendingKeys()
         self._blocks[low:high] = blocks

@@ -24,12 +24,9 @@ from headgate.engine.state.turns import HELD_MS, Turns
 
 
 class Consumer:
-    """A named reader of a group."""
-
     __slots__ = ("active_at_ms", "name", "pending", "seen_at_ms")
 
     def __init__(self, name: bytes, seen_at_ms: int) -> None:
-        """Start with nothing pending and no success yet."""
         self.name = name
         self.seen_at_ms = seen_at_ms  # last attempt to read or claim
         self.active_at_ms: int | None = None  # last attempt that got something
@@ -45,8 +42,6 @@ class Consumer:
 
 
 class PendingEntry:
-    """One delivery that waits for its acknowledgement."""
-
     __slots__ = (
         "delayed_until_ms",
         "delivered_at_ms",
@@ -65,7 +60,6 @@ class PendingEntry:
         delivered_at_ms: int = 0,
         serial: int = 0,
     ) -> None:
-        """Make an entry of a first delivery, or one that `Pel` is about to fill in."""
         self.id = entry_id
         self.owner = owner  # None after a nack: whoever comes first may have it
         self.delivered_at_ms = delivered_at_ms  # the last delivery; 0 while nobody owns it
@@ -85,7 +79,6 @@ class PendingEntry:
         return max(now_ms - self.delivered_at_ms, 0)
 
     def is_owned_by(self, consumer: bytes) -> bool:
-        """Tell whether the consumer of that name holds it."""
         return self.owner is not None and self.owner.name == consumer
 
     def is_claimable(self, now_ms: int, min_idle_ms: int) -> bool:
@@ -95,7 +88,6 @@ class PendingEntry:
         return self.idle_ms(now_ms) >= min_idle_ms
 
     def claimable_at_ms(self, min_idle_ms: int) -> int:
-        """Return when another consumer may have it, if nothing happens before."""
         return self.delayed_until_ms if self.owner is None else self.delivered_at_ms + min_idle_ms
 
 
@@ -104,8 +96,6 @@ Queue = OrderedView[PendingEntry]
 
 
 class Pel:
-    """The pending entries list of one group."""
-
     __slots__ = (
         "_by_time",
         "_delayed",
@@ -122,7 +112,6 @@ class Pel:
     )
 
     def __init__(self, memory: Memory | None = None) -> None:
-        """Start empty; `memory` is told what it takes."""
         self._memory = memory or Memory()
         self.by_id: dict[EntryId, PendingEntry] = {}
         self.errors: dict[EntryId, bytes] = {}  # the last of each entry, the oldest first
@@ -137,25 +126,21 @@ class Pel:
         self.turns: Turns | None = None  # of keys, if the policy bounds them
 
     def __len__(self) -> int:
-        """Return how many entries are pending."""
         return len(self.by_id)
 
     @property
     def memory_bytes(self) -> int:
-        """Return the memory of the PEL, about."""
         turns_bytes = 0 if self.turns is None else self.turns.memory_bytes
         return PENDING_BYTES * len(self.by_id) + self._errors_bytes + turns_bytes
 
     @property
     def released_count(self) -> int:
-        """Return the number of entries without an owner, hidden and held ones too."""
         waiting_count = len(self._released) + len(self._delayed)
         later_count = 0 if self.turns is None else self.turns.later_count
         return waiting_count + self._hidden_released_count + self.held_count + later_count
 
     @property
     def held_count(self) -> int:
-        """Return the number of entries whose turn has not come."""
         return 0 if self.turns is None else self.turns.held_count
 
     @property
@@ -164,14 +149,12 @@ class Pel:
         return len(self._delayed) + (0 if self.turns is None else self.turns.later_count)
 
     def bound_keys(self, at_once: int | None) -> None:
-        """Set how many entries of a key have their turn at once; None: any number."""
         if self.turns is None and at_once is not None:
             self.turns = Turns(self._memory)
         if self.turns is not None:
             self.turns.change(at_once)
 
     def dismantle(self) -> Pieces:
-        """Free the entries."""
         self.errors.clear()
         turns, self.turns = self.turns, None
         if turns is not None:
@@ -188,11 +171,9 @@ class Pel:
         return self._in_order.walk(start)
 
     def first(self) -> PendingEntry | None:
-        """Return the entry with the smallest id, if there is one."""
         return self._in_order.first()
 
     def last(self) -> PendingEntry | None:
-        """Return the entry with the greatest id, if there is one."""
         return self._in_order.last()
 
     def assign(self, entry_id: EntryId, owner: Consumer, at_ms: int, delivery_count: int) -> None:
@@ -211,10 +192,7 @@ class Pel:
         self._by_time.insert((at_ms, pending.serial), pending)
 
     def assign_new(self, ids: Sequence[EntryId], owner: Consumer, at_ms: int) -> None:
-        """Make `owner` hold entries that are delivered for the first time; their ids ascend.
-
-        They nearly always are above all others, and are added to each view together.
-        """
+        """Make `owner` hold entries that are delivered for the first time; their ids ascend."""
         serial = self._serial + 1
         tops = self._in_order.top, owner.pending.top
         if not ids or ids[0] <= max(tops) or (at_ms, serial) <= self._by_time.top:
@@ -231,10 +209,7 @@ class Pel:
         self._by_time.extend(list(zip(repeat(at_ms), serials, strict=False)), entries)
 
     def release(self, entry_id: EntryId, delivery_count: int, delayed_until_ms: int = 0) -> None:
-        """Make an entry pending without an owner; it goes to the end of the released ones.
-
-        With a delay, it joins them when the delay is over.
-        """
+        """Make an entry pending without an owner, last of the released ones, or after its delay."""
         pending = self._taken_out(entry_id)
         former = pending.owner
         if former is not None:
@@ -246,13 +221,7 @@ class Pel:
         self._show(pending)
 
     def hold(self, entry_id: EntryId, key: bytes, due_ms: int = 0) -> None:
-        """Make an entry pending that nobody gets before its turn comes.
-
-        Args:
-            entry_id: of the entry.
-            key: whose turns it waits for.
-            due_ms: it is delayed, and does not wait for its turn before that.
-        """
+        """Hold an entry back until its turn; it does not wait for that before `due_ms`."""
         assert self.turns is not None
         pending = self._taken_out(entry_id)
         pending.delivery_count = 0
@@ -267,9 +236,7 @@ class Pel:
     ) -> None:
         """Note the keys of pending entries: each has its turn, or is held as its delay says.
 
-        Args:
-            keys: of entries, but not of those that are delayed before they wait.
-            later: the others, each with its key and when it is due.
+        `later` are those that are delayed before they wait, each with its key and when it is due.
         """
         if self.turns is None:
             self.turns = Turns(self._memory)
@@ -287,12 +254,10 @@ class Pel:
         self.by_id[entry_id].delivery_count = count
 
     def forget_through(self, entry_id: EntryId) -> None:
-        """End the turns of entries up to an id: the stream has them no more."""
         assert self.turns is not None
         self.forget_turns(self.turns.go_through(entry_id), entry_id)
 
     def forget_turns(self, first_id: EntryId, last_id: EntryId) -> None:
-        """End the turns of entries between two ids, both included: the stream has them no more."""
         assert self.turns is not None
         between = takewhile(lambda each: each.id <= last_id, self.walk(first_id))
         held: list[EntryId] = []
@@ -344,7 +309,6 @@ class Pel:
         return pending
 
     def remove(self, entry_id: EntryId) -> bool:
-        """Forget a pending entry; tells whether it was there."""
         is_there = entry_id in self.by_id
         self.remove_all((entry_id,))
         return is_there
@@ -395,7 +359,6 @@ class Pel:
             self._hidden_released_count -= pending.owner is None
 
     def is_hidden(self, pending: PendingEntry) -> bool:
-        """Tell whether `longest_idle_first` leaves an entry out."""
         return not pending.is_waiting
 
     def show_all(self) -> None:
@@ -409,19 +372,14 @@ class Pel:
         return sorted(self.walk(), key=lambda entry: (entry.delivered_at_ms, entry.serial))
 
     def longest_idle_first(self, now_ms: int) -> Iterator[PendingEntry]:
-        """Yield released entries first, then by delivery time. Do not change the PEL meanwhile.
-
-        Released entries whose delay is over come first; those in their delay are left out.
-        """
+        """Yield released entries past their delay, then by delivery time. No change meanwhile."""
         rested = takewhile(lambda entry: entry.delayed_until_ms <= now_ms, self._delayed.walk())
         return chain(rested, self._released.walk(), self._by_time.walk())
 
     def longest_held(self) -> PendingEntry | None:
-        """Return the entry whose last delivery is the longest ago, of those that somebody owns."""
         return self._by_time.first()
 
     def first_delayed(self) -> PendingEntry | None:
-        """Return the entry whose delay ends first, if there is any."""
         return self._delayed.first()
 
     def _queue(self, pending: PendingEntry) -> Queue:

@@ -18,13 +18,7 @@ from headgate.engine.state.stream import Stream
 
 
 def fill(stream: Stream, image: StreamImage, clock_set_ms: int) -> Pieces:
-    """Fill an empty stream, some of it at each step.
-
-    Args:
-        stream: is empty.
-        image: what it is to have.
-        clock_set_ms: steady time is so much less than the times of the image.
-    """
+    """Fill an empty stream step by step; steady time is image time less `clock_set_ms`."""
     chunks = iter(image.chunks)
     while portion := list(islice(chunks, RESTORED_AT_ONCE_MAX // 10)):  # they are compressed
         stream.attach(
@@ -83,7 +77,6 @@ def _steady(wall_ms: int, clock_set_ms: int) -> int:
 
 
 def copied(source: Stream, name: bytes, epoch: int, memory: Memory) -> Stream:
-    """Return a copy of a stream under another name, with everything that it has."""
     stream = Stream(name, epoch, source.config, memory)
     stream.log.copy_from(source.log)
     stream.last_id, stream.max_deleted_id = source.last_id, source.max_deleted_id

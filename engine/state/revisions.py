@@ -21,7 +21,6 @@ class Revisions:
     """Numbers the changes. No number comes twice within a run."""
 
     def __init__(self) -> None:
-        """Start without any change."""
         self._run: bytes | None = b""  # None: not asked for yet
         self._name_run: Callable[[], str] = str
         self._latest = 0
@@ -31,27 +30,22 @@ class Revisions:
     def begin(self, name_run: Callable[[], str]) -> None:
         """Let revisions from here on be equal to none from before.
 
-        Args:
-            name_run: tells this life of the state from all others on this machine since it was
-                started: who holds a revision runs on it as well. It is called when somebody asks
-                for a revision.
+        `name_run` names this life of the state among all on this machine since it was started: who
+        holds a revision runs on it as well. It is called when somebody asks for a revision.
         """
         self._run, self._name_run = None, name_run
 
     def next(self) -> int:
-        """Return the number of a change that happens now."""
         self._latest += 1
         return self._latest
 
     def note_gone(self, name: bytes) -> None:
-        """Note that there is no stream of this name any more."""
         self._gone.pop(name, None)
         self._gone[name] = self.next()
         if len(self._gone) > GONE_MAX:
             self._forgotten = self._gone.pop(next(iter(self._gone)))
 
     def note_all_gone(self, names: Collection[bytes]) -> None:
-        """Note that the streams of these names are gone, all there were."""
         if len(names) > GONE_MAX:
             self._gone.clear()
             self._forgotten = self.next()

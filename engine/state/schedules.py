@@ -15,17 +15,13 @@ def _nothing() -> None:
 
 
 class ScheduleIndex:
-    """All schedules."""
-
     def __init__(self) -> None:
-        """Start with none."""
         self.by_name: SortedDict[bytes, ScheduleInfo] = SortedDict()
         self.wakes: SortedSet[tuple[int, bytes]] = SortedSet()  # unix ms; the next one comes first
         self.size_bytes = 0
         self.on_change: Callable[[], None] = _nothing  # something may be due earlier
 
     def put(self, info: ScheduleInfo) -> None:
-        """Add a schedule, or replace it by what it has become."""
         self._leave(info.name)
         self.by_name[info.name] = info
         self.size_bytes += _size_of(info)
@@ -34,7 +30,6 @@ class ScheduleIndex:
             self.on_change()
 
     def remove(self, name: bytes) -> None:
-        """Remove a schedule."""
         self._leave(name)
         del self.by_name[name]
 

@@ -35,13 +35,10 @@ _NO_GROUPS: SortedDict[bytes, Group] = SortedDict()
 
 
 def attribute_bytes(name: bytes, value: bytes | None) -> int:
-    """Return the memory of an attribute, about; a value of None: there is none."""
     return 0 if value is None else ATTRIBUTE_BYTES + len(name) + len(value)
 
 
 class Stream:
-    """One stream."""
-
     __slots__ = (
         "_memory",
         "archive",
@@ -70,7 +67,6 @@ class Stream:
     def __init__(
         self, name: bytes, epoch: int, config: StreamConfig, memory: Memory | None = None
     ) -> None:
-        """Start empty, at `0-0`; `memory` is told what it takes."""
         self._memory = memory or Memory()
         self._memory.streams_bytes += STREAM_BYTES + len(name)
         self.name = name
@@ -96,7 +92,6 @@ class Stream:
         self.attributes_bytes = 0  # what they take
 
     def add_group(self, name: bytes, last_id: EntryId, entries_read: int | None) -> Group:
-        """Make a group at a position."""
         if not self.groups:
             self.groups = SortedDict()
         group = self.groups[name] = Group(name, last_id, entries_read, self._memory)
@@ -115,23 +110,19 @@ class Stream:
         self._memory.streams_bytes += self.attributes_bytes - before_bytes
 
     def set_policy(self, group: Group, policy: GroupPolicy) -> None:
-        """Let a group go by another policy."""
         group.set_policy(policy)
         self.note_turns()
 
     def note_turns(self) -> None:
-        """Note the groups of entries with turns."""
         groups = self.groups.values()
         self.groups_by_key = tuple(group for group in groups if group.pel.turns is not None)
 
     def set_times(self, times: Iterable[tuple[EntryId, EntryTimes]]) -> None:
-        """Give times to entries that are above all others with times."""
         if self.deadlines is None:
             self.deadlines = Deadlines(self._memory)
         self.deadlines.extend(times)
 
     def times_of(self, entry_id: EntryId) -> EntryTimes | None:
-        """Return the times of a live entry (steady); None: it has none."""
         return None if self.deadlines is None else self.deadlines.by_id.get(entry_id)
 
     def _note_gone(self, entry_id: EntryId) -> None:
@@ -141,7 +132,6 @@ class Stream:
             group.pel.forget_turn(entry_id)
 
     def leave(self) -> None:
-        """Take account of all of it going."""
         memory = self._memory
         memory.streams_bytes -= STREAM_BYTES + len(self.name) + self.attributes_bytes
         if self.deadlines is not None:
@@ -155,7 +145,6 @@ class Stream:
 
     @property
     def memory_bytes(self) -> int:
-        """Return the memory of the stream with everything in it, about."""
         groups = self.groups.values()
         return (
             STREAM_BYTES
@@ -170,7 +159,6 @@ class Stream:
 
     @property
     def thing_count(self) -> int:
-        """Return how many chunks, groups, consumers, pending entries and keys there are."""
         groups = self.groups.values()
         held = sum(len(group.pel) + len(group.consumers) for group in groups)
         timed = 0 if self.deadlines is None else len(self.deadlines)
@@ -179,7 +167,6 @@ class Stream:
         )
 
     def rename(self, name: bytes) -> None:
-        """Take another name."""
         self._memory.streams_bytes += len(name) - len(self.name)
         for log in self.logs:
             log.extents.name = name
@@ -187,7 +174,6 @@ class Stream:
 
     @property
     def logs(self) -> Sequence[Log]:
-        """Return the archive, if there is one, and the log."""
         return (self.log,) if self.archive is None else (self.archive, self.log)
 
     @property
@@ -196,7 +182,6 @@ class Stream:
         return self.log if self.archive is None else Logs(self.archive, self.log)
 
     def _trimmed_into(self) -> Log | None:
-        """Return the log to which trimmed entries go; None: they are gone."""
         if self.config.archive and self.archive is None:
             self.archive = Log(self._memory, self.name)
         return self.archive if self.config.archive else None
@@ -215,7 +200,6 @@ class Stream:
     def load_extents(
         self, columns: Sequence[bytes], dead: Sequence[tuple[int, bytes]], is_archived: bool
     ) -> None:
-        """Take over dumped extents, before all hot chunks."""
         if is_archived and self.archive is None:
             self.archive = Log(self._memory, self.name)
         log = self.archive if is_archived else self.log
@@ -223,21 +207,18 @@ class Stream:
         log.load_extents(columns, dead)
 
     def sealed(self) -> Sequence[SharedChunk]:
-        """Return the hot chunks of both logs that do not grow any more, in order."""
         if self.archive is None:
             return shared_chunks(self.log.sealed, ())
         growing = self.log.growing
         return shared_chunks(self.log.sealed, self.archive.sealed_below(growing))
 
     def trim_archive(self, through: EntryId) -> None:
-        """Remove every archived entry up to and including `through`."""
         assert self.archive is not None
         last_id = self.archive.last_id_through(through)
         self.archive.trim_through(through)
         self.gone_through = max(self.gone_through, last_id)
 
     def dismantle(self) -> Pieces:
-        """Free the entries, the groups and the keys."""
         for log in self.logs:
             yield from log.dismantle()
         while self.groups:
@@ -248,13 +229,11 @@ class Stream:
         yield
 
     def extend(self, entries: Sequence[Entry], limits: NodeLimits) -> None:
-        """Add entries above `last_id`, in order."""
         self.log.extend(entries, limits)
         self.last_id = entries[-1].id
         self._count(len(entries))
 
     def attach(self, chunks: Sequence[Chunk]) -> None:
-        """Add sealed chunks above `last_id`, in order."""
         self.log.attach(chunks)
         self.last_id = chunks[-1].last_id
         self._count(sum(chunk.count for chunk in chunks))
@@ -263,15 +242,12 @@ class Stream:
         self.entries_added = min(self.entries_added + added, COUNT_MAX)  # XSETID may set it high
 
     def has(self, entry_id: EntryId) -> bool:
-        """Tell whether an entry of that id is alive or archived."""
         return any(log.has(entry_id) for log in self.logs)
 
     def require_all(self, ids: Sequence[EntryId]) -> None:
-        """Check that entries can be looked up and deleted; `Missing` if not."""
         require_each(partial(log.require_all, ids) for log in self.logs)
 
     def delete(self, entry_id: EntryId) -> None:
-        """Remove a live entry, or an archived one."""
         if self.log.delete(entry_id):
             self._note_gone(entry_id)
             self.max_deleted_id = max(self.max_deleted_id, entry_id)
@@ -294,12 +270,7 @@ class Stream:
         self.last_id = last_id
 
     def unreferenced(self, ids: Sequence[EntryId], *, but_by: Group | None = None) -> set[EntryId]:
-        """Return the entries that no group has yet to read or settle (ACKED).
-
-        Args:
-            ids: of the entries.
-            but_by: a group whose pending entries do not count.
-        """
+        """Return entries no group has to read or settle (ACKED), but for `but_by`'s pending."""
         left = set(ids)
         highest = max(left, default=MIN_ID)
         for group in self.groups.values():
@@ -342,7 +313,6 @@ class Stream:
             self.note_lost(first_id, last_id)
 
     def note_lost(self, first_id: EntryId, last_id: EntryId) -> None:
-        """Let readers know that what was between two ids is lost."""
         self.max_deleted_id = max(self.max_deleted_id, min(last_id, self.last_id))
         self._note_gap(first_id, last_id)
 
@@ -354,13 +324,7 @@ class Stream:
     def gap_after(
         self, after: EntryId, through: EntryId, *, with_archive: bool = False
     ) -> Gap | None:
-        """Return the gap of a reader that has seen everything up to an id.
-
-        Args:
-            after: the id; `0-0` asks for whatever there is.
-            through: what it reads now ends there.
-            with_archive: it reads what is archived as well.
-        """
+        """Return the gap of a reader that has seen all up to `after`; `0-0` has seen nothing."""
         gap = gap_after(after, self.gone_through if with_archive else self.trimmed_through)
         for first_id, last_id in self._lost_ids() if gap is None else ():
             if after < last_id and first_id <= through:
@@ -368,14 +332,12 @@ class Stream:
         return gap
 
     def _lost_ids(self) -> Iterator[tuple[EntryId, EntryId]]:
-        """Yield the first and last ids of what is lost, or may be."""
         yield from self.lost
         for tail in self.lost_tails:
             if self.epoch <= tail.epoch:
                 yield tail.first_id, tail.last_id
 
     def trim(self, through: EntryId) -> None:
-        """Remove every entry up to and including `through`."""
         last_id = self.log.last_id_through(through)  # what was deleted is not missed
         self.log.trim_through(through, self._trimmed_into())
         self._note_trimmed(last_id)

@@ -35,8 +35,6 @@ _LOOKED_AT_ONCE = 1_000
 
 
 class _Queue:
-    """The entries of a key."""
-
     __slots__ = ("head", "held", "key", "taken")
 
     def __init__(self, key: bytes) -> None:
@@ -54,8 +52,6 @@ class _Queue:
 
 
 class Turns:
-    """The entries of a group that have a key."""
-
     __slots__ = (
         "_due",
         "_gone_through",
@@ -71,7 +67,6 @@ class Turns:
     )
 
     def __init__(self, memory: Memory) -> None:
-        """Start without entries; `memory` is told what they take."""
         self.at_once: int | None = None  # turns of a key at the same time; None: any number
         self.held_count = 0
         self._memory = memory
@@ -88,7 +83,6 @@ class Turns:
         self._gone_through = MIN_ID  # no entry up to here is left
 
     def __len__(self) -> int:
-        """Return how many entries have a key."""
         return len(self._keys)
 
     @property
@@ -98,20 +92,16 @@ class Turns:
 
     @property
     def later_count(self) -> int:
-        """Return how many entries are delayed before they wait for their turn."""
         return len(self._later)
 
     @property
     def next_due_ms(self) -> int | None:
-        """Return when the next of these entries is due; None: there is none."""
         return self._due[0][0] if self._due else None
 
     def due_ms(self, entry_id: EntryId) -> int | None:
-        """Return when a delayed entry is due; None: it is not delayed."""
         return self._later.get(entry_id)
 
     def join(self, now_ms: int) -> bool:
-        """Let entries that are due wait for their turn; tells whether that was all of them."""
         for _ in range(_JOINED_AT_ONCE):
             if not self._due or self._due[0][0] > now_ms:
                 return True
@@ -130,14 +120,10 @@ class Turns:
 
     @property
     def memory_bytes(self) -> int:
-        """Return the memory of the turns, about."""
         return TURN_BYTES * len(self._keys) + QUEUE_BYTES * len(self._queues)
 
     def items(self) -> Iterator[tuple[EntryId, bytes]]:
-        """Yield the entries with their keys, those of a key in the order of their turns.
-
-        Those that are delayed are not among them.
-        """
+        """Yield entries with their keys, by turn for each key, without the delayed ones."""
         for key, entry_id in self._single.items():
             yield entry_id, key
         for key, queue in self._queues.items():
@@ -145,11 +131,9 @@ class Turns:
                 yield entry_id, key
 
     def later(self) -> Iterator[tuple[EntryId, bytes, int]]:
-        """Yield the entries that are delayed, each with its key and when it is due."""
         return ((entry_id, self._keys[entry_id], due_ms) for due_ms, entry_id in self._due)
 
     def dismantle(self) -> Pieces:
-        """Free the entries."""
         self._ready.clear()
         self._due.clear()
         self._unchecked.clear()
@@ -160,7 +144,6 @@ class Turns:
                 yield
 
     def room(self, key: bytes) -> int | None:
-        """Return how many new entries of a key may have their turn; None: any number."""
         if self.at_once is None:
             return None
         queue = self._queues.get(key)
@@ -179,10 +162,7 @@ class Turns:
         )
 
     def ready(self) -> Iterator[EntryId]:
-        """Yield the held entries whose turn has come, by id. Do not change the turns meanwhile.
-
-        After a change of the bound, those of some keys come first.
-        """
+        """Yield held entries whose turn has come, by id. Do not change the turns meanwhile."""
         self._look()
         heads = iter(self._ready.items())
         head = next(heads, None)
@@ -203,22 +183,18 @@ class Turns:
                 heappush(following, (after, others))
 
     def before(self, entry_id: EntryId) -> Iterable[EntryId]:
-        """Return the entries whose turn a held entry waits for; nothing: it is not held."""
         queue = self._queue_that_holds(entry_id)
         return () if queue is None else queue.taken
 
     def change(self, at_once: int | None) -> None:
-        """Set how many turns of a key there are at the same time."""
         if at_once != self.at_once:
             self.at_once = at_once
             self._unchecked = deque(self._queues.values())
 
     def take(self, entry_id: EntryId, key: bytes) -> None:
-        """Give a turn to an entry that is delivered for the first time."""
         self.take_all((entry_id,), (key,))
 
     def take_all(self, ids: Sequence[EntryId], keys: Sequence[bytes | None]) -> None:
-        """Give turns to those entries that have a key; they are delivered for the first time."""
         known, single, count = self._keys, self._single, len(self._keys)
         if ids and ids[0] <= self._gone_through:
             self._gone_through = MIN_ID
@@ -251,7 +227,6 @@ class Turns:
             self._wait(entry_id, key)
 
     def begin(self, entry_id: EntryId) -> None:
-        """Give a held entry its turn; nothing happens if it is not held."""
         if entry_id in self._later:
             self._join(entry_id)
         queue = self._queue_that_holds(entry_id)
@@ -266,7 +241,6 @@ class Turns:
         self._check(queue)
 
     def end_all(self, ids: Sequence[EntryId]) -> None:
-        """Forget those entries that have a key."""
         count = len(self._keys)
         keys = list(map(self._keys.pop, ids, repeat(None)))
         self._memory.pending_bytes -= TURN_BYTES * (count - len(self._keys))
@@ -294,7 +268,6 @@ class Turns:
         return first_id
 
     def _queue_of(self, key: bytes) -> _Queue:
-        """Return the queue of a key, made if need be."""
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues[key] = _Queue(key)
@@ -309,7 +282,6 @@ class Turns:
         return queue if queue is not None and entry_id in queue.held else None
 
     def _check(self, queue: _Queue) -> None:
-        """Note whether a key has room and held entries, and the first of these."""
         taken, held, head = queue.taken, queue.held, None
         if held and (self.at_once is None or len(taken) < self.at_once):
             head = next(iter(held))
@@ -328,6 +300,5 @@ class Turns:
                 self._single[queue.key] = entry_id
 
     def _look(self) -> None:
-        """Check some of the keys whose bound has changed."""
         for _ in range(min(_LOOKED_AT_ONCE, len(self._unchecked))):
             self._check(self._unchecked.popleft())

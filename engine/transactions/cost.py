@@ -89,35 +89,29 @@ class _Size:
 
     @property
     def log(self) -> Log:
-        """Return the entries that are there now."""
         return _NO_LOG if self._stream is None else self._stream.log
 
     @property
     def archive(self) -> Log:
-        """Return the archive of the stream as it is now."""
         archive = None if self._stream is None else self._stream.archive
         return _NO_LOG if archive is None else archive
 
     @property
     def attributes(self) -> int:
-        """Return how many attributes the stream has now."""
         return 0 if self._stream is None else len(self._stream.attributes)
 
     @property
     def things(self) -> int:
-        """Return how many chunks, groups, consumers, pending entries and keys there are."""
         if self._things is None:
             self._things = 0 if self._stream is None else self._stream.thing_count
         return self._things
 
     def grow(self, things: int, *, groups: int = 0, entries: int = 0) -> None:
-        """Add the maximum that a request adds."""
         self._things = self.things + things
         self.groups += groups
         self.entries += entries
 
     def copy(self) -> _Size:
-        """Return the size of a copy."""
         copy = _Size(self._stream)
         copy._things, copy.groups, copy.entries = self.things, self.groups, self.entries
         return copy
@@ -127,22 +121,16 @@ _NO_LOG = Log()
 
 
 class Cost:
-    """The cost of the requests of a transaction together."""
-
     def __init__(self, keyspace: Keyspace) -> None:
-        """Start with none."""
         self.keyspace = keyspace
         self._sizes: dict[bytes, _Size] = {}
         self._total = self._dearest = 0
 
     def add(self, request: Request[Any]) -> None:
-        """Add a request that comes after those before.
+        """Add a request that comes after those before; TransactionTooLong if all cost too much.
 
         One request has bounds of its own, so the dearest is let through beside cheap ones. What is
         done in steps elsewhere has none for a single step.
-
-        Raises:
-            TransactionTooLong: all together cost too much.
         """
         cost_of = COSTS.get(type(request))
         cost = _REQUEST if cost_of is None else cost_of(self, request)
@@ -153,7 +141,6 @@ class Cost:
             raise TransactionTooLong
 
     def size(self, name: bytes) -> _Size:
-        """Return the maximum size of a stream by now."""
         size = self._sizes.get(name)
         if size is None:
             size = self._sizes[name] = _Size(self.keyspace.find(name))
@@ -184,7 +171,6 @@ def _add(cost: Cost, request: e.Add) -> int:
 
 
 def _changed(change: AttributeChange | None) -> int:
-    """Return the cost of a change of attributes: each is looked up, and written."""
     return 0 if change is None else len(change.values) + len(change.expected)
 
 
@@ -319,7 +305,6 @@ def _read_group(cost: Cost, request: d.ReadGroup) -> int:
 
 
 def _is_caught_up(keyspace: Keyspace, stream: bytes, group: bytes, size: _Size) -> bool:
-    """Tell whether a group has read everything that its stream will have."""
     state = keyspace.find(stream)
     reader = None if state is None else state.groups.get(group)
     if state is None or reader is None:
@@ -348,7 +333,6 @@ def _redrive(cost: Cost, request: d.Redrive) -> int:
 
 
 def _consumers(cost: Cost, stream: bytes, group: bytes) -> int:
-    """Return how many consumers a group may have."""
     state = cost.keyspace.find(stream)
     reader = None if state is None else state.groups.get(group)
     return cost.size(stream).things if reader is None else len(reader.consumers)
@@ -374,7 +358,6 @@ def _create_consumer(cost: Cost, request: g.CreateConsumer) -> int:
 
 
 def _with_groups(cost: Cost, request: g.UpdateGroup | g.DestroyGroup | k.SetCounters) -> int:
-    """Return the cost of a request that looks at each group of its stream."""
     return 2 * _REQUEST + cost.size(request.stream).groups // _LOOKS
 
 
@@ -396,7 +379,6 @@ def _delete_streams(cost: Cost, request: k.DeleteStreams) -> int:
 
 
 def _expire(cost: Cost, request: k.ExpireStream) -> int:
-    """Return the cost of setting an expiry, or of deleting a stream whose time has passed."""
     return _REQUEST + cost.size(request.stream).groups // _LEAVES
 
 

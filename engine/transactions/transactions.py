@@ -44,10 +44,7 @@ class _Step(NamedTuple):
 
 
 class Transactions:
-    """Carries out transactions."""
-
     def __init__(self, executor: Executor, appends: Appends) -> None:
-        """Use this executor to change the state."""
         self._executor = executor
         self._appends = appends
 
@@ -61,11 +58,7 @@ class Transactions:
         4. Carry out each step, as parts of one record.
         5. Give each append its reply, in turns, once the record is durable.
 
-        Raises:
-            StreamsChanged: the first request is `IfUnchanged`, and does not hold. Nothing is done.
-            TransactionTooLong: nothing is done.
-            MemoryFull: nothing is done.
-            Unavailable: the storage does not accept the changes, or not those that take room.
+        StreamsChanged, TransactionTooLong, MemoryFull: nothing is done.
         """
         executor = self._executor
         steps = await _gathered(requests)
@@ -84,12 +77,10 @@ class Transactions:
         return await _spread(await executor.durable(outcomes), steps, len(requests))
 
     def _in_one_record(self, steps: Sequence[_Step]) -> list[list[Outcome]]:
-        """Carry out steps as parts of one record.
+        """Carry out steps as parts of one record; Missing if one needs what is not in memory.
 
-        Raises:
-            Missing: a step needs what is not in memory. Nothing is done: within a record nothing
-                can be waited for, so each step is decided by itself before. What a step needs
-                because of those before it is read while all others wait.
+        Then nothing is done: within a record nothing can be waited for, so each step is decided by
+        itself before. What a step needs because of those before it is read while all others wait.
         """
         executor = self._executor
         if executor.keyspace.memory.cold_bytes:
@@ -109,7 +100,6 @@ class Transactions:
             keyspace.require(_decide(request, keyspace, self._executor.now_ms()).commands)
 
     def _carried_out(self, step: _Step) -> list[Outcome]:
-        """Return the outcome of each request of a step."""
         if len(step.places) == 1:
             return [self._executor.stage(partial(_decide, step.request))]
         request = cast("Add", step.request)
@@ -160,7 +150,6 @@ async def _gathered(requests: Sequence[Request[Any]]) -> list[_Step]:
 async def _spread(
     outcomes: Sequence[list[Outcome]], steps: Sequence[_Step], count: int
 ) -> list[Outcome]:
-    """Return the outcome of each request, in the order of the requests."""
     replies: list[Outcome] = [None] * count
     for at, (step, done) in enumerate(zip(steps, outcomes, strict=True), 1):
         for place, outcome in zip(step.places, done, strict=True):

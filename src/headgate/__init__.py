@@ -49,7 +49,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the client when it is asked for: the gateway starts without it."""
+    """Import the client on first use: the gateway starts without it."""
     if name not in _MODULES:
         raise AttributeError(f"module 'headgate' has no attribute {name!r}")
     return getattr(import_module(f"headgate.{_MODULES[name]}"), name)

@@ -1,7 +1,7 @@
-"""Key file: keys, how `keys.json` is read and written, and when each key was used.
+"""The keys in `keys.json`, and when each key was used.
 
-The file is `{"version": 1, "keys": [...]}`. We write each key on a line of its own, so that a
-difference of two versions can be read. A file made by hand may have any layout.
+The file is `{"version": 1, "keys": [...]}`. We write each key on a line of its own, so that a diff
+of two versions can be read. A file written by hand may have any layout.
 """
 
 import re
@@ -37,13 +37,10 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class KeyText(NamedTuple):
-    """The parts of a key as its owner has it."""
-
     id: str
     secret: str
 
     def __str__(self) -> str:
-        """Return the key."""
         return f"{PREFIX}{self.id}_{self.secret}"
 
     def __repr__(self) -> str:
@@ -52,28 +49,25 @@ class KeyText(NamedTuple):
 
     @property
     def sha256(self) -> str:
-        """Return the hash of the secret, as the keys file has it."""
         return sha256(self.secret.encode()).hexdigest()
 
 
 def make_key(key_id: str | None = None) -> KeyText:
-    """Return a new key, or a new secret for a key."""
+    """Return a new key, or a new secret for an existing key id."""
     return KeyText(key_id or _random_text(_ID_BITS), _random_text(_SECRET_BITS))
 
 
 def parse_key(token: str) -> KeyText | None:
-    """Return the parts of a key; None: this is none."""
     match = _TOKEN.fullmatch(token)
     return None if match is None else KeyText(*match.groups())
 
 
 def is_key(token: str) -> bool:
-    """Tell whether this is meant to be an API key, and not another token."""
+    """Tell whether this looks like an API key rather than another token."""
     return token.startswith(PREFIX)
 
 
 def _random_text(bit_count: int) -> str:
-    """Return random lower-case base32."""
     character_count = -(-bit_count // 5)
     random_bytes = secrets.token_bytes(-(-character_count * 5 // 8))
     return b32encode(random_bytes).decode().lower()[:character_count]
@@ -125,16 +119,11 @@ class ApiKey(BaseModel):
         return self
 
     def rights(self) -> tuple[Right, ...]:
-        """Return the rights of the key. The only claim of a key is `sub`: its name.
-
-        Raises:
-            UnboundClaim: a grant has another claim, or a name that widens it. A key that was
-                validated has none.
-        """
+        """Return the rights of the key, whose only claim is `sub`: its name."""
         return tuple(grant.bind({"sub": self.name}) for grant in self.grants)
 
     def expiry_of(self, sha256_text: str) -> int | None:
-        """Return when a secret of this key ends, the present or the previous one."""
+        """Return when a secret of this key expires, the current or the previous one."""
         if self.previous is None or sha256_text != self.previous.sha256:
             return self.expires_at_ms
         ends = (self.previous.expires_at_ms, self.expires_at_ms)
@@ -142,7 +131,6 @@ class ApiKey(BaseModel):
 
     @property
     def hashes(self) -> tuple[str, ...]:
-        """Return the hashes of its secrets; none of a key that was revoked."""
         if self.revoked_at_ms is not None:
             return ()
         if self.previous is None:
@@ -161,15 +149,11 @@ Keys = Mapping[str, ApiKey]
 
 
 class KeyFileFault(CredentialFault):
-    """The file cannot be read, or is not what it should be. The text names the file and place."""
+    """The file cannot be read or is invalid; the text names the file and place."""
 
 
 def read_keys(path: Path) -> Keys:
-    """Return the keys of a file.
-
-    Raises:
-        KeyFileFault: the file is missing, cannot be read, or has a fault.
-    """
+    """Return the keys of a file; raises KeyFileFault if it is missing, unreadable or invalid."""
     try:
         return _keys_of(read_small(path, SIZE_BYTES_MAX))
     except OSError as error:
@@ -181,14 +165,10 @@ def read_keys(path: Path) -> Keys:
 
 
 def change_keys(path: Path, change: Callable[[dict[str, ApiKey]], None]) -> None:
-    """Change the keys of a file while no other process does; a file that is missing is made.
+    """Change the keys of a file under its lock; a missing file is created.
 
-    Args:
-        path: of the file.
-        change: changes the keys that it is given. If it raises an error, nothing changes.
-
-    Raises:
-        KeyFileFault: the file has a fault, would be too large, or cannot be written.
+    If `change` raises, nothing changes. Raises KeyFileFault if the file is invalid, would be too
+    large, or cannot be written.
     """
     try:
         with lock_of(path):
@@ -200,11 +180,7 @@ def change_keys(path: Path, change: Callable[[dict[str, ApiKey]], None]) -> None
 
 
 def create_keys(path: Path, keys: Keys) -> bool:
-    """Make a keys file, unless there is one; tells whether it was made.
-
-    Raises:
-        KeyFileFault: it cannot be written.
-    """
+    """Create a keys file unless it exists; return whether it was created."""
     try:
         with lock_of(path):
             if path.exists():
@@ -239,7 +215,7 @@ def _keys_of(data: bytes) -> Keys:
 
 
 def _fault(error: ErrorDetails) -> str:
-    """Return the fault of a file, without the faulty value: it may be a secret."""
+    """Return the fault of a file without the faulty value, which may be a secret."""
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"])
     text = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
     return f"{path.removeprefix('.')}: {text}"
@@ -260,18 +236,10 @@ _EVERYTHING = Grant(streams=["*"], do=list(Verb), create=True)
 
 
 def first_key(data_dir: Path, keys_file: Path, now_ms: int) -> str | None:
-    """Make a key that may do everything, unless there is a keys file.
+    """Create a key that may do everything, unless there is a keys file.
 
-    Args:
-        data_dir: where `first-key` is written; it is made if it is missing.
-        keys_file: where the key is kept.
-        now_ms: unix time.
-
-    Returns:
-        The key; None: there is a keys file, and nothing was done.
-
-    Raises:
-        KeyFileFault: a file cannot be written.
+    The key is also written to `first-key` in `data_dir`. Return None if there is a keys file.
+    Raises KeyFileFault if a file cannot be written.
     """
     if keys_file.exists():
         return None
@@ -301,7 +269,6 @@ class _Used(BaseModel):
 
 
 def read_use(data_dir: Path) -> dict[str, int]:
-    """Return when each key was last used, by its id; nothing if that is not known."""
     try:
         return _Used.model_validate_json((data_dir / _FILE).read_bytes()).used_at_ms
     except (OSError, ValidationError):  # nothing depends on it
@@ -309,12 +276,9 @@ def read_use(data_dir: Path) -> dict[str, int]:
 
 
 def write_use(data_dir: Path, used_at_ms: dict[str, int]) -> dict[str, int]:
-    """Write when each key was last used; returns what is written.
+    """Write when each key was last used, and return what was written; raises OSError.
 
-    Other processes of the gateway write the file as well, so the latest time of each key holds.
-
-    Raises:
-        OSError: it cannot be written.
+    Other processes of the gateway write the file as well, so the latest time of each key wins.
     """
     path = data_dir / _FILE
     with lock_of(path):

@@ -1,4 +1,4 @@
-"""Key ring: the keys of the file in memory, kept current; makes a principal of a key."""
+"""The keys of the file in memory, kept current; turns a key into a principal."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ _EXPIRED = "The API key has expired."
 
 
 class _Secret(NamedTuple):
-    """A secret of a key; it has one principal, so that ending this ends all that it opened."""
+    """A secret of a key; ending its one principal ends everything that it opened."""
 
     key: str
     sha256: str
@@ -34,12 +34,12 @@ class _Secret(NamedTuple):
 class KeyRing:
     """All keys.
 
-    A principal is made when a key is first used, so that taking a file with many keys costs the
-    event loop next to nothing.
+    A principal is created at a key's first use, so that loading a file with many keys hardly delays
+    the event loop.
     """
 
     def __init__(self, keys: Mapping[str, ApiKey] | None = None) -> None:
-        """Make a ring of the keys by their ids; None: there is no keys file."""
+        """Take the keys by their ids; None means that there is no keys file."""
         self._keys: Mapping[str, ApiKey] = keys or {}
         self.is_configured = keys is not None  # then requests need a credential
         self._principals: dict[_Secret, Principal] = {}
@@ -47,19 +47,10 @@ class KeyRing:
 
     @property
     def keys(self) -> Mapping[str, ApiKey]:
-        """Return all keys by their ids."""
         return self._keys
 
     def verify(self, token: str, now_ms: int) -> Principal:
-        """Return the principal of a key: the same object each time.
-
-        Args:
-            token: the key, as its owner has it.
-            now_ms: unix time.
-
-        Raises:
-            Unauthenticated: it is no key, is wrong, was revoked or has expired.
-        """
+        """Return the principal of a key, the same object each time; raises Unauthenticated."""
         given = parse_key(token)
         key = None if given is None else self._keys.get(given.id)
         hashes = () if key is None else key.hashes
@@ -74,7 +65,6 @@ class KeyRing:
         return self._principal(key, matching[0])
 
     def mark_of(self, principal: Principal) -> str | None:
-        """Return a mark of a principal's key and secret, without the secret; None: no key."""
         return next(
             (
                 f"{secret.key}.{secret.sha256[:_MARK_LENGTH]}"
@@ -85,7 +75,6 @@ class KeyRing:
         )
 
     def owner_of(self, mark: str, now_ms: int) -> Principal | None:
-        """Return the principal with this mark; None if its secret opens nothing any more."""
         key_id, _, beginning = mark.partition(".")
         key = self._keys.get(key_id)
         for each in () if key is None else key.hashes:
@@ -98,8 +87,8 @@ class KeyRing:
     def replace(self, keys: Mapping[str, ApiKey]) -> None:
         """Take the keys of a file that has changed.
 
-        The principal of an unchanged key stays the same object. So does that of a secret that may
-        be used for longer or shorter than before. All others end.
+        The principal of an unchanged key stays the same object, and so does that of a secret whose
+        expiry changed. All others end.
         """
         before, self._keys = self._keys, keys
         self.is_configured = True
@@ -117,10 +106,10 @@ class KeyRing:
             del self.used_at_ms[key_id]
 
     def end_expired(self, now_ms: int) -> None:
-        """End the principals whose time is over.
+        """End the expired principals.
 
-        A connection that waits for the end of its principal needs no clock, then. An expiry that
-        came later, as that of a secret that was replaced, is noticed as well.
+        A connection that waits for the end of its principal then needs no clock. An expiry that was
+        set later, as that of a replaced secret, is noticed as well.
         """
         for secret, principal in list(self._principals.items()):
             if principal.expires_at_ms is not None and principal.expires_at_ms <= now_ms:
@@ -143,7 +132,7 @@ class KeyRing:
 
 
 def _ending(secret: _Secret, before: ApiKey, key: ApiKey | None) -> str | None:
-    """Return why a secret of a key does not open any more what it opened; None: it does."""
+    """Return why a secret of a key no longer opens what it opened, or None if it does."""
     if key is None or key.revoked_at_ms is not None:
         return "The API key was revoked."
     if secret.sha256 not in key.hashes:
@@ -173,14 +162,10 @@ class KeyWatch:
         on_appear: Callable[[], None] = lambda: None,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        """Watch a keys file.
+        """Watch a keys file, which may be missing.
 
-        Args:
-            path: of the file; it may be missing.
-            data_dir: where the times of use are kept; None: nowhere.
-            now_ms: unix time.
-            on_appear: called when there is a file for the first time, after the start.
-            on_change: called when the file was taken, after the start.
+        `data_dir` keeps the times of use; None keeps none. After the start, `on_appear` is called
+        when there is a file for the first time, and `on_change` when the file was taken.
         """
         self.ring = KeyRing()
         self._path = path
@@ -195,15 +180,9 @@ class KeyWatch:
 
     @property
     def warning(self) -> str | None:
-        """Return why the file as it is now is not in use; None: it is."""
         return self._file.warning
 
     def load(self) -> None:
-        """Read the file, if there is one, and when its keys were used.
-
-        Raises:
-            KeyFileFault: it has a fault.
-        """
         self._file.load()
         if self._data_dir is not None:
             used_at_ms = read_use(self._data_dir)
@@ -213,7 +192,6 @@ class KeyWatch:
             self._saved = dict(self.ring.used_at_ms)
 
     async def run(self) -> None:
-        """Follow the file, end what has expired, and save times of use, until cancelled."""
         self._is_running = True
         async with asyncio.TaskGroup() as tasks:  # so that what has expired ends in any case
             tasks.create_task(periodic.repeat("keys file", self._follow))
@@ -236,15 +214,13 @@ class KeyWatch:
         await self._save()
 
     def look(self) -> None:
-        """Look at the file at once, as another process has seen that it has changed."""
         self._look_now.set()
 
     async def close(self) -> None:
-        """Save the times of use a last time."""
         await self._save()
 
     def _read(self, path: Path) -> Keys:
-        """Read the file, in a thread. Keys that are as before are the same objects.
+        """Read the file in a thread; unchanged keys stay the same objects.
 
         So the event loop need not compare them, which took 150 ms for 50,000 keys in use.
         """

@@ -1,1 +1,1 @@
-"""Limits of use: the bounds and the use of a principal, at all processes of the gateway."""
+"""The limits and the use of a principal, at all processes of the gateway."""

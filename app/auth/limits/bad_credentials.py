@@ -1,10 +1,9 @@
-"""Bad credentials: how many come from each network, so that trying them out costs little.
+"""Count bad credentials per network, so that trying them out costs little.
 
 Beyond the rate a bad credential is refused with 429, and leaves no line in the audit log. A good
-one still works, as cheaply as that can be decided: one that is known already takes a look into a
-dictionary; an API key is always looked at, which takes less time than to refuse it; and of other
-credentials all networks beyond their rates share so many looks in a second. What comes without a
-look is refused unseen.
+one still works, as far as checking it is cheap: a known one is looked up in a dictionary; an API
+key is always checked, which takes less time than refusing it; for other credentials, all networks
+beyond their rates share a number of checks per second. The rest is refused unchecked.
 """
 
 from collections.abc import Callable
@@ -28,10 +27,9 @@ LOOKS_PER_S: Final = 1_000
 
 
 class TooManyBadCredentials(GatewayError):
-    """So many bad credentials come from a network that this one was not looked at, or is bad."""
+    """So many bad credentials came from a network that this one was not checked, or is bad."""
 
     def __init__(self, wait_s: float) -> None:
-        """Say when to try again."""
         retry_after_ms = max(ceil(wait_s * 1000), 1)
         text = "too many bad credentials have come from this address (bad_credentials_per_s_max)"
         super().__init__("rate_limited", f"{text}; try again in {retry_after_ms} ms")
@@ -39,38 +37,28 @@ class TooManyBadCredentials(GatewayError):
 
 
 class BadCredentials:
-    """Counts them."""
-
     def __init__(self, clock: Callable[[], float], per_s_max: int = BAD_PER_S_MAX) -> None:
-        """Begin with none.
-
-        Args:
-            clock: returns monotonic time in seconds.
-            per_s_max: how many may come from a network in a second.
-        """
         self._clock = clock
         self._per_s_max = per_s_max
         self._by_network: dict[str, TokenBucket] = {}
         self._looks = TokenBucket(LOOKS_PER_S, clock(), burst=LOOKS_PER_S)
 
     def __len__(self) -> int:
-        """Return how many networks are remembered."""
         return len(self._by_network)
 
     def wait_s(self, address: str) -> float:
-        """Return the seconds until a network may send another bad credential; 0: none."""
+        """Return the seconds until a network may send another bad credential; 0: now."""
         bucket = self._by_network.get(network_of(address))
         return 0.0 if bucket is None else bucket.wait_s(self._clock())
 
     def takes_look(self) -> bool:
-        """Tell whether one from a network beyond its rate is looked at nevertheless."""
+        """Tell whether a credential from a network beyond its rate is checked nevertheless."""
         if self._looks.wait_s(self._clock()):
             return False
         self._looks.take(1)
         return True
 
     def note(self, address: str) -> None:
-        """Count one."""
         network, now_s = network_of(address), self._clock()
         bucket = self._by_network.get(network)
         if bucket is None:

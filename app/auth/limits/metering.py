@@ -1,8 +1,8 @@
-"""Metering: performs requests of a principal within its limits of use.
+"""Perform requests of a principal within its limits of use.
 
-A request that would be too much is refused; or, where the client has a connection that stays open,
-it waits. Entries that are appended are known before, those that are read only afterwards. So a read
-passes unless something is still owed, and the next one waits until its entries are paid.
+A request that exceeds them is refused, or waits if the client has a connection that stays open.
+Appended entries are known before, read ones only afterwards. So a read passes unless something is
+still owed, and the next one waits until its entries are paid.
 """
 
 import asyncio
@@ -29,11 +29,7 @@ _LIMITED = (Read, ReadGroup, Range, RangeMatching, RangePacked)
 
 
 def charge(requests: Iterable[Request[Any]], usage: Usage) -> None:
-    """Take account of requests that are about to be performed, all or none.
-
-    Raises:
-        RateLimited: they have to come later.
-    """
+    """Charge requests that are about to be performed, all or none; raises RateLimited."""
     counts: list[int] = []
     for request in requests:
         aspects = aspects_of(request)
@@ -46,25 +42,19 @@ def charge(requests: Iterable[Request[Any]], usage: Usage) -> None:
 
 
 def settle(request: Request[Any], reply: Any, usage: Usage) -> None:
-    """Take account of the entries in the reply to a request."""
     count = aspects_of(request).delivered
     if count is not None:
         usage.spend(entries=0 if isinstance(reply, Exception) else count(reply))
 
 
 def delivered_in(request: Request[Any], reply: Any) -> int:
-    """Return how many entries are in the reply to a request; none are in an error."""
+    """Return how many entries are in the reply to a request; an error has none."""
     count = aspects_of(request).delivered
     return 0 if count is None or isinstance(reply, Exception) else count(reply)
 
 
 async def performed(request: Request[T], perform: Perform, usage: Usage) -> T:
-    """Perform a request, unless it is too much.
-
-    Raises:
-        RateLimited: it has to come later.
-        GatewayError: the principal has too many blocked reads.
-    """
+    """Perform a request within the limits; raises RateLimited, or GatewayError for waiters."""
     charge((request,), usage)
     is_waiting = isinstance(request, _WAITING) and request.wait_ms != 0
     with usage.waiters.held() if is_waiting else nullcontext():
@@ -76,8 +66,8 @@ async def performed(request: Request[T], perform: Perform, usage: Usage) -> T:
 async def slowly_performed(request: Request[T], perform: Perform, usage: Usage) -> T:
     """Perform a request of a connection that stays open; a read waits until all is paid.
 
-    A batch has the entries of one second at most, so that none waits for long. Who reads the frames
-    of the connection takes account of the entries that they append.
+    A batch has at most the entries of one second, so that none waits for long. The reader of the
+    connection's frames charges the entries that they append.
     """
     if aspects_of(request).delivered is not None:
         delay_s = usage.delay_s(entries=0)

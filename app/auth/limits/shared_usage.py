@@ -1,4 +1,4 @@
-"""Shared usage: what principals use at all processes of a gateway counts as one.
+"""What a principal uses at all processes of a gateway counts as one.
 
 Each process has a `Usage` of each principal that it serves, and decides by it alone, at once. Every
 `SHARE_INTERVAL_S` it announces what was taken since, and how many connections, blocked reads and
@@ -28,8 +28,6 @@ _NAMES = tuple(UsageLimits.model_fields)
 
 
 class _Report(msgspec.Struct, frozen=True, array_like=True):
-    """The use of a principal: rates taken, and counts held."""
-
     owner: str
     limits: tuple[int | None, ...]
     spent: Amounts
@@ -37,10 +35,7 @@ class _Report(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SharedUsage:
-    """Announces the use in this process, and counts the use in siblings."""
-
     def __init__(self, usages: Usages, siblings: Siblings) -> None:
-        """Share usages with siblings; `run` announces them."""
         self._usages = usages
         self._siblings = siblings
         self._by_sibling: dict[int, dict[str, Amounts]] = {}  # what is in use, if anything is
@@ -51,7 +46,6 @@ class SharedUsage:
         siblings.on_arrival(self._announce_held)
 
     async def run(self) -> None:
-        """Announce changes of use, until cancelled."""
         await periodic.repeat("usage shared", self._share)
 
     async def _share(self) -> None:
@@ -83,14 +77,12 @@ class SharedUsage:
             )
 
     def _forget(self, sibling: int) -> None:
-        """Take account of the end of everything that a sibling had."""
         for owner, in_use in self._by_sibling.pop(sibling, {}).items():
             usage = self._usages.kept(owner)
             if usage is not None:
                 usage.use_elsewhere(_NOTHING, _difference(_NOTHING, in_use))
 
     def _announce_held(self) -> None:
-        """Announce all use again, for new siblings."""
         self._changed.update(self._usages.holders())
 
 

@@ -1,12 +1,12 @@
-"""Usage: a principal's use, and its limits.
+"""A principal's use, and its limits.
 
 Rates are token buckets. Tokens come evenly, and a bucket holds as many as come in one second. A
 request passes while there is a token, and takes as many as it needs. So the bucket may owe tokens:
 a large batch passes once, and the next request waits until everything is paid.
 
-All credentials of a principal share one `Usage`, and so do all requests without a credential that
-come from one address. A request costs 0.8 µs with one rate and 1.4 µs with three. The libraries for
-this (limits, pyrate-limiter, throttled-py) take 2.7 to 5.3 µs for one.
+All credentials of a principal share one `Usage`, and so do all requests without a credential from
+one address. A request costs 0.8 µs with one rate and 1.4 µs with three. The libraries for this
+(limits, pyrate-limiter, throttled-py) take 2.7 to 5.3 µs for one.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,30 +43,22 @@ _IPV6_HOST_BITS = 64
 
 
 class TokenBucket:
-    """Tokens that come evenly with time."""
-
     __slots__ = ("_filled_at_s", "_level", "burst", "rate_per_s")
 
     def __init__(self, rate_per_s: int, now_s: float, *, burst: int) -> None:
-        """Begin with a full bucket.
-
-        Args:
-            rate_per_s: how many tokens come in a second.
-            now_s: monotonic time in seconds, as everywhere here.
-            burst: how many tokens the bucket holds.
-        """
+        """Start with a full bucket of `burst` tokens; `now_s` is monotonic time everywhere here."""
         self.rate_per_s = rate_per_s
         self.burst = burst
         self._level = float(burst)
         self._filled_at_s = now_s
 
     def wait_s(self, now_s: float) -> float:
-        """Return the seconds until there is a token; 0: none."""
+        """Return the seconds until there is a token; 0: now."""
         level = self._fill(now_s)
         return 0.0 if level >= _TOKEN else (1 - level) / self.rate_per_s
 
     def take(self, count: int) -> None:
-        """Take tokens; those that are not there are owed."""
+        """Take tokens; missing ones are owed."""
         self._level -= count
 
     def full_in_s(self, now_s: float) -> float:
@@ -74,7 +66,6 @@ class TokenBucket:
         return (self.burst - self._fill(now_s)) / self.rate_per_s
 
     def left(self, now_s: float) -> int:
-        """Return how many tokens there are."""
         return max(floor(self._fill(now_s) + 1 - _TOKEN), 0)
 
     def _fill(self, now_s: float) -> float:
@@ -85,25 +76,17 @@ class TokenBucket:
 
 
 class Rate(TokenBucket):
-    """The rate of a principal's use, by the second; an unused second may be spent at once."""
+    """The rate of a principal's use per second; an unused second may be spent at once."""
 
     __slots__ = ("place", "spent", "unit")
 
     def __init__(self, place: int, rate_per_s: int, now_s: float) -> None:
-        """Begin with nothing used.
-
-        Args:
-            place: of what, among `UNITS`.
-            rate_per_s: how many of them.
-            now_s: monotonic time in seconds.
-        """
         super().__init__(rate_per_s, now_s, burst=rate_per_s)
         self.place = place
         self.unit = UNITS[place]
         self.spent = 0  # in this process, since the other ones were last notified
 
     def take(self, count: int) -> None:
-        """Take tokens; those that are not there are owed."""
         self._level -= count
         self.spent += count
 
@@ -112,17 +95,15 @@ class Rate(TokenBucket):
         self._level -= count
 
     def change(self, rate_per_s: int, now_s: float) -> None:
-        """Allow more or less from now on."""
         self._fill(now_s)
         self.rate_per_s = self.burst = rate_per_s
         self._level = min(self._level, rate_per_s)
 
 
 class RateLimited(GatewayError):
-    """A principal has asked for too much in too short a time. Nothing was done."""
+    """A principal asked for too much in too short a time; nothing was done."""
 
     def __init__(self, rate: Rate, wait_s: float) -> None:
-        """Name the rate, and the time of the next try."""
         retry_after_ms = max(ceil(wait_s * 1000), 1)
         text = f"at most {rate.rate_per_s} {rate.unit} a second ({rate.unit}_per_s_max)"
         super().__init__("rate_limited", f"{text}; try again in {retry_after_ms} ms")
@@ -130,28 +111,23 @@ class RateLimited(GatewayError):
 
 
 class UseNotice:
-    """Notes that the use of an owner has changed, so that other processes are notified."""
+    """Records that an owner's use has changed, so that other processes are notified."""
 
     __slots__ = ("_changed", "_owner")
 
     def __init__(self, owner: str, changed: set[str] | None) -> None:
-        """Note it in a set of owners; None: there are no other processes."""
         self._owner = owner
         self._changed = changed
 
     def note(self) -> None:
-        """Note it."""
         if self._changed is not None:
             self._changed.add(self._owner)
 
 
 class Count:
-    """The number of a principal's things of a kind, and its limit."""
-
     __slots__ = ("_code", "_kind", "_notice", "_setting", "elsewhere", "in_use", "limit")
 
     def __init__(self, code: Code, kind: str, setting: str, notice: UseNotice) -> None:
-        """Begin with none, and without a limit."""
         self._notice = notice
         self._code: Code = code
         self._kind = kind
@@ -161,29 +137,22 @@ class Count:
         self.limit: int | None = None
 
     def check(self) -> None:
-        """Refuse one more.
-
-        Raises:
-            GatewayError: there are as many as there may be.
-        """
+        """Raise GatewayError if there is no room for one more."""
         if self.limit is not None and self.in_use + self.elsewhere >= self.limit:
             text = f"at most {self.limit} {self._kind} of one principal ({self._setting})"
             raise GatewayError(self._code, text)
 
     def take(self) -> None:
-        """Count one more; raises as `check`."""
         self.check()
         self.in_use += 1
         self._notice.note()
 
     def give_back(self) -> None:
-        """Count one less."""
         self.in_use -= 1
         self._notice.note()
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Count one more while the context lasts; raises as `take`."""
         self.take()
         try:
             yield
@@ -218,14 +187,9 @@ class Usage:
         owner: str = "",
         changed: set[str] | None = None,
     ) -> None:
-        """Begin with nothing used.
+        """Start with nothing used; limits that are None are unlimited.
 
-        Args:
-            limits: what is None has no limit.
-            clock: returns monotonic time in seconds.
-            owner: whose use it is.
-            changed: where the owner is put when other processes are to be notified of the use;
-                None: there are none.
+        `owner` is put into `changed` when other processes must be notified; None: there are none.
         """
         self._clock = clock
         self._notice = notice = UseNotice(owner, changed)
@@ -243,7 +207,7 @@ class Usage:
         self.adopt(limits)
 
     def adopt(self, limits: UsageLimits) -> None:
-        """Go by these limits from now on. What was used stays used."""
+        """Use these limits from now on; what was used stays used."""
         now_s, before = self._clock(), {rate.unit: rate for rate in self._rates}
         bounds = (limits.requests_per_s_max, limits.entries_per_s_max, limits.bytes_per_s_max)
         rates = []
@@ -267,11 +231,7 @@ class Usage:
         entries: int | None = None,
         size_bytes: int | None = None,
     ) -> None:
-        """Take account of a request before it is performed.
-
-        Raises:
-            RateLimited: it has to come later; nothing was taken.
-        """
+        """Charge a request before it is performed; RateLimited means that nothing was taken."""
         now_s, amounts = self._clock(), (requests, entries, size_bytes)
         for rate in self._rates:
             if amounts[rate.place] is not None:
@@ -298,7 +258,7 @@ class Usage:
         entries: int | None = None,
         size_bytes: int | None = None,
     ) -> float:
-        """Count use that is not refused; returns the seconds that it has to wait, 0: none."""
+        """Count use that is not refused; return the seconds that it has to wait, 0 for none."""
         now_s, amounts, longest_s = self._clock(), (requests, entries, size_bytes), 0.0
         for rate in self._rates:
             if amounts[rate.place] is not None:
@@ -319,23 +279,17 @@ class Usage:
         return {"RateLimit-Policy": ", ".join(policies), "RateLimit": ", ".join(states)}
 
     def take_spent(self) -> Amounts:
-        """Return the amounts that were taken here since the last call, of `UNITS`."""
+        """Return the amounts, by `UNITS`, that were taken here since the last call."""
         amounts = [0, 0, 0]
         for rate in self._rates:
             amounts[rate.place], rate.spent = rate.spent, 0
         return amounts[0], amounts[1], amounts[2]
 
     def in_use(self) -> Amounts:
-        """Return how many connections, blocked reads and subscriptions there are here."""
         return self.connections.in_use, self.waiters.in_use, self.subscriptions.in_use
 
     def use_elsewhere(self, spent: Amounts, more: Amounts) -> None:
-        """Take account of what another process of the gateway has granted.
-
-        Args:
-            spent: what it took, of `UNITS`.
-            more: how many connections, blocked reads and subscriptions it has more than before.
-        """
+        """Count what another process of the gateway has granted."""
         for rate in self._rates:
             rate.take_elsewhere(spent[rate.place])
         counts = self.connections, self.waiters, self.subscriptions
@@ -343,17 +297,11 @@ class Usage:
             count.elsewhere += difference
 
     def check_room(self) -> None:
-        """Refuse another connection, which has a subscription.
-
-        Raises:
-            GatewayError: there are as many as there may be.
-        """
         self.connections.check()
         self.subscriptions.check()
 
     @property
     def is_held(self) -> bool:
-        """Tell whether something is in use at this moment."""
         counts = (self.connections, self.waiters, self.subscriptions)
         return any(count.in_use or count.elsewhere for count in counts)
 
@@ -374,16 +322,15 @@ class Usage:
 
 
 class Patience:
-    """Tells when a connection has been read more slowly for too long, without a pause."""
+    """Tells when a connection has been slowed for too long without a pause."""
 
     __slots__ = ("_slowed_at_s",)
 
     def __init__(self) -> None:
-        """Begin with a connection that is not slowed."""
         self._slowed_at_s: float | None = None
 
     def is_over(self, delay_s: float, now_s: float) -> bool:
-        """Take account of a frame that waits so long; tell whether the connection has to end."""
+        """Record the delay of a frame; return whether the connection has to end."""
         if not delay_s:
             self._slowed_at_s = None
             return False
@@ -397,18 +344,12 @@ UNLIMITED: Final = Usage(UsageLimits(), lambda: 0.0)
 
 
 class Usages:
-    """The usage of each principal. Of principals that use nothing, a bounded number is kept."""
+    """The usage of each principal; a bounded number of idle ones is kept."""
 
     def __init__(
         self, defaults: UsageLimits, clock: Callable[[], float], *, count_max: int = USAGES_MAX
     ) -> None:
-        """Begin with nobody.
-
-        Args:
-            defaults: limits where a principal has none of its own.
-            clock: returns monotonic time in seconds.
-            count_max: how many are kept, beside those that have connections.
-        """
+        """Set the default limits; `count_max` bounds usages, besides those with connections."""
         self._defaults = defaults
         self.are_for_all = defaults.are_any  # a principal need not have limits of its own
         self._clock = clock
@@ -417,39 +358,26 @@ class Usages:
         self._changed: set[str] | None = None
 
     def __len__(self) -> int:
-        """Return the number of kept usages."""
         return len(self._by_owner)
 
     def watch(self, changed: set[str]) -> None:
-        """Put the owner of each usage that changes from now on into a set.
-
-        This is for the beginning, when nothing is used yet.
-        """
+        """Record the owner of each usage that changes from now on; call it before any use."""
         self._changed = changed
 
     def kept(self, owner: str) -> Usage | None:
-        """Return the usage of an owner, if it is kept."""
         return self._by_owner.get(owner)
 
     def holders(self) -> list[str]:
-        """Return the owners who hold something at this process."""
         return [owner for owner, usage in self._by_owner.items() if any(usage.in_use())]
 
     def of_owner(self, owner: str, limits: UsageLimits) -> Usage:
-        """Return the usage of an owner, as another process calls it, under its limits there."""
         return self._usage(owner, limits)
 
     def of(self, principal_id: str, limits: UsageLimits) -> Usage:
-        """Return the usage of a principal, under the limits of the credential that came last.
-
-        Args:
-            principal_id: who it is.
-            limits: of its credential; what is None is as the settings say.
-        """
+        """Return a principal's usage under its last credential's limits; None: the settings'."""
         return self._usage(f"principal {principal_id}", limits.over(self._defaults))
 
     def of_address(self, address: str) -> Usage:
-        """Return the usage of those who come without a credential from an address."""
         if not self.are_for_all:
             return UNLIMITED
         return self._usage(f"network {network_of(address)}", self._defaults)
@@ -467,9 +395,9 @@ class Usages:
         return usage
 
     def _make_room(self) -> None:
-        """Drop those of the oldest that are idle, or else one that owes something.
+        """Drop the oldest idle ones, or else one that owes something.
 
-        Nobody is dropped who holds something: there is a bound for connections and for waiters.
+        Nobody who holds something is dropped: there is a bound for connections and for waiters.
         """
         if len(self._by_owner) < self._count_max:
             return
@@ -484,7 +412,7 @@ class Usages:
 
 @lru_cache(maxsize=USAGES_MAX)
 def network_of(address: str) -> str:
-    """Return the network of a client: its address, or the first 64 bits of an IPv6 address."""
+    """Return a client's address, or the first 64 bits of an IPv6 address."""
     try:
         ip = ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Tokens as they are sent (RFC 7515, 7.1): their parts and claims, not verified yet."""
+"""The parts and claims of tokens in compact form (RFC 7515, 7.1), not yet verified."""
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -56,13 +56,13 @@ _PART = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class Malformed(ValueError):
-    """The text is no token that we read. There are no details: these are for attackers only."""
+    """The text is no token that we read; details would only help attackers."""
 
 
 class Compact(NamedTuple):
-    """A token whose header is read. Members that bring or name a key are not looked at.
+    """A token with its parsed header; members that bring or name a key are ignored.
 
-    The rest is decoded when a key is there that may have signed it, and read when one has.
+    The rest is decoded when a key may have signed it, and parsed once a key has verified it.
     """
 
     algorithm: str
@@ -70,21 +70,12 @@ class Compact(NamedTuple):
     parts: tuple[str, str]  # claims and signature, encoded
 
     def payload(self) -> bytes:
-        """Return the claims, decoded.
-
-        Raises:
-            Malformed: they or the signature are no base64url.
-        """
+        """Return the decoded claims; raises Malformed if they or the signature are no base64url."""
         claims, _ = map(_decoded, self.parts)
         return claims
 
 
 def parse_token(token: str) -> Compact:
-    """Return the parts of a token.
-
-    Raises:
-        Malformed: it is none.
-    """
     if len(token) > SIZE_BYTES_MAX or not token.isascii():
         raise Malformed
     parts = token.split(".", 3)
@@ -105,11 +96,7 @@ def parse_token(token: str) -> Compact:
 
 
 def members_of(part: bytes) -> dict[str, Any]:
-    """Return the members of a part.
-
-    Raises:
-        Malformed: it is no JSON object, or not a sound one.
-    """
+    """Return the members of a part; raises Malformed if it is no sound JSON object."""
     try:
         return object_of(part)
     except ValueError:
@@ -117,7 +104,7 @@ def members_of(part: bytes) -> dict[str, Any]:
 
 
 def _decoded(part: str) -> bytes:
-    """Return the bytes of a part; there is one text for each, without padding."""
+    """Decode a part; each value has only one encoding, without padding."""
     if not _PART.fullmatch(part) or len(part) % 4 == 1:
         raise Malformed
     data = urlsafe_b64decode(part + "=" * (-len(part) % 4))
@@ -140,8 +127,6 @@ _LIMITS: TypeAdapter[UsageLimits] = TypeAdapter(UsageLimits)
 
 
 class ClaimRules(NamedTuple):
-    """The required and optional claims of a token."""
-
     audience: str | None = None
     issuer: str | None = None
     leeway_s: int = 0
@@ -151,11 +136,7 @@ class ClaimRules(NamedTuple):
 def principal_of(
     claims: Mapping[str, Any], rules: ClaimRules, *, key: str | None, now_ms: int
 ) -> Principal:
-    """Return the principal of claims.
-
-    Raises:
-        Unauthenticated: the token is not valid now, or not for this gateway, or a claim is wrong.
-    """
+    """Return the principal of claims; raises Unauthenticated."""
     expires_at_ms = _expiry(claims, rules, now_ms)
     _check_audience(claims, rules.audience)
     if rules.issuer is not None and claims.get("iss") != rules.issuer:
@@ -229,7 +210,6 @@ def _rights(claims: Mapping[str, Any], defaults: Sequence[Grant]) -> tuple[Right
 
 
 def _valid(adapter: TypeAdapter[T], name: str, value: Any) -> T:
-    """Return a claim in its type, or raise with the place of its fault."""
     try:
         return adapter.validate_json(to_json(value), strict=True)
     except ValidationError as error:

@@ -1,7 +1,7 @@
-"""Fetching: gets the key set of a URL, within bounds.
+"""Get the key set of a URL, within bounds.
 
-The URL is an operator's, but a name leads where its server of names says, and a redirect where the
-issuer says. So each connection is looked at before anything is sent on it, and a redirect stays at
+The URL is an operator's, but a name leads where its DNS server says, and a redirect where the
+issuer says. So each connection is checked before anything is sent on it, and a redirect stays at
 its host.
 """
 
@@ -29,24 +29,14 @@ _HEADERS = {
 
 
 class Fetcher:
-    """Fetches one URL, again and again."""
-
     def __init__(self, url: str) -> None:
-        """Get ready to fetch.
-
-        Raises:
-            KeySetFault: the URL is not `https://`, and not `http://` to this machine.
-        """
+        """Take a URL; raises KeySetFault unless it is `https://`, or `http://` to this machine."""
         _check_url(url)
         self._url = url
         self._tls = httpx.create_ssl_context()  # it reads files: not in the event loop
 
     async def __call__(self) -> bytes:
-        """Return the content of the URL.
-
-        Raises:
-            KeySetFault: it cannot be had, in time and whole.
-        """
+        """Return the content of the URL; raises KeySetFault unless it arrives whole and in time."""
         host = urlsplit(self._url).hostname or ""
         client = httpx.AsyncClient(
             headers=_HEADERS,
@@ -66,7 +56,6 @@ class Fetcher:
             raise KeySetFault(str(error) or type(error).__name__) from None
 
     async def _check_request(self, request: httpx.Request) -> None:
-        """Refuse a redirect that leads to another host, port or scheme."""
         _check_url(str(request.url))
         own, to = httpx.URL(self._url), request.url
         if (to.scheme, to.host, to.port) != (own.scheme, own.host, own.port):
@@ -81,11 +70,7 @@ class Fetcher:
                 raise
 
     def _check_peer(self, stream: Any) -> None:
-        """Refuse a connection by the address that it has led to.
-
-        Raises:
-            KeySetFault: it is an address that no issuer has.
-        """
+        """Refuse a connection by its actual address: raises KeySetFault if no issuer has it."""
         address = _plain(str(stream.get_extra_info("server_addr")[0]))
         if _is_inward(address):
             raise KeySetFault(f"the host leads to {address}, where no issuer is")
@@ -128,7 +113,7 @@ def _check_url(url: str) -> None:
 
 
 def shown(url: str) -> str:
-    """Return a URL as it may stand in a log: without its query, which may have a secret."""
+    """Return a URL for the log: without its query, which may have a secret."""
     return urlsplit(url)._replace(query="", fragment="").geturl()
 
 
@@ -140,7 +125,7 @@ def _names_inward(host: str) -> bool:
 
 
 def _is_inward(address: IPv4Address | IPv6Address) -> bool:
-    """Tell whether no issuer can have this address: it is of the link, of nobody or of many."""
+    """Tell whether no issuer can have this address, such as a link-local or multicast one."""
     return (
         address.is_link_local
         or address.is_multicast
@@ -150,14 +135,14 @@ def _is_inward(address: IPv4Address | IPv6Address) -> bool:
 
 
 def _plain(text: str) -> IPv4Address | IPv6Address:
-    """Return an address without its zone; one of IPv4 in IPv6 is that of IPv4."""
+    """Return an address without its zone; an IPv4 address mapped into IPv6 becomes IPv4."""
     address = ip_address(text.partition("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host is this machine for sure."""
+    """Tell whether a host is certainly this machine."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

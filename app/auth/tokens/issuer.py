@@ -1,4 +1,4 @@
-"""Issuer: tokens of one issuer are verified, and become principals."""
+"""Verify tokens of one issuer, and turn them into principals."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -39,28 +39,24 @@ _JWS = jwt.PyJWS(algorithms=list(Algorithm))
 
 
 class KeySource(Protocol):
-    """The source of an issuer's keys. They change, and are fetched beside the requests."""
+    """The source of an issuer's changing keys, which are fetched outside of requests."""
 
     @property
-    def keys(self) -> KeySet:
-        """Return the present keys."""
-        ...
+    def keys(self) -> KeySet: ...
 
     @property
-    def is_known(self) -> bool:
-        """Tell whether the keys were ever fetched."""
-        ...
+    def is_known(self) -> bool: ...
 
     def ask_for_refresh(self) -> None:
-        """Say that a token has a key that is unknown. The keys are fetched soon, if need be."""
+        """Report that a token has an unknown key; the keys are fetched soon if need be."""
         ...
 
 
 class TokenVerifier:
     """Verifies tokens of an issuer.
 
-    Each key knows by which algorithms it verifies, and these depend on its kind. A token chooses
-    among these keys, and it cannot bring one.
+    The kind of a key decides by which algorithms it verifies. A token chooses among these keys, and
+    cannot bring one.
     """
 
     def __init__(
@@ -69,32 +65,20 @@ class TokenVerifier:
         source: KeySource | None = None,
         rules: ClaimRules = ClaimRules(),  # noqa: B008 it is a value
     ) -> None:
-        """Verify by these keys.
-
-        Args:
-            keys: that do not change: a secret, a public key. They have no ids.
-            source: keys that may change, with ids.
-            rules: what a token must say.
-        """
+        """Take fixed keys, which have no ids, and a source of changing keys with ids."""
         self._keys = tuple(keys)
         self._source = source
         self._rules = rules
 
     @property
     def is_configured(self) -> bool:
-        """Tell whether there may be tokens at all."""
         return bool(self._keys) or self._source is not None
 
     def verify(self, token: str, now_ms: int) -> Principal:
         """Return the principal of a token.
 
-        Args:
-            token: as its bearer has it.
-            now_ms: unix time.
-
-        Raises:
-            Unauthenticated: it is not valid. There are reasons for a token whose signature is good.
-            GatewayError: nobody can say yet, as the keys were not fetched.
+        Raises Unauthenticated if it is not valid, with reasons only if the signature is good, and
+        GatewayError if the keys were not fetched yet.
         """
         try:
             parts = parse_token(token)
@@ -109,11 +93,7 @@ class TokenVerifier:
         return principal_of(claims, self._rules, key=key.label, now_ms=now_ms)
 
     def knows(self, key: str | None) -> bool:
-        """Tell whether tokens are verified with a key of this label; None: one without a label.
-
-        Raises:
-            GatewayError: there are no keys of the issuer yet.
-        """
+        """Tell whether tokens are verified with a key of this label; None: one without label."""
         if key is None:
             return bool(self._keys)
         return self._source is not None and _known_keys(self._source)[key] is not None
@@ -137,11 +117,7 @@ class TokenVerifier:
         return candidates[0] if len(candidates) == 1 else None
 
     def _note_unknown(self, parts: Compact) -> None:
-        """Ask for a refresh if the token may be of a key that the issuer has made meanwhile.
-
-        Raises:
-            GatewayError: there are no keys of the issuer yet.
-        """
+        """Ask for a refresh if the issuer may have added the token's key; raises GatewayError."""
         if self._source is None or parts.algorithm not in _PUBLIC:
             return
         known = _known_keys(self._source)
@@ -164,8 +140,6 @@ def _is_signed(token: str, algorithm: str, key: VerifyingKey) -> bool:
 
 
 class IssuerChoices(NamedTuple):
-    """The settings of an issuer of tokens; see the settings `jwt_…`."""
-
     secret: bytes | None = None
     public_key_file: Path | None = None
     jwks: str | None = None  # a URL, or the path of a file
@@ -174,21 +148,15 @@ class IssuerChoices(NamedTuple):
 
 
 class Issuer(NamedTuple):
-    """The verifier of an issuer's tokens, and the source of its keys, if they may change."""
-
     verifier: TokenVerifier
     jwks: Jwks | None
 
 
 def open_issuer(choices: IssuerChoices, *, on_withdrawn: OnWithdrawn) -> Issuer | None:
-    """Open the verifier of an issuer's tokens; None: there is no issuer. It reads files.
+    """Open the verifier of an issuer's tokens, reading files; None: there is no issuer.
 
-    Args:
-        choices: what the operator said.
-        on_withdrawn: called with the labels of keys that are no longer good.
-
-    Raises:
-        CredentialFault: a key cannot be used, or an algorithm has no key.
+    `on_withdrawn` gets the labels of keys that are no longer valid. Raises CredentialFault if a key
+    cannot be used, or an algorithm has no key.
     """
     pinned = choices.algorithms
     keys: list[VerifyingKey] = []
@@ -229,7 +197,6 @@ def _open_jwks(place: str, pinned: Collection[Algorithm], on_withdrawn: OnWithdr
 def _check_algorithms(
     pinned: Collection[Algorithm], keys: Collection[VerifyingKey], *, has_jwks: bool
 ) -> None:
-    """Refuse algorithms without a key, and a key set without algorithms."""
     if has_jwks and pinned and HMAC.issuperset(pinned):
         text = "jwt_algorithms: a key set has public keys, and none of these algorithms is for one"
         raise CredentialFault(text)

@@ -1,6 +1,6 @@
-"""JWKS: the keys of an issuer, from a file or a URL, kept as they are there.
+"""The keys of an issuer, kept as they are in a file or at a URL.
 
-Nothing is fetched in a request. A fetch that fails changes nothing: the last keys stay in use, and
+Nothing is fetched in a request. A failed fetch changes nothing: the last keys stay in use, and
 `warning` says so. A set without keys is no failure: it withdraws all.
 """
 
@@ -36,15 +36,10 @@ Fetch = Callable[[], Awaitable[bytes]]
 
 
 class Jwks:
-    """The present keys. Its owner runs `run` in a task."""
+    """The current keys; the owner runs `run` in a task."""
 
     def __init__(self, pinned: Collection[Algorithm], on_withdrawn: OnWithdrawn) -> None:
-        """Begin without keys.
-
-        Args:
-            pinned: the only algorithms to accept; all that fit the keys if empty.
-            on_withdrawn: called after a change, if there are keys that are no longer good.
-        """
+        """Start without keys; an empty `pinned` allows all algorithms that fit the keys."""
         self.keys = KeySet()
         self.is_known = False  # there was a key set, so a key that is not in it is none
         self._pinned = frozenset(pinned)
@@ -53,14 +48,11 @@ class Jwks:
 
     @property
     def warning(self) -> str | None:
-        """Return why the keys may be old; None: they are not."""
         raise NotImplementedError
 
-    def ask_for_refresh(self) -> None:
-        """Say that a token has a key that is unknown."""
+    def ask_for_refresh(self) -> None: ...
 
     async def run(self) -> None:
-        """Keep the keys as they are at the source, until cancelled."""
         raise NotImplementedError
 
     def _take(self, keys: KeySet) -> None:
@@ -74,16 +66,10 @@ class Jwks:
 
 
 class JwksFile(Jwks):
-    """The keys of a file, which may change at any time."""
-
     def __init__(
         self, path: Path, pinned: Collection[Algorithm], on_withdrawn: OnWithdrawn
     ) -> None:
-        """Read the file. See `Jwks`.
-
-        Raises:
-            KeySetFault: it cannot be read, or is no key set.
-        """
+        """Read the file; raises KeySetFault if it cannot be read or is no key set."""
         super().__init__(pinned, on_withdrawn)
         self._file = WatchedFile(path, self._read, self._take)
         self._file.load()
@@ -94,11 +80,9 @@ class JwksFile(Jwks):
 
     @property
     def warning(self) -> str | None:
-        """Return why the file as it is now is not in use; None: it is."""
         return self._file.warning
 
     async def run(self) -> None:
-        """Follow the file, until cancelled."""
         await periodic.repeat("JWKS file", self._follow)
 
     async def _follow(self) -> None:
@@ -115,8 +99,6 @@ class JwksFile(Jwks):
 
 
 class JwksUrl(Jwks):
-    """The keys that an issuer publishes."""
-
     def __init__(
         self,
         url: str,
@@ -126,15 +108,7 @@ class JwksUrl(Jwks):
         *,
         jitter: Callable[[], float],
     ) -> None:
-        """Get ready to fetch. See `Jwks`.
-
-        Args:
-            url: for the log.
-            fetch: fetches the key set.
-            pinned: the only algorithms to accept.
-            on_withdrawn: called when keys are no longer good.
-            jitter: returns a random number from 0 to 1, so that gateways do not fetch in step.
-        """
+        """Take the fetcher; `jitter` returns 0 to 1, so that gateways do not fetch in step."""
         super().__init__(pinned, on_withdrawn)
         self._url = url
         self._fetch = fetch
@@ -145,15 +119,14 @@ class JwksUrl(Jwks):
 
     @property
     def warning(self) -> str | None:
-        """Return why the last fetch failed; None: it did not."""
         return self._warning
 
     def ask_for_refresh(self) -> None:
-        """Say that a token has a key that is unknown: fetch, but not more than once in 10 s."""
+        """Fetch because of an unknown key, but at most once in 10 s."""
         self._asked.set()
 
     async def run(self) -> None:
-        """Fetch now, every five minutes and when asked to; later and later while it fails."""
+        """Fetch now, every five minutes and when asked to; less and less often while it fails."""
         await periodic.repeat("JWKS URL", self._follow)
 
     async def _follow(self) -> None:
@@ -163,7 +136,6 @@ class JwksUrl(Jwks):
         await self._pause(self._interval_s(self._failures))
 
     async def _refresh(self) -> bool:
-        """Fetch the keys; tells whether that worked."""
         self._asked.clear()
         try:
             keys = parse_key_set(await self._fetch(), self._pinned)
@@ -189,7 +161,6 @@ class JwksUrl(Jwks):
         return interval_s * (0.5 + self._jitter() / 2)
 
     async def _pause(self, interval_s: float) -> None:
-        """Return when the interval is over, or sooner if asked to."""
         soonest_s = min(ASKED_INTERVAL_S, interval_s)
         await asyncio.sleep(soonest_s)
         try:

@@ -1,4 +1,4 @@
-"""Verifying keys: the key of a signature with its only algorithm, alone or in a set (RFC 7517).
+"""A key of a signature with its only algorithms, alone or in a set (RFC 7517).
 
 The kind of a key decides which algorithms it is for. So a public key can never be taken for the
 secret of an HS algorithm.
@@ -40,12 +40,10 @@ _PEM_BYTES_MAX = 64 * 1024
 
 
 class KeyFault(CredentialFault):
-    """A key cannot verify tokens. The text says why, and nothing of the key."""
+    """A key cannot verify tokens; the text says why, without the key."""
 
 
 class VerifyingKey(NamedTuple):
-    """A key, and what it may be used for."""
-
     material: bytes | PublicKey
     algorithms: frozenset[Algorithm]
     kid: str | None = None
@@ -58,15 +56,7 @@ class VerifyingKey(NamedTuple):
 
 
 def key_of_secret(secret: bytes, pinned: Collection[Algorithm] = ()) -> VerifyingKey:
-    """Return the key that a secret is.
-
-    Args:
-        secret: shared with the issuer.
-        pinned: the only algorithms to accept; all that the secret is long enough for if empty.
-
-    Raises:
-        KeyFault: it is too short, or no secret.
-    """
+    """Return the key of a secret shared with the issuer; KeyFault: too short or no secret."""
     try:
         HMACAlgorithm(HMACAlgorithm.SHA256).prepare_key(secret)
     except jwt.InvalidKeyError:
@@ -81,11 +71,7 @@ def key_of_secret(secret: bytes, pinned: Collection[Algorithm] = ()) -> Verifyin
 
 
 def key_of_file(path: Path, pinned: Collection[Algorithm] = ()) -> VerifyingKey:
-    """Return the public key of a PEM file, or of the certificate in it.
-
-    Raises:
-        KeyFault: it cannot be read, or is no key for these algorithms.
-    """
+    """Return the public key of a PEM file or of its certificate; raises KeyFault."""
     try:
         return _key_of_pem(read_small(path, _PEM_BYTES_MAX), pinned)
     except OSError as error:
@@ -95,11 +81,7 @@ def key_of_file(path: Path, pinned: Collection[Algorithm] = ()) -> VerifyingKey:
 
 
 def key_of_jwk(jwk: Any, pinned: Collection[Algorithm] = ()) -> VerifyingKey:
-    """Return the key that a member of a key set is (RFC 7517).
-
-    Raises:
-        KeyFault: it is not for verifying tokens, or not by these algorithms.
-    """
+    """Return the key of a member of a key set (RFC 7517); raises KeyFault."""
     if not isinstance(jwk, dict):
         raise KeyFault("a key is a JSON object")
     kid = jwk.get("kid")
@@ -170,7 +152,7 @@ def _public(key: object, pinned: Collection[Algorithm]) -> VerifyingKey:
 def _pinned(
     algorithms: Collection[Algorithm], pinned: Collection[Algorithm]
 ) -> frozenset[Algorithm]:
-    """Return those algorithms of a key that are pinned; all if none is."""
+    """Return a key's algorithms among `pinned` (empty: all); KeyFault if none is left."""
     remaining = frozenset(algorithms).intersection(pinned or algorithms)
     if not remaining:
         raise KeyFault(
@@ -190,31 +172,25 @@ class KeySetFault(CredentialFault):
 
 
 class KeySet:
-    """Keys of one version of a set."""
-
     def __init__(self, keys: Collection[VerifyingKey] = ()) -> None:
-        """Keep keys, of which no two have the same label."""
+        """Take keys whose labels are distinct."""
         self._by_label = {key.label: key for key in keys}
 
     def __len__(self) -> int:
-        """Return how many keys there are."""
         return len(self._by_label)
 
     def with_kid(self, kid: str) -> VerifyingKey | None:
-        """Return the key of this id; None if there is none."""
         key = self._by_label.get(kid)
         return key if key is not None and key.kid == kid else None
 
     def fitting(self, algorithm: str) -> list[VerifyingKey]:
-        """Return all keys for an algorithm."""
         return [key for key in self._by_label.values() if algorithm in key.algorithms]
 
     def __getitem__(self, label: str) -> VerifyingKey | None:
-        """Return the key of this label; None if there is none."""
         return self._by_label.get(label)
 
     def withdrawn_in(self, new: "KeySet") -> frozenset[str]:
-        """Return the labels of keys that another version of the set has not, or has changed."""
+        """Return the labels of keys that are missing or changed in another version of the set."""
         return frozenset(
             label
             for label, key in self._by_label.items()
@@ -223,16 +199,11 @@ class KeySet:
 
 
 def parse_key_set(data: bytes, pinned: Collection[Algorithm] = ()) -> KeySet:
-    """Return the keys of a JWKS that can verify tokens; the others are named in the log.
+    """Return the keys of a JWKS that can verify tokens; the others are logged.
 
-    An empty set is good: so an issuer withdraws all that it has signed.
-
-    Args:
-        data: the JSON.
-        pinned: the only algorithms to accept; all that fit the keys if empty.
-
-    Raises:
-        KeySetFault: it is too large, is no key set, or none of its keys is good.
+    An empty set is valid: with it, an issuer withdraws all that it has signed. An empty `pinned`
+    allows all algorithms that fit the keys. Raises KeySetFault if it is too large, no key set, or
+    has no usable key.
     """
     if len(data) > SIZE_BYTES_MAX:
         raise KeySetFault(f"the key set is larger than {SIZE_BYTES_MAX} bytes")

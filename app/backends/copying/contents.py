@@ -1,4 +1,4 @@
-"""Contents: what a stream is made of, read a page at a time, and compared."""
+"""Read what a stream is made of a page at a time, and compare two streams."""
 
 from __future__ import annotations
 
@@ -36,25 +36,21 @@ PLACEHOLDER = (b"headgate move", b"placeholder")
 
 
 class StreamStore(Protocol):
-    """A place of streams: a backend, a server of Redis as it is, or a file."""
+    """A place of streams: a backend, a plain Redis server, or a file."""
 
     @property
-    def abilities(self) -> AbstractSet[Ability]:
-        """Return the abilities beyond the requests that copying needs."""
-        ...
+    def abilities(self) -> AbstractSet[Ability]: ...
 
-    def perform(self, request: Request[T]) -> Awaitable[T]:
-        """Carry out a request. See `Backend.perform`."""
-        ...
+    def perform(self, request: Request[T]) -> Awaitable[T]: ...
 
 
 def is_plain(store: StreamStore) -> bool:
-    """Tell whether streams there have no epochs, policies and settings, as those of Redis."""
+    """Tell whether its streams have no epochs, policies and settings, as in plain Redis."""
     return Ability.POLICIES not in store.abilities
 
 
 class EntryPage(NamedTuple):
-    """Entries in order, and ids between them that the stream has no more but the copy needs."""
+    """Entries in order, and the ids between them that the stream has lost but the copy needs."""
 
     entries: list[Entry]
     absent: list[EntryId]
@@ -63,14 +59,11 @@ class EntryPage(NamedTuple):
 
 
 class DeliveryPage(NamedTuple):
-    """Pending entries in order, and the unix time at which they were so."""
-
     items: list[PendingItem]
     at_ms: int
 
 
 async def streams_of(store: StreamStore) -> AsyncIterator[StreamInfo]:
-    """Yield all streams, by name."""
     after = None
     while page := await store.perform(ListStreams(after=after, limit=PAGE)):
         for info in page:
@@ -79,11 +72,7 @@ async def streams_of(store: StreamStore) -> AsyncIterator[StreamInfo]:
 
 
 async def groups_of(store: StreamStore, stream: bytes) -> AsyncIterator[GroupInfo]:
-    """Yield the groups of a stream, by name, without the mark.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-    """
+    """Yield the groups of a stream, by name, without the mark."""
     after = None
     while page := await store.perform(ListGroups(stream, after, PAGE)):
         for info in page:
@@ -95,7 +84,6 @@ async def groups_of(store: StreamStore, stream: bytes) -> AsyncIterator[GroupInf
 async def consumers_of(
     store: StreamStore, stream: bytes, group: bytes
 ) -> AsyncIterator[list[ConsumerInfo]]:
-    """Yield the consumers of a group, by name, in pages."""
     after = None
     while page := await store.perform(ListConsumers(stream, group, after, PAGE)):
         yield page
@@ -103,11 +91,6 @@ async def consumers_of(
 
 
 async def entries_of(store: StreamStore, stream: bytes) -> AsyncIterator[list[Entry]]:
-    """Yield the entries of a stream, in pages.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-    """
     start = MIN_ID
     while page := await store.perform(Range(stream, start, MAX_ID, PAGE, PAGE_BYTES)):
         yield page
@@ -119,7 +102,6 @@ async def entries_of(store: StreamStore, stream: bytes) -> AsyncIterator[list[En
 async def pending_of(
     store: StreamStore, stream: bytes, group: bytes
 ) -> AsyncIterator[DeliveryPage]:
-    """Yield the pending entries of a group, in pages."""
     start = MIN_ID
     while items := await store.perform(ListPending(stream, group, start, limit=PAGE)):
         yield DeliveryPage(items, await store.perform(TellTime()))
@@ -129,9 +111,9 @@ async def pending_of(
 
 
 def trimmed_id(info: StreamInfo) -> EntryId | None:
-    """Return the greatest id that a trim removed; None if there is none below all entries.
+    """Return the greatest id that a trim removed, or None if no trim removed all below its id.
 
-    A trim that spares entries leaves some below it. A copy cannot repeat such a trim.
+    A trim that spares entries leaves some below it; a copy cannot repeat such a trim.
     """
     trimmed = info.trimmed_through
     is_below = not info.length or trimmed < info.first_id
@@ -183,7 +165,6 @@ async def _page(
 
 
 async def _pending_ranges(store: StreamStore, stream: bytes) -> dict[bytes, PendingSummary]:
-    """Return between which ids each group has pending entries."""
     groups = [group.name async for group in groups_of(store, stream) if group.pending_count]
     summaries = await asyncio.gather(
         *(store.perform(SumPending(stream, group)) for group in groups)
@@ -192,7 +173,7 @@ async def _pending_ranges(store: StreamStore, stream: bytes) -> dict[bytes, Pend
 
 
 async def ahead(pages: AsyncIterator[T]) -> AsyncIterator[T]:
-    """Yield the same, and read the next one while the caller works with the last."""
+    """Yield the same pages, reading the next one while the caller works on the last."""
     reading = asyncio.ensure_future(anext(pages, None))
     try:
         while (page := await reading) is not None:
@@ -210,10 +191,10 @@ _NOT_PLAIN = {"epoch", "trimmed_through"}
 
 
 class Fingerprint(NamedTuple):
-    """The facts that a stream and its copy have in common. Digests are hexadecimal.
+    """The facts that a stream and its copy have in common; digests are hexadecimal.
 
-    Times are left out, as they go on while they are read, and so are configuration and policies,
-    which a copy gets last.
+    Times are left out because they change while they are read; configuration and policies because a
+    copy gets them last.
     """
 
     epoch: int
@@ -228,17 +209,11 @@ class Fingerprint(NamedTuple):
     pending: str
 
     def differences(self, other: Fingerprint) -> list[str]:
-        """Return the names of the fields in which this differs from another one."""
         pairs = zip(self._fields, self, other, strict=True)
         return [name for name, mine, theirs in pairs if mine != theirs]
 
 
 async def fingerprint_of(store: StreamStore, stream: bytes) -> Fingerprint:
-    """Return the fingerprint of a stream; all of it is read.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-    """
     info = await store.perform(DescribeStream(stream))
     entries, groups, consumers, pending = (_Digest() for _ in range(4))
     async for page in ahead(entries_of(store, stream)):
@@ -266,11 +241,6 @@ async def fingerprint_of(store: StreamStore, stream: bytes) -> Fingerprint:
 
 
 async def differences(source: StreamStore, target: StreamStore, stream: bytes) -> list[str]:
-    """Return the differences between a copy and its stream; nothing if they are the same.
-
-    Raises:
-        StreamNotFound: one of the two does not exist.
-    """
     theirs, ours = await asyncio.gather(
         fingerprint_of(source, stream), fingerprint_of(target, stream)
     )
@@ -284,11 +254,7 @@ async def differences(source: StreamStore, target: StreamStore, stream: bytes) -
 
 
 async def settings_of(store: StreamStore, stream: bytes) -> str:
-    """Return a digest of a stream's configuration, close and attributes, and of its policies.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
-    """
+    """Return a digest of a stream's configuration, close, attributes and policies."""
     info = await store.perform(DescribeStream(stream))
     settings = _Digest()
     settings.add([msgspec.json.encode((info.config, info.closed_at_ms))])
@@ -300,22 +266,19 @@ async def settings_of(store: StreamStore, stream: bytes) -> str:
 
 
 class _Digest:
-    """A digest of rows of bytes. The ends of parts and rows count."""
+    """A digest of rows of bytes; where parts and rows end changes it."""
 
     def __init__(self) -> None:
         self._hash = hashlib.blake2b(digest_size=_DIGEST_BYTES)
 
     def add(self, row: Iterable[bytes]) -> None:
-        """Add the next row."""
         parts = [part for text in row for part in (b"%d:" % len(text), text)]
         self._hash.update(b"".join([*parts, b"\n"]))
 
     def add_entries(self, entries: Iterable[Entry]) -> None:
-        """Add a row for each entry."""
         self._hash.update(b"".join(map(_packed, entries)))
 
     def value(self) -> str:
-        """Return the digest of all rows so far."""
         return self._hash.hexdigest()
 
 

@@ -65,20 +65,10 @@ async def copy_entries(
     after: EntryId,
     on_copied: Callable[[int], None],
 ) -> Sequence[EntryId] | None:
-    """Append the entries above `after` to the copy, with their ids.
+    """Append the entries above `after`, which is the last id of the copy, with their ids.
 
-    Return the ids of all placeholders of the copy; None if there are too many to remember, or an
-    earlier run has appended a part of them.
-
-    Args:
-        source: has the stream.
-        target: has the copy, whose last id is `after`.
-        info: of the stream.
-        after: what the copy has already.
-        on_copied: called with the number of entries that were appended.
-
-    Raises:
-        LastIdMismatch: somebody else has appended to the copy.
+    Return the ids of all placeholders of the copy, or None if there are too many to remember or an
+    earlier run appended some of them. Raises LastIdMismatch if somebody else appended to the copy.
     """
     absent: list[EntryId] | None = [] if after == MIN_ID else None
     async for page in ahead(pages_of(source, info, after)):
@@ -96,7 +86,7 @@ async def copy_entries(
 
 
 def _drafts(page: EntryPage) -> Sequence[Draft]:
-    """Return the entries of a page, with placeholders between them, in order of ids."""
+    """Return the entries of a page and the placeholders between them, ordered by id."""
     drafts = [
         Draft(entry_id, fields, page.times[entry_id].timing if entry_id in page.times else None)
         for entry_id, fields in page.entries
@@ -111,17 +101,7 @@ def _drafts(page: EntryPage) -> Sequence[Draft]:
 async def settle_entries(
     source: StreamStore, target: StreamStore, info: StreamInfo, absent: Sequence[EntryId] | None
 ) -> None:
-    """Remove the placeholders of a copy, and set its counters.
-
-    Args:
-        source: has the stream.
-        target: has the copy.
-        info: of the stream.
-        absent: the ids of the placeholders; None if they have to be looked up.
-
-    Raises:
-        CounterTooLow: the counters contradict each other.
-    """
+    """Remove the placeholders of a copy and set its counters; `absent` None looks them up."""
     copied = await target.perform(DescribeStream(info.name))
     if copied.length != info.length:
         kept_from = _kept_from(info)
@@ -135,7 +115,6 @@ async def settle_entries(
 async def _absent_ids(
     source: StreamStore, info: StreamInfo, absent: Sequence[EntryId] | None, start: EntryId
 ) -> AsyncIterator[Sequence[EntryId]]:
-    """Yield the ids of placeholders from `start` on, in pages."""
     if absent is None:
         async for page in ahead(pages_of(source, info, start.previous())):
             if page.absent:
@@ -158,8 +137,6 @@ def _kept_from(info: StreamInfo) -> EntryId:
 
 
 class _Delivery(NamedTuple):
-    """The common facts of pending entries that one request makes."""
-
     consumer: bytes | None
     at_ms: int  # unix time
     delivery_count: int
@@ -167,9 +144,9 @@ class _Delivery(NamedTuple):
 
 
 async def copy_groups(source: StreamStore, target: StreamStore, stream: bytes) -> None:
-    """Make the groups of a stream in its copy, with what is pending; nothing is in force yet.
+    """Create the groups of a stream in its copy, with their pending entries but without policies.
 
-    Groups that the copy has already are made anew.
+    Groups that the copy already has are created anew.
     """
     unfinished = [group.name async for group in groups_of(target, stream)]
     await _perform_all(target, [DestroyGroup(stream, group) for group in unfinished])
@@ -185,7 +162,6 @@ async def copy_groups(source: StreamStore, target: StreamStore, stream: bytes) -
 
 
 def _failures(stream: bytes, group: bytes, page: DeliveryPage) -> Iterator[Request[Any]]:
-    """Yield the requests that note the errors of a page, before its deliveries are made."""
     alike: dict[bytes, list[EntryId]] = defaultdict(list)
     for item in page.items:
         if item.last_error is not None:
@@ -195,7 +171,6 @@ def _failures(stream: bytes, group: bytes, page: DeliveryPage) -> Iterator[Reque
 
 
 def _deliveries(stream: bytes, group: bytes, page: DeliveryPage) -> Iterator[Request[Any]]:
-    """Yield the requests that make pending entries as they are on a page."""
     alike: dict[_Delivery, list[EntryId]] = defaultdict(list)
     for item in page.items:
         at_ms = page.at_ms - (item.idle_ms or 0)
@@ -230,7 +205,7 @@ def _deliveries(stream: bytes, group: bytes, page: DeliveryPage) -> Iterator[Req
 
 
 async def place_groups(source: StreamStore, target: StreamStore, stream: bytes) -> None:
-    """Set the positions of the groups of a copy, whose counters are right by now."""
+    """Set the positions of the groups of a copy; its counters must already be right."""
     async for group in groups_of(source, stream):
         entries_read = UNSET if group.entries_read is None else group.entries_read
         await target.perform(UpdateGroup(stream, group.name, group.last_id, entries_read))
@@ -245,19 +220,16 @@ async def govern_groups(source: StreamStore, target: StreamStore, stream: bytes)
 
 
 async def _perform_all(store: StreamStore, requests: Sequence[Request[Any]]) -> None:
-    """Carry out requests, which may be done at the same time."""
     await asyncio.gather(*map(store.perform, requests))
 
 
 class SourceChanged(Conflict):
-    """Something has used a stream while it was copied."""
-
     def __init__(self) -> None:
         super().__init__("it has changed meanwhile")
 
 
 async def mark(target: StreamStore, stream: bytes) -> None:
-    """Mark a copy as not complete; it is created unless it exists."""
+    """Mark a copy as incomplete; it is created unless it exists."""
     await target.perform(CreateGroup(stream, MARK, GroupStart(MIN_ID), create_stream=True))
 
 
@@ -268,17 +240,9 @@ async def fill(
     after: EntryId,
     on_copied: Callable[[int], None],
 ) -> None:
-    """Add to a copy all entries above `after`, and make its groups anew.
+    """Add all entries above `after`, the last id of the copy, and create its groups anew.
 
-    Args:
-        source: has the stream.
-        target: has the copy, whose last id is `after`.
-        info: of the stream.
-        after: what the copy has already.
-        on_copied: called with the number of entries that were appended.
-
-    Raises:
-        SourceChanged: the stream is not as `info` says any more. A later run goes on with the copy.
+    Raises SourceChanged if the stream differs from `info` by now; a later run continues the copy.
     """
     absent = await copy_entries(source, target, info, after, on_copied)
     await copy_groups(source, target, info.name)
@@ -290,10 +254,7 @@ async def fill(
 
 
 async def unmark(source: StreamStore, target: StreamStore, stream: bytes) -> None:
-    """Give a copy its expiry, and take its mark away: it is complete.
-
-    If its time is over meanwhile, it goes.
-    """
+    """Set the expiry of a copy and remove its mark; it is deleted if it has expired meanwhile."""
     at_ms = await source.perform(GetExpiry(stream))
     if at_ms is not None:
         await target.perform(ExpireStream(stream, 0, at_ms=at_ms))

@@ -53,8 +53,6 @@ AT_ONCE = 8
 
 
 class MoveState(StrEnum):
-    """The outcome of the move of one stream."""
-
     COPIED = "copied"
     SAME = "same"  # an earlier move has copied it, and both are still the same
     CHANGED = "changed"  # an earlier move has copied it, and one of the two has changed since
@@ -66,33 +64,21 @@ _BLOCKING = {MoveState.REFUSED, MoveState.FAILED}
 
 
 class MoveOutcome(NamedTuple):
-    """The outcome of the move of one stream, with the reason."""
-
     stream: bytes
     state: MoveState
     why: str = ""
 
 
 class Watcher(Protocol):
-    """Follows a move."""
+    def began(self, streams: int, entries: int) -> None: ...
 
-    def began(self, streams: int, entries: int) -> None:
-        """Take note of how much there is to be moved."""
-        ...
+    def copied(self, entries: int) -> None: ...
 
-    def copied(self, entries: int) -> None:
-        """Take note of entries that the target has now."""
-        ...
-
-    def ended(self, outcome: MoveOutcome) -> None:
-        """Take note of what has become of a stream."""
-        ...
+    def ended(self, outcome: MoveOutcome) -> None: ...
 
 
 @dataclass
 class Summary:
-    """The result of a move of many streams."""
-
     states: Counter[MoveState] = field(default_factory=Counter)
     streams: int = 0
     entries: int = 0  # appended to copies
@@ -102,14 +88,11 @@ class Summary:
 
     @property
     def is_complete(self) -> bool:
-        """Tell whether the target has all streams as the source has them."""
         wrong = _BLOCKING | {MoveState.CHANGED}
         return self.is_in_force and not any(self.states[state] for state in wrong)
 
 
 class Move:
-    """Copies streams from one store to another."""
-
     def __init__(
         self,
         source: StreamStore,
@@ -119,15 +102,7 @@ class Move:
         is_chosen: Callable[[bytes], bool] = lambda name: True,  # noqa: ARG005
         replaces: bool = False,
     ) -> None:
-        """Prepare a move.
-
-        Args:
-            source: has the streams. Nothing is changed there.
-            target: gets the copies.
-            watcher: is told how the move goes on.
-            is_chosen: tells whether a stream of this name is moved.
-            replaces: delete other streams of the same names.
-        """
+        """Take the stores; `replaces` deletes other streams of the same names in the target."""
         self._source = source
         self._target = target
         self._watcher = watcher
@@ -137,12 +112,7 @@ class Move:
         self._summary = Summary()
 
     async def run(self) -> Summary:
-        """Move all chosen streams, and return what has become of them.
-
-        Raises:
-            Unavailable: one of the backends does not answer any more. The same move can be run
-                again.
-        """
+        """Move all chosen streams; Unavailable means that the same move can be run again."""
         entries = 0
         async for info in self._chosen():
             self._summary.streams += 1
@@ -161,11 +131,6 @@ class Move:
                 yield info
 
     async def _for_each(self, act: Callable[[StreamInfo], Coroutine[Any, Any, None]]) -> None:
-        """Do something with each chosen stream, with several at the same time.
-
-        Raises:
-            Unavailable: one of the backends does not answer any more.
-        """
         room = asyncio.Semaphore(AT_ONCE)
         lost: list[Unavailable] = []
 
@@ -200,12 +165,10 @@ class Move:
         self._watcher.copied(entries)
 
     async def _copy(self, info: StreamInfo) -> None:
-        """Copy a stream as far as the target lacks it, and compare.
+        """Copy what the target lacks of a stream, and compare.
 
-        1. Look at what the target has under this name. The copy of an earlier move stays.
-        2. Go on with a copy that is not complete. If the result differs, begin again: entries that
-           it has may be gone from the stream by now.
-        3. Begin a copy where there is none.
+        An incomplete copy is continued. If the result differs, it is begun again: entries that it
+        has may be gone from the stream by now.
         """
         copy = await self._described(self._target, info.name)
         if await self._is_marked(self._source, info.name):
@@ -229,7 +192,6 @@ class Move:
         self._note(await self._begun(info))
 
     async def _compared(self, info: StreamInfo, copy: StreamInfo) -> MoveOutcome:
-        """Compare a stream with another one that has its name and no mark."""
         if not self._may_be_copy(copy, info):
             return MoveOutcome(
                 info.name, MoveState.REFUSED, "the target has another stream of this name"
@@ -246,7 +208,7 @@ class Move:
         return MoveOutcome(info.name, MoveState.SAME)
 
     async def _begun(self, info: StreamInfo) -> MoveOutcome:
-        """Copy a stream from its beginning; whatever has its name goes."""
+        """Copy a stream from its beginning; whatever has its name is deleted."""
         stream, config, source, target = info.name, info.config, self._source, self._target
         await target.perform(DeleteStream(stream))
         if not self._is_plain:
@@ -265,7 +227,6 @@ class Move:
         )
 
     async def _fill(self, info: StreamInfo, copy: StreamInfo) -> list[str]:
-        """Complete a copy, and return the differences that remain."""
         source, target, stream = self._source, self._target, info.name
         if copy.last_id == info.last_id and not await differences(source, target, stream):
             self._watcher.copied(info.length)
@@ -274,7 +235,6 @@ class Move:
         return await differences(source, target, stream)
 
     async def _put_in_force(self, info: StreamInfo) -> None:
-        """Give a complete copy its settings, and take its mark away."""
         stream, target = info.name, self._target
         if not await self._is_marked(target, stream):
             return
@@ -290,7 +250,6 @@ class Move:
         await unmark(self._source, target, stream)
 
     async def _has_more(self, copy: StreamInfo) -> bool:
-        """Tell whether a copy has entries that did not come from the stream."""
         newest = await self._target.perform(Range(copy.name, limit=1, reverse=True))
         if not newest or newest[0].fields == PLACEHOLDER:
             return False
@@ -328,17 +287,7 @@ class Move:
 async def write_streams(
     source: StreamStore, target: StreamStore, watcher: Watcher, is_chosen: Callable[[bytes], bool]
 ) -> Summary:
-    """Write all chosen streams, one after the other.
-
-    Args:
-        source: has the streams. Nothing is changed there.
-        target: gets the copies, and has none of them yet.
-        watcher: is told how it goes on.
-        is_chosen: tells whether a stream of this name is written.
-
-    Raises:
-        Unavailable: one of the two does not answer any more.
-    """
+    """Write all chosen streams one after the other; `target` has none of them yet."""
     summary = Summary(is_in_force=True)
     infos = [info async for info in streams_of(source) if is_chosen(info.name)]
     summary.streams = len(infos)

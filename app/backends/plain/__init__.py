@@ -1,1 +1,1 @@
-"""Plain: streams of Redis or Valkey as they are, without any key or function of a gateway."""
+"""Streams of plain Redis or Valkey, without any key or function of a gateway."""

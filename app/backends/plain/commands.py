@@ -1,7 +1,7 @@
-"""Commands: what a server of Redis has to be sent so that a stream becomes a copy.
+"""The commands that turn a stream of a Redis server into a copy.
 
 They are those of Redis 7.0. Redis keeps less than a gateway does: configuration, policies, delays,
-epochs and closes have no command, and are left out.
+epochs and closes have no command and are left out.
 """
 
 from __future__ import annotations
@@ -49,14 +49,6 @@ Redis 8.8 has this name in their place where it lists pending entries.
 
 
 def commands_of(request: Request[Any]) -> list[Words]:
-    """Return the commands that carry out a request that changes a copy.
-
-    Args:
-        request: one of those in `CHANGES`.
-
-    Raises:
-        NotSupported: copying makes no such request.
-    """
     words_of = CHANGES.get(type(request))
     if words_of is None:
         raise NotSupported(type(request).__name__)
@@ -64,7 +56,7 @@ def commands_of(request: Request[Any]) -> list[Words]:
 
 
 def added(request: Add) -> Added:
-    """Return the reply to an append whose entries have ids."""
+    """Return the reply to an append whose entries have explicit ids."""
     return Added([draft.id for draft in request.drafts if isinstance(draft.id, EntryId)], False)
 
 
@@ -136,7 +128,7 @@ REDIS_KEYS = 100_000, 100
 
 
 def read_stream(name: bytes, reply: Sequence[Any]) -> StreamInfo:
-    """Return a stream from the reply to XINFO STREAM."""
+    """Read a stream from the reply to XINFO STREAM."""
     facts = _facts(reply)
     first = facts.get(b"first-entry")
     return StreamInfo(
@@ -155,7 +147,6 @@ def read_stream(name: bytes, reply: Sequence[Any]) -> StreamInfo:
 
 
 def _config(facts: dict[bytes, Any]) -> StreamConfig:
-    """Return the configuration of a stream (XCFGSET), if it has one of its own."""
     duration_s, keys_max = facts.get(b"idmp-duration"), facts.get(b"idmp-maxsize")
     if duration_s is None or (duration_s * 1000, keys_max) == REDIS_KEYS:
         return StreamConfig()
@@ -163,7 +154,6 @@ def _config(facts: dict[bytes, Any]) -> StreamConfig:
 
 
 def read_groups(reply: Sequence[Any]) -> list[GroupInfo]:
-    """Return the groups of a stream, by name, from the reply to XINFO GROUPS."""
     groups = [
         GroupInfo(
             name=facts[b"name"],
@@ -181,7 +171,6 @@ def read_groups(reply: Sequence[Any]) -> list[GroupInfo]:
 
 
 def read_consumers(reply: Sequence[Any]) -> list[ConsumerInfo]:
-    """Return the consumers of a group, by name, from the reply to XINFO CONSUMERS."""
     consumers = [
         ConsumerInfo(facts[b"name"], facts[b"pending"], facts[b"idle"], None)
         for facts in map(_facts, reply)
@@ -191,7 +180,6 @@ def read_consumers(reply: Sequence[Any]) -> list[ConsumerInfo]:
 
 
 def read_pending(reply: Sequence[Any]) -> list[PendingItem]:
-    """Return pending entries from the reply to XPENDING, the long form."""
     return [
         PendingItem(read_id(entry_id), None, None, count)
         if consumer == NOBODY
@@ -201,13 +189,11 @@ def read_pending(reply: Sequence[Any]) -> list[PendingItem]:
 
 
 def read_summary(reply: Sequence[Any]) -> PendingSummary:
-    """Return the summary in a short reply of XPENDING, without its consumers."""
     total, first, last, _ = reply
     return PendingSummary(total, _optional_id(first), _optional_id(last), [], 0)
 
 
 def read_entries(reply: Sequence[Any]) -> list[Entry]:
-    """Return entries from the reply to XRANGE or XREVRANGE."""
     if not reply:
         return []
     ids = make_ids(map(int, b"-".join([entry_id for entry_id, _ in reply]).split(b"-")))
@@ -231,21 +217,15 @@ T = TypeVar("T")
 
 
 class CommandFile:
-    """Commands in RESP, written as they come. It answers what copying asks of a new copy."""
+    """Write a copy as commands in RESP, and answer what copying asks of a new copy."""
 
     abilities: frozenset[Ability] = frozenset()
 
     def __init__(self, write: Callable[[bytes], Any]) -> None:
-        """Begin with nothing.
-
-        Args:
-            write: writes a part of the file.
-        """
         self._write = write
         self._lengths: Counter[bytes] = Counter()  # in entries
 
     async def perform(self, request: Request[T]) -> T:
-        """Write the commands that carry out a request."""
         reply: Any = None
         match request:
             case ListGroups():
@@ -262,7 +242,6 @@ class CommandFile:
         return answer
 
     def _info(self, stream: bytes) -> StreamInfo:
-        """Describe a copy, of which only the length is known."""
         length = self._lengths[stream]
         return StreamInfo(
             stream, 0, StreamConfig(), length, 0, MIN_ID, MIN_ID, MIN_ID, MIN_ID, length, 0

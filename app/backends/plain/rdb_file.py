@@ -1,8 +1,8 @@
-"""RDB file: the streams of a snapshot of Redis or Valkey, as a store that can be read.
+"""The streams of a snapshot of Redis or Valkey (RDB), as a store that can be read.
 
 1. The file is read once without its entries: what there is, where it begins, and the checksum.
-2. The entries of a stream are read in order from where they begin. What is asked for is nearly
-   always behind what was read last. Otherwise they are read again from the beginning.
+2. The entries of a stream are read in order from where they begin. Requests nearly always
+   continue the last one; otherwise the entries are read again from the beginning.
 3. The groups of a stream are read once, and kept as long as the stream is copied.
 """
 
@@ -37,15 +37,9 @@ from headgate.engine.requests.streams import DescribeStream, ListStreams
 
 
 class RdbGroup:
-    """A group. Each pending entry takes 40 bytes."""
+    """A group; each pending entry takes 40 bytes."""
 
     def __init__(self, image: GroupImage, now_ms: int) -> None:
-        """Take the group of the file.
-
-        Args:
-            image: the group in the file.
-            now_ms: unix time from which idle times count.
-        """
         pending = image.pending
         self._now_ms = now_ms
         self._ms = array("Q", [each.id.ms for each in pending])
@@ -72,7 +66,6 @@ class RdbGroup:
         )
 
     def summary(self) -> PendingSummary:
-        """Return between which ids there are pending entries."""
         count = len(self._ms)
         first, last = (self._id(0), self._id(count - 1)) if count else (None, None)
         return PendingSummary(count, first, last, [], 0)
@@ -99,16 +92,12 @@ T = TypeVar("T")
 
 
 class _Place(NamedTuple):
-    """A stream of the file, and where it is."""
-
     begin: StreamBegin
     counters: StreamCounters
     info: StreamInfo
 
 
 class _Reading:
-    """The entries of a stream, as far as they were read."""
-
     def __init__(self, file: BinaryIO, begin: StreamBegin) -> None:
         self.file = file
         self.position = MIN_ID  # everything below has passed
@@ -116,7 +105,7 @@ class _Reading:
         self._next: Entry | None = next(self._entries, None)
 
     def take(self, request: Range) -> list[Entry]:
-        """Return the entries of a range that begins at the position or behind it."""
+        """Return the entries of a range that begins at or after the current position."""
         taken: list[Entry] = []
         size_bytes = 0
         while (entry := self._next) is not None and entry.id <= request.end:
@@ -132,17 +121,10 @@ class _Reading:
 
 
 class RdbFile:
-    """The streams of one database of a file."""
-
     abilities: frozenset[Ability] = frozenset()
 
     def __init__(self, path: Path, database: int, clock: Clock) -> None:
-        """Find the streams of the file.
-
-        Raises:
-            Corrupt: the file is damaged, or has something that is not known.
-            OSError: it cannot be read.
-        """
+        """Find the streams of the file; raises Corrupt, or OSError if it cannot be read."""
         self._path = path
         self._now_ms = clock.wall_ms()
         self._streams: dict[bytes, _Place] = {}
@@ -166,13 +148,11 @@ class RdbFile:
         }
 
     async def perform(self, request: Request[T]) -> T:
-        """Carry out a request that reads."""
         with self._naming_it():
             reply: T = self._performers[type(request)](request)
         return reply
 
     def close(self) -> None:
-        """Close the file."""
         for reading in self._readings.values():
             reading.file.close()
 
@@ -186,7 +166,6 @@ class RdbFile:
     # What there is
 
     def _look(self, events: Iterable[Event], database: int) -> None:
-        """Note the places of a database's streams, and the number of its other keys."""
         begin: StreamBegin | None = None
         counters: StreamCounters | None = None
         group_count, keys = 0, None
@@ -241,7 +220,6 @@ class RdbFile:
         return reading.take(request)
 
     def _groups_of(self, stream: bytes) -> dict[bytes, RdbGroup]:
-        """Return the groups of a stream, by name."""
         groups = self._groups.get(stream)
         if groups is None:
             begin, counters, _ = self._stream(stream)

@@ -1,7 +1,7 @@
-"""Server: the streams of a Redis or Valkey server or cluster, read and written by its own commands.
+"""The streams of a plain Redis or Valkey server or cluster, through its own commands.
 
-It carries out the requests that copying makes, and no others. To read needs rights to read only
-(`+@read`). A gateway that listens for Redis clients is such a server, too.
+It carries out only the requests that copying makes. Reading needs only read rights (`+@read`). A
+gateway that listens for Redis clients is such a server, too.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ from headgate.engine.requests.streams import DescribeStream, ListStreams
 
 
 class PlainClient(Client):
-    """Commands for servers of any version; functions are neither loaded nor needed."""
+    """A client for servers of any version; functions are neither loaded nor needed."""
 
     async def prepare(self, address: Address) -> None:
-        """Ask for nothing: rights to read streams are enough."""
+        """Ask nothing of the server: rights to read streams are enough."""
 
 
 T = TypeVar("T")
@@ -68,17 +68,12 @@ _GROWTH_MAX = 4
 
 
 class PlainServer:
-    """The streams of servers, under their own names."""
-
     abilities: frozenset[Ability] = frozenset()
 
     def __init__(self, options: ClientOptions, clock: Clock) -> None:
-        """Get ready. `run` connects.
+        """Take the options; streams with their prefix belong to gateways and are not listed.
 
-        Args:
-            options: how the servers are used. Streams whose names begin with the prefix belong to
-                gateways, and are not listed.
-            clock: tells the time, if the server does not.
+        `clock` is used only if the server does not tell the time.
         """
         self._client = PlainClient(options)
         self._prefix = options.prefix
@@ -107,7 +102,6 @@ class PlainServer:
         }
 
     async def perform(self, request: Request[T]) -> T:
-        """Carry out a request, and return its reply. See `Backend.perform`."""
         stream, group = getattr(request, "stream", b""), getattr(request, "group", b"")
         with as_stream_errors(stream, group):
             act = self._performers.get(type(request))
@@ -117,20 +111,18 @@ class PlainServer:
         return reply
 
     async def run(self) -> None:
-        """Connect to the servers, and follow them, until `close` is called."""
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(self._client.run())
             await self._closed.wait()
             running.cancel()
 
     async def close(self) -> None:
-        """End `run`. The servers have everything that was answered."""
         self._closed.set()
 
     # Streams
 
     async def _list_streams(self, request: ListStreams) -> list[StreamInfo]:
-        """Describe streams. Their names are looked up when the first page is read."""
+        """Describe streams; their names are looked up when the first page is read."""
         if request.after is None:
             await self._look_up()
         begin = 0 if request.after is None else bisect_right(self._names, request.after)
@@ -157,7 +149,7 @@ class PlainServer:
         )
 
     async def _scan(self, address: Address) -> AsyncIterator[list[bytes]]:
-        """Yield the names of the streams of a server; a name may come twice."""
+        """Yield the names of a server's streams; a name may come twice."""
         cursor = b"0"
         only: Words = (b"TYPE", b"stream")
         while True:
@@ -178,7 +170,6 @@ class PlainServer:
         return [name for name, kind in zip(names, types, strict=True) if kind == b"stream"]
 
     async def _stream_or_none(self, stream: bytes) -> StreamInfo | None:
-        """Describe a stream; None if it has gone."""
         try:
             return await self._describe(stream)
         except StreamNotFound:
@@ -210,7 +201,7 @@ class PlainServer:
     # Entries and groups
 
     async def _range(self, request: Range) -> list[Entry]:
-        """Read entries. Servers know no bound of bytes, so the number follows the sizes so far."""
+        """Read entries; servers have no byte limit, so the count follows the sizes so far."""
         stream, limit = request.stream, request.limit or 1
         if request.size_bytes_max is not None:
             limit = min(limit, self._page_sizes.get(stream, _FIRST_PAGE))
@@ -258,7 +249,7 @@ class PlainServer:
     # Changes
 
     async def _add(self, request: Add) -> Added:
-        """Append entries; if somebody else appends, an id is too small, and the copy differs."""
+        """Append entries; if somebody else appends, an id is too small and the copy differs."""
         await self._change(request)
         return added(request)
 
@@ -313,7 +304,7 @@ def _slot(stream: bytes) -> int:
 
 
 def _meant(stream: bytes, error: Exception) -> Exception:
-    """Return the error of the port that an error reply stands for, or the reply."""
+    """Return the port's error for an error reply, or the reply itself."""
     text = str(error)
     if "no such key" in text or "requires the key to exist" in text:
         return StreamNotFound(stream)

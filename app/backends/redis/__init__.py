@@ -1,1 +1,1 @@
-"""Redis: the backend that keeps the streams in Redis or Valkey servers."""
+"""The backend that keeps the streams in Redis or Valkey servers."""

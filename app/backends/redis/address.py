@@ -1,4 +1,4 @@
-"""Address: the servers in a URL, and the prefix of our keys there; redis-py is not imported."""
+"""The servers in a URL and the prefix of our keys there, without importing redis-py."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ _SENTINEL_PORT = 26379
 
 
 class Arrangement(StrEnum):
-    """The arrangement of several servers."""
-
     SINGLE = "single"
     SENTINEL = "sentinel"
     CLUSTER = "cluster"
@@ -34,39 +32,32 @@ _SCHEMES = {
 
 
 class Address(NamedTuple):
-    """The address of a server."""
-
     host: str
     port: int
 
     def __str__(self) -> str:
-        """Return `host:port`; an IPv6 address is in brackets."""
+        """Return `host:port`, with brackets around an IPv6 address."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
 
 class Tls(NamedTuple):
-    """Files for TLS to the servers; None leaves the choice to the system."""
-
     ca_file: Path | None = None
     cert_file: Path | None = None
     key_file: Path | None = None
 
 
 class ServerLogin(NamedTuple):
-    """A user of the servers and the password. The password never stands in a text that we make."""
+    """A user of the servers and the password, which never appears in a text of ours."""
 
     username: str | None = None
     password: str | None = None
 
     def __repr__(self) -> str:
-        """Return the name of the user only."""
         return f"ServerLogin({self.username!r})"
 
 
 class Servers(NamedTuple):
-    """The servers of a backend, as a URL names them."""
-
     arrangement: Arrangement
     addresses: tuple[Address, ...]  # of some of them; of the sentinels, if there are any
     login: ServerLogin = ServerLogin()
@@ -75,7 +66,6 @@ class Servers(NamedTuple):
     context: ssl.SSLContext | None = None  # None: without TLS
 
     def __str__(self) -> str:
-        """Return the addresses for a log or a problem."""
         addresses = ", ".join(map(str, self.addresses))
         return f"{self.arrangement} {addresses}{f' ({self.service})' if self.service else ''}"
 
@@ -87,15 +77,8 @@ def read_url(url: str, login: ServerLogin = ServerLogin(), tls: Tls = Tls()) -> 
         redis+cluster://[user[:password]@]host[:port][,host[:port]...]
         redis+sentinel://[user[:password]@]host[:port][,host[:port]...]/service[/database]
 
-    With `rediss` in place of `redis` the servers are reached over TLS.
-
-    Args:
-        url: the URL.
-        login: what the URL does not say of user and password.
-        tls: the files for TLS.
-
-    Raises:
-        ValueError: the URL is wrong. The text does not repeat it, as it may have a password.
+    `rediss` in place of `redis` means TLS. `login` supplies what the URL lacks. Raises ValueError,
+    whose text does not repeat the URL, as it may have a password.
     """
     parts = urlsplit(url)
     if parts.scheme not in _SCHEMES:
@@ -114,11 +97,9 @@ def read_url(url: str, login: ServerLogin = ServerLogin(), tls: Tls = Tls()) -> 
 
 
 def check_prefix(prefix: bytes) -> None:
-    """Refuse a prefix that some key would be wrong with.
+    """Raise ValueError for an unusable prefix.
 
-    Raises:
-        ValueError: keys would share slots that should not, or a stream could have the key of a side
-            key.
+    With it, keys would share slots that should not, or a stream could have the key of a side key.
     """
     if b"{" in prefix or b"}" in prefix:
         raise ValueError("should have no braces")
@@ -143,7 +124,6 @@ def _login(user: str, given: ServerLogin) -> ServerLogin:
 
 
 def _path(parts: SplitResult, arrangement: Arrangement) -> tuple[str, int]:
-    """Return the service of the sentinels and the number of the database."""
     words = [unquote(word) for word in parts.path.split("/") if word]
     service = ""
     if arrangement is Arrangement.SENTINEL:

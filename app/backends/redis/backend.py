@@ -1,7 +1,7 @@
-"""Backend: the streams of a Redis or Valkey server, or of a cluster of them, behind the port.
+"""The streams of a Redis or Valkey server or cluster, behind the port.
 
 A request is one call of a function in the server that has the stream, so it is atomic there. A
-request over several streams is atomic for each of them, and not for all together.
+request over several streams is atomic for each of them, but not for all together.
 """
 
 from __future__ import annotations
@@ -66,19 +66,16 @@ from headgate.engine.requests.keyspace import IfUnchanged
 
 
 class Counts:
-    """Counts since the start. What other clients of the servers do is not in them."""
+    """Counts since the start, without what other clients of the servers do."""
 
     def __init__(self) -> None:
-        """Begin at zero."""
         self._appended_count = self._acked_count = 0
 
     @property
     def activity(self) -> BackendActivity:
-        """Return the counts."""
         return BackendActivity(self._appended_count, self._acked_count)
 
     def note(self, request: Request[Any], reply: Any) -> None:
-        """Count the effects of a request."""
         kind = type(request)
         if kind in _APPENDED:
             self._appended_count += _APPENDED[kind](reply)
@@ -110,10 +107,7 @@ _AT_ONCE_MS = 1
 
 
 class Primaries:
-    """The primaries, as an ability of the port."""
-
     def __init__(self, client: Client) -> None:
-        """Ask by a client."""
         self._client = client
 
     async def replica_count(self) -> int:
@@ -123,12 +117,9 @@ class Primaries:
         return min(map(int, counts))
 
     async def synced_counts(self, wanted: int) -> tuple[int, int]:
-        """Return how many primaries and replicas have all of it on their disks (WAITAOF).
+        """Return how many primaries and replicas have all of it on disk (WAITAOF), at least.
 
-        They are the least counts of all primaries.
-
-        Raises:
-            Invalid: the servers say no, or are older than 7.2.
+        Raises Invalid if the servers refuse, or are older than 7.2.
         """
         words = (b"WAITAOF", wanted, 0, _AT_ONCE_MS)
         with as_stream_errors(b""):
@@ -139,7 +130,6 @@ class Primaries:
         return min(int(count[0]) for count in counts), min(int(count[1]) for count in counts)
 
     async def facts(self) -> Sequence[ServerFacts]:
-        """Return the facts of each primary (INFO)."""
         with as_stream_errors(b""):
             texts = await self._client.execute_everywhere(b"INFO", changes=False)
         return [*map(_facts, texts)]
@@ -170,16 +160,12 @@ _TOO_MUCH = "this changes too much for a transaction: run it by itself"
 
 
 class _Held(NamedTuple):
-    """Commands that are held back, and the future of their replies."""
-
     slot: int
     commands: Sequence[Words]
     replies: asyncio.Future[list[Any]]
 
 
 class _Step:
-    """One request of a transaction."""
-
     def __init__(self, perform: Perform, client: Client, request: Request[Any]) -> None:
         self.held: list[_Held] = []
         self._send = client.send
@@ -209,11 +195,9 @@ class _Step:
         return await replies
 
     async def until_held(self) -> None:
-        """Wait until the request has an outcome, or waits for replies."""
         await asyncio.wait({self.task, self._holds}, return_when=asyncio.FIRST_COMPLETED)
 
     def send(self) -> list[_Held]:
-        """Return the held commands; from now on no more are taken."""
         self._is_sent = True
         return self.held
 
@@ -221,17 +205,11 @@ class _Step:
 async def perform_together(
     client: Client, perform: Perform, requests: Sequence[Request[Any]]
 ) -> list[Any | StreamError]:
-    """Carry out requests with nothing in between; return their replies or errors.
+    """Carry out requests for streams of one slot with nothing in between.
 
-    Args:
-        client: sends the commands.
-        perform: performs one request with a client, and does not wait.
-        requests: the requests, for streams of one slot. The first may be a condition.
-
-    Raises:
-        StreamsChanged: the condition does not hold.
-        SeveralSlots: the streams are in several slots of a cluster.
-        StreamError: the server carried out none of the requests.
+    `perform` must not wait. The first request may be a condition: StreamsChanged means that it does
+    not hold. Raises SeveralSlots if the streams are in several slots, and another StreamError if
+    the server carried out none of the requests.
     """
     with as_stream_errors(b""):
         await client.known()
@@ -284,7 +262,6 @@ _FREEING = (Ack, AckAndDelete, AckThrough, Autoclaim, Claim, Delete, DeleteConsu
 
 
 def _perform_at_once(client: Client, request: Request[Any]) -> Coroutine[Any, Any, Any]:
-    """Carry out a request without waiting for something to read."""
     performer = PERFORMERS.get(type(request))
     if performer is None:
         raise NotSupported(type(request).__name__)
@@ -292,17 +269,7 @@ def _perform_at_once(client: Client, request: Request[Any]) -> Coroutine[Any, An
 
 
 class RedisBackend:
-    """The streams that servers keep. Several gateways may use the same servers."""
-
     def __init__(self, options: ClientOptions) -> None:
-        """Get ready. `run` connects to the servers.
-
-        Args:
-            options: how the servers are used.
-
-        Raises:
-            ValueError: an option cannot be used; the text says which.
-        """
         self.client = client = Client(options)
         self._queues = queues = WaitQueues(
             client.names, options.waiters_max, lambda: self._wake_ups.are_live
@@ -337,12 +304,10 @@ class RedisBackend:
         self._closed = asyncio.Event()
 
     def way_of(self, kind: type[Request[Any]]) -> Way:
-        """Return the way of requests of a kind."""
         performer = PERFORMERS.get(kind)
         return Way.NOT if performer is None else performer.way
 
     async def perform_all(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
-        """Carry out requests with nothing in between. See `Backend.perform_all`."""
         at_once = [
             replace(request, wait_ms=0) if isinstance(request, Read | ReadGroup) else request
             for request in requests
@@ -350,14 +315,13 @@ class RedisBackend:
         return await perform_together(self.client, _perform_at_once, at_once)
 
     async def perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
-        """Carry out requests one after the other. See `Backend.perform_in_order`.
+        """Carry out requests one after the other.
 
         Appends that are sent together stay in order, as a server gets them in one pipeline.
         """
         return await perform_in_order(self.perform, requests, {Add})
 
     async def perform(self, request: Request[T]) -> T:
-        """Carry out a request, and return its reply. See `Backend.perform`."""
         await own_task()  # what waits for a server has a timeout
         stream, group = getattr(request, "stream", b""), getattr(request, "group", b"")
         with as_stream_errors(stream, group):
@@ -371,18 +335,16 @@ class RedisBackend:
 
     @property
     def failure(self) -> str | None:
-        """Return None: whatever is wrong with the servers, it may get well."""
+        """Return None: whatever is wrong with the servers may recover."""
         return None
 
     @property
     def refusal(self) -> str | None:
-        """Return why requests are refused for now, or None."""
         obstacle = self.client.obstacle
         return None if obstacle is None else str(Disconnected(obstacle))
 
     @property
     def activity(self) -> BackendActivity:
-        """Return the counts of this gateway."""
         return self._counts.activity
 
     def memory_bytes(self) -> Mapping[str, int]:
@@ -391,12 +353,10 @@ class RedisBackend:
 
     @property
     def waiter_count(self) -> int:
-        """Return how many reads are blocked in this gateway."""
         return len(self._queues)
 
     @property
     def waited_for(self) -> tuple[int, int]:
-        """Return the numbers of streams with blocked reads and with blocked group reads."""
         keys = list(self._queues.keys)
         grouped = {key.stream for key in keys if key.group is not None}
         return len({key.stream for key in keys}), len(grouped)
@@ -408,15 +368,12 @@ class RedisBackend:
 
     @property
     def is_draining(self) -> bool:
-        """Tell whether this gateway is about to stop."""
         return self._queues.is_draining
 
     def drain(self) -> None:
-        """Prepare to stop: blocked reads end with `Draining`, and new reads do not block."""
         self._queues.drain()
 
     async def run(self) -> None:
-        """Connect to the servers, and follow them, until `close` is called."""
         works = (self.client, self._wake_ups, self._queues, self._claims, self._leases)
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(work.run()) for work in (*works, self._housekeeping)]
@@ -428,11 +385,11 @@ class RedisBackend:
                 task.cancel()
 
     async def close(self) -> None:
-        """End `run`. The servers have everything that was answered."""
+        """End `run`; the servers have everything that was answered."""
         self._closed.set()
 
     def _note_changes(self, keys: Sequence[bytes]) -> None:
-        """Run the reads again that wait for something that keys may have got."""
+        """Run the blocked reads again for which these keys may have something."""
         names = self.client.names
         for key in keys:
             if names.is_stream(key):
@@ -441,6 +398,6 @@ class RedisBackend:
                 self._queues.signal_side(key)
 
     def _note_missed(self) -> None:
-        """Run everything again, because any key may have been changed."""
+        """Run all blocked reads again, because any key may have changed."""
         self._queues.signal_all()
         self._claims.signal_all()

@@ -1,4 +1,4 @@
-"""Client: sends commands to the primary that has the stream, wherever it is now.
+"""Send commands to the primary that has the stream, wherever it is now.
 
 A command that a server did not carry out is sent again for a short time: after a redirect, while a
 replica becomes a primary, while a server loads its data. A change whose reply is lost is not sent
@@ -68,8 +68,6 @@ _NOT_YET = (BusyLoadingError, ClusterDownError, MasterDownError, ReadOnlyError, 
 
 
 class ClientOptions(NamedTuple):
-    """The options of the use of servers."""
-
     servers: Servers
     prefix: bytes = b"headgate:"
     durability: DurabilityLevel = DurabilityLevel.NONE
@@ -87,22 +85,13 @@ change the state."""
 
 
 class _Primary(NamedTuple):
-    """A server, and the tasks that send it commands."""
-
     changes: Node
     reads: Node  # the same, unless changes wait until they are durable
     tasks: Sequence[asyncio.Task[None]]
 
 
 class Client:
-    """Commands and functions for the servers."""
-
     def __init__(self, options: ClientOptions) -> None:
-        """Get ready. `run` connects.
-
-        Raises:
-            ValueError: the prefix of keys cannot be used.
-        """
         self.options = options
         self.names = KeyNames(options.prefix)
         self._library = Library()
@@ -125,14 +114,7 @@ class Client:
     async def perform(
         self, effect: Effect, request: Request[Any], /, *words: Word, **more: object
     ) -> Any:
-        """Run the operation that has the name of a request, and return its reply. See `call`.
-
-        Args:
-            effect: what the operation does to the state.
-            request: what is asked for, of one stream.
-            words: see `call`.
-            more: what else the operation has to know, or other values of fields.
-        """
+        """Run the operation that is named like the request's class; `more` overrides its fields."""
         facts = {**asdict(request), **more}
         keys = [self.names.of(facts["stream"])]
         return await self.call_at(effect, type(request).__name__, keys, *words, **facts)
@@ -146,21 +128,17 @@ class Client:
         *words: Word,
         **more: object,
     ) -> Any:
-        """Run the operation that has the name of a request, on streams of one slot."""
+        """Run the operation that is named like the request's class, on streams of one slot."""
         facts = {**asdict(request), **more}
         return await self.call_at(effect, type(request).__name__, keys, *words, **facts)
 
     async def call(
         self, effect: Effect, operation: str, stream: bytes, /, *words: Word, **facts: object
     ) -> Any:
-        """Run one of our operations on a stream, and return its reply.
+        """Run one of our operations on a stream and return its reply.
 
-        Args:
-            effect: what the operation does to the state.
-            operation: its name.
-            stream: the name of the stream.
-            words: what comes behind its arguments as it is: entries, which may be long.
-            facts: its arguments by name. One that is None is left out.
+        `words` follow the arguments unchanged: entries, which may be long. `facts` are its
+        arguments by name; None leaves one out.
 
         Raises:
             Fault: the operation returned an error.
@@ -180,7 +158,6 @@ class Client:
         *words: Word,
         **facts: object,
     ) -> Any:
-        """Run one of our operations on streams of one slot. See `call`."""
         called = _words(operation, keys, facts, words)
         reply = await self.send(
             keys[0].slot, lambda: [self._calling(effect, called)], effect is not Effect.READ
@@ -190,7 +167,7 @@ class Client:
         return reply[0]
 
     async def execute(self, stream: bytes, *words: Word, changes: bool) -> Any:
-        """Send a command to the server that has a stream, and return its reply. See `call`."""
+        """Send a command to the server that has a stream; raises what `call` raises."""
         [reply] = await self.execute_all(self.names.of(stream).slot, [words], changes=changes)
         return reply
 
@@ -199,7 +176,7 @@ class Client:
     ) -> Sequence[Any]:
         """Send commands to the server of a slot, with nothing of this gateway in between.
 
-        The second word of each is its key. See `call` for what it raises: the first error.
+        The second word of each is its key. Raises the first error; see `call`.
         """
         replies = await self.execute_together(slot, commands, changes=changes)
         for words, reply in zip(commands, replies, strict=True):
@@ -212,20 +189,15 @@ class Client:
     async def execute_together(
         self, slot: int, commands: Sequence[Words], *, changes: bool
     ) -> list[Any]:
-        """Send commands to the server of a slot, with nothing of this gateway in between.
-
-        The replies include errors. See `call` for what it raises.
-        """
+        """Like `execute_all`, but the replies include errors."""
         return await self.send(slot, lambda: commands, changes)
 
     async def execute_everywhere(self, *words: Word, changes: bool) -> list[Any]:
-        """Send a command to all primaries, and return the replies. See `call`."""
         return await asyncio.gather(
             *(self.execute_at(address, *words, changes=changes) for address in await self.known())
         )
 
     async def execute_at(self, address: Address, *words: Word, changes: bool) -> Any:
-        """Send a command to one primary, and return its reply. See `call`."""
         if address not in self._topology.primaries:
             raise NotSent(f"{address} is not a primary any more")
         primary = self._open(address)
@@ -246,19 +218,11 @@ class Client:
     async def transact(
         self, slot: int, make: Callable[[], Sequence[Words]], condition: IfUnchanged | None = None
     ) -> list[Any]:
-        """Carry out commands on a slot with nothing in between (MULTI, EXEC).
+        """Carry out commands on one slot with nothing in between (MULTI, EXEC).
 
-        The condition is checked before them, between WATCH and EXEC: if it does not hold, a key
-        that is watched is changed. The replies include errors. See `call` for what else it raises.
-
-        Args:
-            slot: of the streams.
-            make: returns the commands.
-            condition: what has to hold; it is about streams of this slot.
-
-        Raises:
-            StreamsChanged: it does not hold, so none of the commands was carried out.
-            ResponseError: none of the commands was carried out.
+        The condition is checked before them, between WATCH and EXEC; if it fails, a watched key has
+        been changed and StreamsChanged is raised. The replies include errors. A ResponseError means
+        that none of the commands was carried out; see `call` for the other errors.
         """
         reply = None
         for _ in range(2):
@@ -280,20 +244,15 @@ class Client:
         return list(reply or ())
 
     def look_again(self) -> None:
-        """Discover the servers anew, because one of them may not be what it was."""
         self._is_stale.set()
 
     async def known(self) -> list[Address]:
-        """Return the primaries, once they are known.
-
-        Raises:
-            NotSent: they are not known in time.
-        """
+        """Return the primaries; raises NotSent if they do not become known in time."""
         await self._until_known()
         return self._topology.primaries
 
     def _checking(self, condition: IfUnchanged | None) -> list[Words]:
-        """Return the commands before a transaction that make it conditional."""
+        """Return the commands that precede a transaction to make it conditional."""
         if condition is None:
             return []
         keys = list(map(self.names.of, condition.streams))
@@ -305,12 +264,7 @@ class Client:
         return [(b"WATCH", *watched), *checks]
 
     def _error_of(self, error: ResponseError, key: bytes = b"") -> Exception:
-        """Return the error of a command, with the foreign key, if it has met one.
-
-        Args:
-            error: the reply.
-            key: that the command is about; b"": the reply of a function names it.
-        """
+        """Return a command's error with its foreign key; `key` b"": a function's reply names it."""
         fault = fault_of(error)
         if fault is not None and fault.name == "WrongType":
             key, why = fault.facts[0], fault.facts[1].decode(errors="replace")
@@ -333,14 +287,10 @@ class Client:
     ) -> list[Any]:
         """Send commands until a server carries them out.
 
-        1. Find the primary of the slot, and send them.
-        2. If the slot has moved, or is moving, follow the redirect.
-        3. If our functions are missing there, load them.
-        4. If the server cannot carry them out yet, or did not get them, look for the servers anew,
-           and try again until the patience is over.
-
-        A transaction is sent again as a whole: if one of its commands was refused for one of these
-        reasons, EXEC carried out none of them.
+        Redirects are followed, and missing functions are loaded. If a server cannot carry them out
+        yet or did not get them, the servers are discovered again until the patience is over. A
+        transaction is sent again as a whole: EXEC carried out none of its commands if one of them
+        was refused.
         """
         loop = asyncio.get_running_loop()
         over_s: float | None = None  # the patience begins with the first obstacle
@@ -375,10 +325,9 @@ class Client:
         return Address(redirect.host or ("" if here is None else here.host), redirect.port)
 
     async def _outcomes(self, node: Node, commands: Sequence[Words], *, changes: bool) -> list[Any]:
-        """Send commands, and return the replies; what can be repeated is an error in their place.
+        """Send commands and return the replies; repeatable failures are errors in their place.
 
-        Raises:
-            Lost: the commands may have changed something, and their replies are lost.
+        Raises Lost if the commands may have changed something and their replies are lost.
         """
         try:
             return await node.ask_all(commands, changes=changes)
@@ -409,7 +358,7 @@ class Client:
             raise NotSent(self.obstacle or "they are not known") from None
 
     async def _has_loaded(self, node: Node) -> bool:
-        """Load our functions; tell whether the server has them, or cannot take them now."""
+        """Load our functions; return whether the server has them now or cannot take them yet."""
         try:
             await self._load(node)
         except (NotSent, Lost, *_NOT_YET):
@@ -417,7 +366,7 @@ class Client:
         return True
 
     async def _load(self, node: Node) -> None:
-        """Load our functions into a server. Calls that miss them together load them once."""
+        """Load our functions into a server, once for all calls that miss them together."""
         loading = self._loading.get(node)
         if loading is None:
             loading = self._loading[node] = asyncio.ensure_future(self._load_once(node))
@@ -425,7 +374,7 @@ class Client:
         await asyncio.shield(loading)
 
     async def _load_once(self, node: Node) -> None:
-        """Load our functions into a server; where they are not allowed, load them as scripts."""
+        """Load our functions; where functions are not allowed, load them as scripts."""
         if not self._uses_scripts:
             try:
                 text = self._library.text
@@ -444,7 +393,6 @@ class Client:
     # Which servers there are
 
     async def run(self) -> None:
-        """Connect, and follow the servers wherever they go, until cancelled."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 await periodic.repeat("topology of the servers", self._follow_topology)
@@ -492,11 +440,7 @@ class Client:
         self.obstacle = why
 
     async def prepare(self, address: Address) -> None:
-        """Read the features of the servers once, and choose the wait for durability.
-
-        Raises:
-            NotSent: they cannot be used, or not with the durability that was chosen.
-        """
+        """Read the servers' features once, and choose the wait for durability; raises NotSent."""
         options, node = self.options, self._open(address).reads
 
         async def ask(*words: Word) -> Any:
@@ -518,7 +462,6 @@ class Client:
         self._close(address)  # changes must wait from now on
 
     def _open(self, address: Address) -> _Primary:
-        """Return a server, and begin to send it commands if it is not known."""
         primary = self._primaries.get(address)
         if primary is None:
             if self._tasks is None:
@@ -545,7 +488,6 @@ class Client:
 
     @property
     def is_cluster(self) -> bool:
-        """Tell whether streams are spread over the slots of a cluster."""
         return self.options.servers.arrangement is Arrangement.CLUSTER
 
 
@@ -555,7 +497,7 @@ def _words(
     facts: Mapping[str, object],
     words: Sequence[Word] = (),
 ) -> Words:
-    """Return the words that call an operation on streams of one slot, behind the function."""
+    """Return the words that call an operation, without the function's name."""
     called: list[Word] = [len(keys) + 1, *(each.key for each in keys), keys[0].side(_ABSENT)]
     called += operation, arguments(facts)
     for each in keys:
@@ -580,7 +522,6 @@ def _is_refusal(reply: object) -> TypeGuard[Exception]:
 
 
 def _why(obstacle: Exception) -> str:
-    """Return why a command was not carried out."""
     if isinstance(obstacle, AskError | MovedError | TryAgainError):
         return "the slot of the stream goes to another server"
     return str(obstacle) or type(obstacle).__name__

@@ -31,17 +31,7 @@ from headgate.app.diagnosis import Finding, Severity, merged
 async def asking(
     servers: Servers, address: Address, timeout_s: float, protocol: int = 2
 ) -> AsyncIterator[Ask]:
-    """Connect to a server; yields what sends it commands.
-
-    Args:
-        servers: how connections are made.
-        address: the server.
-        timeout_s: how long each answer may take, in seconds.
-        protocol: the version of RESP.
-
-    Raises:
-        NotSent: it does not answer, or refuses the connection.
-    """
+    """Connect, and yield what sends commands; `timeout_s` bounds each answer. Raises NotSent."""
     connection = connection_to(servers, address, protocol=protocol, timeout_s=timeout_s)
 
     async def ask(*words: bytes | str | int) -> Any:
@@ -151,14 +141,12 @@ _OF_CLUSTERS = "CLUSTER SLOTS\nASKING\n"
 
 
 class Rights(NamedTuple):
-    """The rights of a connection's user."""
-
     user: str | None  # None: it may not even ask
     lacking: tuple[str, ...]  # commands
 
 
 async def rights_of(ask: Ask, names: KeyNames, *, is_cluster: bool) -> Rights:
-    """Ask a server which of the needed commands this user lacks."""
+    """Return which of the needed commands this user lacks."""
     stream = names.of(b"headgate-doctor")
     values = {"key": stream.key.decode(), "side": stream.side(b"meta").decode()}
     lacking = []
@@ -200,8 +188,6 @@ Clock = Callable[[], int]
 
 
 class Examined(NamedTuple):
-    """A server's address and clock, with the findings there."""
-
     address: Address
     clock_ahead_ms: int  # of the clock of this machine
     findings: list[Finding]
@@ -215,19 +201,7 @@ async def examine_server(
     clock: Clock,
     timeout_s: float,
 ) -> Examined:
-    """Ask a primary what it is and has.
-
-    Args:
-        servers: how connections are made.
-        address: of the primary.
-        names: the keys of the gateway.
-        chosen: the durability that the gateway is to promise.
-        clock: of this machine.
-        timeout_s: how long each answer may take, in seconds.
-
-    Raises:
-        NotSent: it does not answer.
-    """
+    """Examine a primary; raises NotSent if it does not answer."""
     async with asking(servers, address, timeout_s) as ask:
         try:
             facts = await facts_of(ask)
@@ -346,7 +320,7 @@ def _about_clock(ahead_ms: int) -> Finding:
 
 
 async def _clock_ahead_ms(ask: Ask, clock: Clock) -> int:
-    """Return the lead of a clock over that of this machine."""
+    """Return how far a server's clock is ahead of this machine's."""
     before_ms = clock()
     seconds, microseconds = await ask(b"TIME")
     return int(seconds) * 1000 + int(microseconds) // 1000 - (before_ms + clock()) // 2
@@ -355,7 +329,6 @@ async def _clock_ahead_ms(ask: Ask, clock: Clock) -> int:
 async def _tracking_refusal(
     servers: Servers, address: Address, names: KeyNames, timeout_s: float
 ) -> str | None:
-    """Return why changes of keys cannot be followed, or None if they can."""
     prefixes = [word for prefix in names.tracked() for word in (b"PREFIX", prefix)]
     try:
         async with asking(servers, address, timeout_s, protocol=3) as ask:
@@ -368,15 +341,7 @@ async def _tracking_refusal(
 async def examine(
     servers: Servers, names: KeyNames, chosen: DurabilityLevel, clock: Clock, timeout_s: float
 ) -> list[Finding]:
-    """Ask the servers of a backend what they have; change nothing there.
-
-    Args:
-        servers: as the operator names them.
-        names: the keys of the gateway.
-        chosen: the durability that the gateway is to promise.
-        clock: of this machine.
-        timeout_s: how long each answer may take, in seconds.
-    """
+    """Examine the servers of a backend without changing anything there."""
     try:
         topology = await discover(servers, (), timeout_s)
     except NotSent as error:

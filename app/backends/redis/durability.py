@@ -1,4 +1,4 @@
-"""Durability: what an answer to a change waits for."""
+"""What the answer to a change waits for."""
 
 from __future__ import annotations
 
@@ -15,18 +15,11 @@ class DurabilityLevel(StrEnum):
 
 
 class Durability(NamedTuple):
-    """The wait behind changes, and the least reply that it must get."""
-
     level: DurabilityLevel = DurabilityLevel.NONE
     wait: tuple[bytes, ...] | None = None
     counts: tuple[int, ...] = ()
 
     def failure(self, reply: Any) -> str | None:
-        """Return why changes may not be durable, or None if they are.
-
-        Args:
-            reply: the reply to `wait`.
-        """
         if isinstance(reply, Exception):  # not all are `ResponseError`: LOADING is none
             return str(reply)
         counts = reply if isinstance(reply, list) else [reply]
@@ -38,10 +31,8 @@ class Durability(NamedTuple):
 def durability(level: DurabilityLevel, timeout_ms: int, *, has_waitaof: bool) -> Durability:
     """Return the wait for a level of durability.
 
-    Args:
-        level: how safe changes have to be.
-        timeout_ms: how long the server may wait for it.
-        has_waitaof: the server has WAITAOF. Without it a replica need not have written to its disk.
+    The server may wait up to `timeout_ms` for it. Without WAITAOF, a replica need not have written
+    to disk.
     """
     timeout = b"%d" % timeout_ms
     match level:

@@ -1,4 +1,4 @@
-"""Faults: failures between the gateway and the servers, and their errors for users.
+"""Failures between the gateway and the servers, and their errors for users.
 
 A command fails with `NotSent` or `Lost` if the network or a server fails, with a `ResponseError` of
 redis-py if the server refuses it, and with a `Fault` if one of our functions does: its error reply
@@ -22,25 +22,22 @@ _OURS = "HG "
 
 
 class NotSent(Exception):
-    """The server did not get the command."""
+    pass
 
 
 class Lost(Exception):
-    """The server may have got the command. Its reply, or its durability, is not known."""
+    """The server may have got the command; its reply, or its durability, is unknown."""
 
 
 class Fault(Exception):
-    """An error that one of our functions returned."""
-
     def __init__(self, name: str, facts: Sequence[bytes]) -> None:
-        """Keep the name of the error and its facts."""
         super().__init__(name)
         self.name = name
         self.facts = facts
 
 
 def fault_of(error: ResponseError) -> Fault | None:
-    """Return the fault that an error reply stands for, or None if the server made the reply."""
+    """Return the fault in an error reply, or None if the server itself made the reply."""
     # redis-py removes the first word of some errors only; ours stays.
     text = str(error)
     if not text.startswith(_OURS):
@@ -50,26 +47,17 @@ def fault_of(error: ResponseError) -> Fault | None:
 
 
 def is_wrong_type(error: ResponseError) -> bool:
-    """Tell whether a key has another type than the command is for."""
     text = str(error)
     return "WRONGTYPE" in text or "wrong kind of value" in text
 
 
 def as_stream_errors(stream: bytes, group: bytes = b"") -> AbstractContextManager[None]:
-    """Raise the errors of the port for what goes wrong with a stream.
-
-    Args:
-        stream: the stream that the request names.
-        group: the group that the request names, if it names one.
-
-    Raises:
-        StreamError: the error that is meant.
-    """
+    """Raise the port's errors in place of redis-py's and ours."""
     return _AsStreamErrors(stream, group)
 
 
 class _AsStreamErrors:
-    """Every request passes through this. A generator as context manager would take 2 µs more."""
+    """Every request passes through this; a generator as context manager would take 2 µs more."""
 
     __slots__ = ("_group", "_stream")
 
@@ -111,13 +99,6 @@ def _of_server(error: ResponseError, stream: bytes, group: bytes) -> StreamError
 
 
 def stream_error(fault: Fault, stream: bytes, group: bytes) -> StreamError:
-    """Return the error of the port that a fault stands for.
-
-    Args:
-        fault: what a function returned.
-        stream: the stream that the request names.
-        group: the group that the request names, if it names one.
-    """
     facts = fault.facts
     made = _MADE.get(fault.name)
     if made is not None:
@@ -169,13 +150,11 @@ _MADE: dict[str, Callable[..., StreamError]] = {
 
 
 def read_id(text: bytes) -> EntryId:
-    """Return an entry id from its text."""
     ms, _, seq = text.partition(b"-")
     return EntryId(int(ms), int(seq))
 
 
 def read_wanted(text: bytes) -> IdRequest:
-    """Return from its text what an append asked for: an id, or the time of one."""
     if text.endswith(b"-*"):
         return PartialId(int(text[:-2]))
     return None if text == b"*" else read_id(text)

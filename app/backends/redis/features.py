@@ -1,4 +1,4 @@
-"""Features: abilities and promises of servers, and the effects of missing ones.
+"""Abilities and promises of servers, and the effects of missing ones.
 
 The backend looks at its start, and `headgate doctor` shows it.
 """
@@ -19,20 +19,10 @@ NO_EVICTION = "noeviction"
 
 
 class Ask(Protocol):
-    """Sends a command to one server, and returns its reply."""
-
-    def __call__(self, *words: bytes | str | int) -> Awaitable[Any]:
-        """Send a command.
-
-        Raises:
-            ResponseError: the reply is an error.
-        """
-        ...
+    def __call__(self, *words: bytes | str | int) -> Awaitable[Any]: ...
 
 
 class Feature(StrEnum):
-    """Something that only some servers have, or that a user of the servers may lack."""
-
     FUNCTIONS = "functions"
     SCRIPTS = "scripts"
     TRACKING = "client tracking"
@@ -46,8 +36,6 @@ class Feature(StrEnum):
 
 
 class _Need(NamedTuple):
-    """A feature's need at the server."""
-
     command: bytes
     token: bytes | None  # an option of the command
     without: str  # what follows without it
@@ -75,8 +63,6 @@ FEATURES: dict[Feature, _Need] = {
 
 
 class Facts(NamedTuple):
-    """The facts that a server reports of itself."""
-
     product: str  # "Redis" or "Valkey"
     version: str
     mode: str  # "standalone", "sentinel" or "cluster"
@@ -97,16 +83,11 @@ class Facts(NamedTuple):
 
     @property
     def evicts(self) -> bool:
-        """Tell whether the server may delete streams when its memory is full."""
         return self.eviction != NO_EVICTION
 
 
 async def facts_of(ask: Ask) -> Facts:
-    """Ask a server what it is.
-
-    Raises:
-        ResponseError: this user may not ask.
-    """
+    """Ask a server what it is; raises ResponseError if this user may not ask."""
     info = dict(_lines(await ask(b"INFO")))
     is_valkey = "valkey_version" in info
     replicas = [
@@ -150,11 +131,7 @@ async def _setting(ask: Ask, name: bytes) -> str | None:
 
 
 async def features_of(ask: Ask) -> frozenset[Feature]:
-    """Ask a server which features it has. Whether this user may use them is another question.
-
-    Raises:
-        ResponseError: this user may not ask.
-    """
+    """Return a server's features, even those this user may not use; raises ResponseError."""
     commands = sorted({need.command for need in FEATURES.values()})
     known = await ask(b"COMMAND", b"INFO", *commands)
     entries = [*known.values()] if isinstance(known, dict) else known
@@ -170,7 +147,6 @@ async def features_of(ask: Ask) -> frozenset[Feature]:
 
 
 async def _has_option(ask: Ask, command: bytes, token: bytes) -> bool:
-    """Tell whether a command has an option, by its documentation in the server."""
     try:
         return token in _words(await ask(b"COMMAND", b"DOCS", command))
     except ResponseError:
@@ -178,7 +154,6 @@ async def _has_option(ask: Ask, command: bytes, token: bytes) -> bool:
 
 
 def _words(reply: Any) -> Iterator[bytes]:
-    """Yield all strings in a reply, however deep."""
     if isinstance(reply, bytes):
         yield reply
     elif isinstance(reply, dict):
@@ -190,14 +165,12 @@ def _words(reply: Any) -> Iterator[bytes]:
 
 
 class Promise(NamedTuple):
-    """The meaning of a level of durability at a server."""
-
     is_kept: bool  # false: the level is refused
     text: str
 
 
 def promise_of(level: DurabilityLevel, facts: Facts, features: frozenset[Feature]) -> Promise:
-    """Return the promise to an answered change, with a level of durability."""
+    """Return what an answered change can rely on at this server."""
     waits = Feature.WAITAOF in features
     match level:
         case DurabilityLevel.NONE:
@@ -222,7 +195,6 @@ def promise_of(level: DurabilityLevel, facts: Facts, features: frozenset[Feature
 
 
 def obstacle_of(facts: Facts, features: frozenset[Feature], chosen: DurabilityLevel) -> str | None:
-    """Return why a gateway cannot use a server, or None if it can."""
     if facts.is_too_old:
         return f"{facts.product} {facts.version} is too old: Redis 7.0 or Valkey 7.2 is needed"
     promise = promise_of(chosen, facts, features)

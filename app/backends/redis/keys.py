@@ -1,4 +1,4 @@
-"""Keys: the names of streams, and of their side keys, at a server.
+"""The keys of streams and of their side keys at a server.
 
 The *key* of a stream is a prefix and the name of the stream. What the server does not keep about a
 stream itself, such as the policies of its groups, is in *side keys*. A stream and its side keys are
@@ -32,21 +32,14 @@ class StreamKeys(NamedTuple):
     slot: int  # of a cluster, in which the stream and its side keys are
 
     def side(self, kind: bytes, group: bytes | None = None) -> bytes:
-        """Return a side key of the stream, or of one of its groups."""
         key = self.head + kind + self.tail
         return key if group is None else key + b":" + group
 
 
 class KeyNames:
-    """Makes keys of the names of streams, and names of keys."""
+    """Converts between names of streams and keys; raises ValueError as `check_prefix`."""
 
     def __init__(self, prefix: bytes) -> None:
-        """Use this prefix for the keys of all streams.
-
-        Raises:
-            ValueError: keys would share slots that should not, or a stream could have the key of a
-                side key.
-        """
         check_prefix(prefix)
         self.prefix = prefix
         self.head = SIDE + prefix
@@ -67,34 +60,28 @@ class KeyNames:
         return keys
 
     def of_writer(self, writer: bytes) -> StreamKeys:
-        """Return the keys of a bulk writer: its key is no stream."""
+        """Return the keys of a bulk writer; no stream has its key."""
         return self._with_tail(self.head + b"writer:" + self._escape(writer))
 
     def of_schedules(self) -> StreamKeys:
-        """Return the keys of all schedules: their key is no stream."""
+        """Return the keys of all schedules; no stream has their key."""
         return self._with_tail(self.head + b"schedules")
 
     def name(self, key: bytes) -> bytes:
-        """Return the name of the stream that has this key."""
         name = key[len(self.prefix) :]
         return _ESCAPE.sub(_unescape, name) if b"%" in name else name
 
     def pattern(self, prefix: bytes = b"") -> bytes:
-        """Return a glob pattern (SCAN MATCH) for the keys of the streams with this prefix.
-
-        A key that matches may be the key of another stream: look at its name.
-        """
+        """Return a glob (SCAN MATCH) for streams with this prefix; others may match, too."""
         part = re.split(rb"[{}%]", prefix)[0]  # what comes behind may be escaped
         if SIDE.startswith(self.prefix + part):
             part = b""  # the first byte may be escaped
         return re.sub(rb"[*?\[\]\\]", rb"\\\g<0>", self.prefix + part) + b"*"
 
     def is_stream(self, key: bytes) -> bool:
-        """Tell whether a prefixed key is a stream's, and no side key."""
         return not key.startswith(SIDE)
 
     def side_index(self, kind: bytes) -> bytes:
-        """Return a side key that belongs to no stream."""
         return self.head + kind
 
     def tracked(self) -> list[bytes]:

@@ -1,14 +1,14 @@
-"""Leases: when a gateway dies, another one releases what its connections held.
+"""When a gateway dies, another one releases what its connections held.
 
 Each gateway has a key that expires unless it is renewed, its *lease*, and a hash of its *holdings*:
 the consumers that its connections read as. All gateways are members of one set. When the lease of a
-member is over, the gateway that notices it first releases the holdings, as the connections would
-have done at their end. But a consumer that is connected to another gateway by now has read there
-what it holds, and keeps it.
+member expires, the first gateway to notice releases the holdings, as the connections would have
+done at their end. But a consumer that is connected to another gateway by now has read there what it
+holds, and keeps it.
 
-A gateway that was only slow registers its holdings again, under another name: whoever still ends
-the old one removes nothing of what is new. It has lost its entries by then, and its consumers are
-told so by the feed of takeovers, or when they acknowledge.
+A gateway that was only slow registers its holdings again under another name, so whoever still ends
+the old one removes nothing of the new one. It has lost its entries by then; its consumers learn
+that from the feed of takeovers, or when they acknowledge.
 """
 
 from __future__ import annotations
@@ -51,15 +51,7 @@ _decode = msgspec.msgpack.Decoder(Holding).decode
 
 
 class GatewayLeases:
-    """The lease of this gateway, and those of the others."""
-
     def __init__(self, client: Client, perform: Perform) -> None:
-        """Get ready. `run` renews the lease.
-
-        Args:
-            client: where the leases are.
-            perform: carries out requests.
-        """
         self._client = client
         self._perform = perform
         self._lease_ms = client.options.lease_ms
@@ -70,11 +62,6 @@ class GatewayLeases:
         self._missing: frozenset[bytes] = frozenset()  # had no lease at the last look
 
     async def register(self, holding: Holding) -> None:
-        """Note that a connection reads as a consumer.
-
-        Raises:
-            Disconnected: the servers are not there.
-        """
         self._held[holding] += 1
         try:
             if not self._gateway:  # or nobody would release the holding if this gateway died now
@@ -87,11 +74,7 @@ class GatewayLeases:
             self._is_registered = False
 
     async def unregister(self, holding: Holding) -> None:
-        """Note that a connection has ended, and has released what it held.
-
-        Raises:
-            Disconnected: the servers are not there.
-        """
+        """Note that a connection has ended and released what it held; raises Disconnected."""
         is_last = self._held[holding] <= 1
         if is_last:
             key = self._key(b"holdings", self._gateway)
@@ -103,13 +86,12 @@ class GatewayLeases:
             await self._note(holding)
 
     def release_later(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
-        """Release a connection's entries, and unregister it, once the servers are there again."""
         self._unreleased.append((holding, counts))
 
     async def run(self) -> None:
-        """Renew the lease, and look after those of others, until cancelled.
+        """Renew the lease and look after those of others, until cancelled.
 
-        To release what a dead gateway held may take longer than a lease lasts.
+        Releasing what a dead gateway held may take longer than a lease lasts.
         """
         pause_s = self._lease_ms / 1000 / _RENEWALS
         async with asyncio.TaskGroup() as tasks:
@@ -117,14 +99,13 @@ class GatewayLeases:
                 tasks.create_task(periodic.repeat(name, partial(_do_and_pause, work, pause_s)))
 
     async def close(self) -> None:
-        """End the lease: the connections have ended, and hold nothing."""
         if not self._held:
             await self._forget(self._gateway)
 
     async def _renew(self) -> None:
-        """Renew the lease. If it is new or was over, register all anew.
+        """Renew the lease; if it is new or had expired, register everything again.
 
-        To renew it takes no memory, so the lease lasts while the servers have none left.
+        Renewing takes no memory, so the lease lasts even while the servers are out of memory.
         """
         lease = self._key(b"lease", self._gateway)
         [is_there] = await self._at(lease, (b"PEXPIRE", lease, self._lease_ms))
@@ -141,7 +122,6 @@ class GatewayLeases:
             raise
 
     async def _join(self) -> None:
-        """Become a member under a new name, which has a lease."""
         gateway, members = token_hex(8).encode(), self._index(b"gateways")
         lease = self._key(b"lease", gateway)
         await self._at(lease, (b"SET", lease, b"1", b"PX", self._lease_ms))
@@ -149,14 +129,12 @@ class GatewayLeases:
         self._gateway = gateway
 
     async def _note(self, *holdings: Holding) -> None:
-        """Let others know what is held here."""
         key = self._key(b"holdings", self._gateway)
         fields = [part for holding in holdings for part in (_encode(holding), b"1")]
         if fields:
             await self._at(key, (b"HSET", key, *fields))
 
     async def _release_all(self) -> None:
-        """Release the entries left over by connections and by dead gateways."""
         while self._unreleased:
             await self._give_back(*self._unreleased[0])
             self._unreleased.popleft()
@@ -190,12 +168,7 @@ class GatewayLeases:
         await self.unregister(holding)
 
     async def _end(self, gateway: bytes, alive: Sequence[bytes]) -> None:
-        """Release the entries of a dead gateway.
-
-        Args:
-            gateway: the gateway.
-            alive: the gateways that are not dead.
-        """
+        """Release the entries of a dead gateway, unless a living one holds them."""
         key = self._key(b"holdings", gateway)
         [fields] = await self._at(key, (b"HKEYS", key))
         log.warning(
@@ -212,7 +185,7 @@ class GatewayLeases:
     async def _is_held(self, field: bytes, gateways: Sequence[bytes]) -> bool:
         """Tell whether a consumer has a connection to one of these gateways.
 
-        That one has read what the consumer held when it began, and releases it when it ends.
+        That connection read what the consumer held when it began, and releases it when it ends.
         """
         for gateway in gateways:
             key = self._key(b"holdings", gateway)
@@ -222,7 +195,7 @@ class GatewayLeases:
         return False
 
     async def _release(self, holding: Holding) -> None:
-        """Release a consumer's entries; a consumer that was made for a connection goes, too.
+        """Release a consumer's entries, and delete a temporary consumer.
 
         What was delivered since the gateway died stays: the consumer reads elsewhere, too.
         """
@@ -249,7 +222,6 @@ class GatewayLeases:
 
 
 async def _do_and_pause(work: Callable[[], Awaitable[None]], pause_s: float) -> None:
-    """Do one round of work."""
     try:
         await work()
     except Unavailable:  # nobody can read or release anything now

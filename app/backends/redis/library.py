@@ -1,8 +1,8 @@
-"""Library: the functions that run in the server, written in Lua.
+"""The functions that run in the server, written in Lua.
 
 A function is atomic: the server runs nothing else meanwhile. All operations are in one library of
-functions (FUNCTION LOAD), or in scripts (EVALSHA) where functions are not allowed. The name of the
-library ends with a hash of its text. So gateways of two versions can use one server.
+functions (FUNCTION LOAD), or in scripts (EVALSHA) where functions are not allowed. The library's
+name ends with a hash of its text, so that gateways of two versions can use one server.
 """
 
 from __future__ import annotations
@@ -39,18 +39,17 @@ _TABLES = {"CONFIG": StreamConfig, "POLICY": GroupPolicy}
 
 
 def setting_texts(patch: Patch[S]) -> dict[str, bytes]:
-    """Return the texts of the settings that a patch changes, by name."""
     return {name: _text(getattr(patch.values, name)) for name in sorted(patch.names)}
 
 
 def read_settings(kind: type[S], texts: Sequence[bytes | None]) -> S:
-    """Return the configuration or the policy of these texts, which are in the order of settings."""
+    """Return the configuration or policy from texts in the order of its settings."""
     pairs = zip(settings_of(kind).values(), texts, strict=True)
     return kind(**{setting.name: _read(setting, text) for setting, text in pairs if text})
 
 
 def lua_tables() -> str:
-    """Return the tables that settings.lua goes by, and the defaults of streams."""
+    """Return the tables that settings.lua uses, and the defaults of streams."""
     window_ms, keys_max = KEY_DEFAULTS
     lines = [f"local IDEMPOTENCY_WINDOW_MS, IDEMPOTENCY_MAX = {window_ms}, {keys_max}"]
     forms: list[str] = []
@@ -109,7 +108,7 @@ _PARTS = (
 
 
 class Effect(StrEnum):
-    """The effect of an operation on the state. It decides when the server refuses to run it."""
+    """The effect of an operation on the state; it decides when the server refuses it."""
 
     WRITE = "write"  # adds to the state: refused if the server is out of memory
     FREE = "free"  # makes the state smaller, or hardly greater
@@ -120,8 +119,6 @@ _FLAGS = {Effect.WRITE: "", Effect.FREE: "allow-oom", Effect.READ: "no-writes"}
 
 
 class Script(NamedTuple):
-    """A function as a script: its text, and its SHA-1 hash in hexadecimal digits."""
-
     text: bytes
     sha: bytes
 
@@ -130,7 +127,6 @@ class Library:
     """The text of all operations, and the names by which a server calls them."""
 
     def __init__(self) -> None:
-        """Read the files of operations."""
         folder = files("headgate.app.backends.redis") / "functions"
         texts = ((folder / f"{part}.lua").read_text("utf-8") for part in (*_PARTS, "call"))
         body = "\n".join((lua_tables(), *texts))
@@ -180,10 +176,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def arguments(facts: Mapping[str, object]) -> bytes:
-    """Return facts by their names as one argument of a function.
-
-    A fact that is None is left out. An id is text.
-    """
+    """Encode named facts as one argument of a function; None is left out, and ids are text."""
     return _encode(_named(facts))
 
 
@@ -203,7 +196,7 @@ def _plain(value: Any) -> Any:
 
 
 def change_argument(change: AttributeChange | None) -> dict[str, object] | None:
-    """Return a change of attributes as our functions take it: names and values in turn."""
+    """Return a change of attributes as our functions take it: alternating names and values."""
     if change is None:
         return None
     values, expected = change
@@ -218,7 +211,7 @@ def change_argument(change: AttributeChange | None) -> dict[str, object] | None:
 
 
 def _raw(data: bytes) -> msgspec.Raw:
-    """Return bytes as the servers read them: their MessagePack has no type for bytes but text."""
+    """Encode bytes as text, because the servers' MessagePack has no other type for bytes."""
     size = len(data)
     if size < 1 << 5:
         head = bytes((0xA0 | size,))

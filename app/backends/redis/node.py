@@ -1,7 +1,7 @@
-"""Node: one server, and the connection over which it gets commands.
+"""One server, and the connection over which it gets commands.
 
-Commands that meet in a turn of the event loop are sent together, in the order in which they were
-given, and so are those that are given while the server answers.
+Commands given in one turn of the event loop are sent together, in order, and so are those that are
+given while the server answers.
 """
 
 from __future__ import annotations
@@ -43,8 +43,6 @@ _QUEUED_MAX = 100_000
 
 
 class _Asked(NamedTuple):
-    """Commands that are sent one after the other, with nothing of others in between."""
-
     packed: bytes
     command_count: int
     changes: bool
@@ -52,17 +50,12 @@ class _Asked(NamedTuple):
 
 
 class Node:
-    """The commands for one server, over one connection."""
-
     def __init__(
         self, connect: Callable[[], Connection], durability: Durability, answer_s_max: float
     ) -> None:
-        """Get ready. `run` sends the commands.
+        """Take a factory of unconnected connections; `run` sends the commands.
 
-        Args:
-            connect: returns a new connection, which is not connected yet.
-            durability: what an answer to a change waits for.
-            answer_s_max: how long the server may take to answer what was sent together, in seconds.
+        `answer_s_max` is how long the server may take to answer what was sent together, in seconds.
         """
         self._connect = connect
         self._durability = durability
@@ -73,16 +66,12 @@ class Node:
         self._is_closed = False
 
     async def ask(self, words: Words, *, changes: bool) -> Any:
-        """Send a command, and return its reply.
-
-        Args:
-            words: the command.
-            changes: whether it changes the state. Then the reply is durable when it is returned.
+        """Send a command and return its reply, which is durable if the command `changes` the state.
 
         Raises:
             ResponseError: the reply is an error.
             NotSent: the server did not get the command.
-            Lost: the server may have got the command. Its reply, or its durability, is not known.
+            Lost: the server may have got it. Its reply, or its durability, is unknown.
         """
         [reply] = await self.ask_all([words], changes=changes)
         if isinstance(reply, Exception):
@@ -104,7 +93,6 @@ class Node:
         return replies
 
     async def run(self) -> None:
-        """Send the queued requests, until cancelled."""
         try:
             await periodic.repeat("commands to a server", self._send_queued)
         finally:
@@ -124,7 +112,7 @@ class Node:
         self._queued.clear()
 
     def _take(self) -> list[_Asked]:
-        """Take the next batch from the queue: one request at least, if any is there."""
+        """Take the next batch from the queue; its first item is taken whatever its size."""
         asked: list[_Asked] = []
         size_bytes = 0
         while self._queue and len(asked) < _SENT_MAX:
@@ -138,7 +126,6 @@ class Node:
         return asked
 
     async def _send(self, asked: Sequence[_Asked]) -> None:
-        """Send commands, and give out the replies."""
         parts, count = [each.packed for each in asked], sum(each.command_count for each in asked)
         waits = self._durability.wait if any(each.changes for each in asked) else None
         if waits is not None:
@@ -162,12 +149,7 @@ class Node:
             at = end
 
     async def _exchange(self, packed: bytes, count: int) -> list[Any]:
-        """Send so many commands together, and return their replies.
-
-        Raises:
-            NotSent: there is no connection.
-            Lost: the connection ended before all replies were there.
-        """
+        """Send commands together and return their replies; raises NotSent or Lost."""
         failure: type[NotSent | Lost] = NotSent
         try:
             async with asyncio.timeout(self._answer_s_max):
@@ -196,7 +178,6 @@ class Node:
 
 
 def _packed(words: Words) -> bytes:
-    """Return a command as the server reads it."""
     parts: tuple[Any, ...] = tuple(words)  # hiredis takes more types than words have
     packed: bytes = pack_command(parts)
     return packed
@@ -223,14 +204,7 @@ async def _reply(connection: Connection) -> Any:
 def connection_to(
     servers: Servers, address: Address, *, protocol: int = 2, timeout_s: float
 ) -> Connection:
-    """Return a connection to a server, which is not connected yet.
-
-    Args:
-        servers: the user, the database and TLS.
-        address: the server.
-        protocol: the version of RESP.
-        timeout_s: how long it may take to connect, in seconds.
-    """
+    """Return an unconnected connection; `timeout_s` bounds connecting."""
     options: dict[str, Any] = {
         "host": address.host,
         "port": address.port,
@@ -248,7 +222,7 @@ def connection_to(
 
 
 class _Tls(Connection):
-    """A connection over TLS. All share one context: redis-py reads all files for each."""
+    """A TLS connection with a shared context: redis-py reads all files for each connection."""
 
     def __init__(self, context: ssl.SSLContext, **options: Any) -> None:
         super().__init__(**options)

@@ -1,4 +1,4 @@
-"""Topology: the present primaries, and the slots of each in a cluster."""
+"""The current primaries, and the slots of each in a cluster."""
 
 from __future__ import annotations
 
@@ -19,42 +19,33 @@ SLOT_COUNT = 16_384
 
 
 class _Forbidden(NotSent):
-    """The user may not send this command."""
+    pass
 
 
 class Topology(NamedTuple):
-    """The primaries. Ranges of slots are in order, and parallel lists say where each one is."""
+    """The primaries; sorted ranges of slots, in parallel lists with their addresses."""
 
     first_slots: Sequence[int]
     last_slots: Sequence[int]
     addresses: Sequence[Address]
 
     def of_slot(self, slot: int) -> Address | None:
-        """Return the primary that has a slot, or None if nobody has it."""
         at = bisect_right(self.first_slots, slot) - 1
         return self.addresses[at] if at >= 0 and slot <= self.last_slots[at] else None
 
     @property
     def primaries(self) -> list[Address]:
-        """Return all primaries."""
         return list(dict.fromkeys(self.addresses))
 
 
 def of_one(address: Address) -> Topology:
-    """Return the topology of a single primary, which has all slots."""
     return Topology([0], [SLOT_COUNT - 1], [address])
 
 
 async def discover(servers: Servers, known: Sequence[Address], timeout_s: float) -> Topology:
-    """Ask the servers who the primaries are.
+    """Ask the servers who the primaries are, beginning with the `known` ones.
 
-    Args:
-        servers: the servers that the operator named.
-        known: addresses that were primaries before; they are asked first.
-        timeout_s: how long one server may take, in seconds.
-
-    Raises:
-        NotSent: no server answers. The text says what the last one did.
+    `timeout_s` bounds each server. Raises NotSent, with what the last server did, if none answers.
     """
     if servers.arrangement is Arrangement.SINGLE:
         [address] = servers.addresses
@@ -92,11 +83,7 @@ async def _ask_sentinel(servers: Servers, address: Address, timeout_s: float) ->
 
 
 async def _ask(servers: Servers, address: Address, timeout_s: float, *words: bytes) -> Any:
-    """Send one command over a connection of its own.
-
-    Raises:
-        NotSent: the server does not answer, or its answer is an error.
-    """
+    """Send a command over its own connection; raises NotSent for an error or no answer."""
     connection = connection_to(servers, address, timeout_s=timeout_s)
     try:
         async with asyncio.timeout(timeout_s):
@@ -113,7 +100,6 @@ async def _ask(servers: Servers, address: Address, timeout_s: float, *words: byt
 
 
 def _read_slots(ranges: Sequence[Any], asked: Address) -> Topology:
-    """Return the topology that the reply to CLUSTER SLOTS describes."""
     parts = sorted((first, last, primary) for first, last, primary, *_ in ranges)
     return Topology(
         [first for first, _, _ in parts],

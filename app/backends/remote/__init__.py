@@ -1,1 +1,1 @@
-"""Remote: the engine of another process of this machine, over a Unix socket."""
+"""The engine of another process of this machine, over a Unix socket."""

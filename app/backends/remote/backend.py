@@ -1,7 +1,7 @@
-"""Backend: the engine of another process of this machine, as a worker uses it.
+"""The engine of another process of this machine, as a worker uses it.
 
-Requests cross as they stand, and the engine decides them in the order in which this worker has sent
-them. What is here is only what several readers can share, what a worker has to know at once, and
+Requests are sent as they are, and the engine decides them in the order in which this worker sent
+them. This module keeps only what several readers can share, what a worker must know at once, and
 what becomes of calls when the engine goes and comes back.
 """
 
@@ -71,10 +71,10 @@ _decode_rewriting = msgspec.msgpack.Decoder(Rewriting).decode
 
 
 class RemoteOptions(NamedTuple):
-    """The options of a worker's use of the engine.
+    """How a worker uses the engine.
 
-    A worker may start before the engine is there. So what the engine can is known from the settings
-    that both have; if the engine says something else, the worker ends.
+    A worker may start before the engine is there, so it knows the engine's abilities from the
+    settings that both have. If the engine reports something else, the worker ends.
     """
 
     path: Path  # of the engine's socket
@@ -86,14 +86,7 @@ class RemoteOptions(NamedTuple):
 
 
 class RemoteBackend:
-    """The engine of another process. It has all abilities of that engine."""
-
     def __init__(self, options: RemoteOptions) -> None:
-        """Get ready. `run` connects.
-
-        Args:
-            options: how the engine is used.
-        """
         self._options = options
         self._claims = RemoteClaims()
         self._link = link = Link(options.path, self._hello, self._connected, self._claims.put)
@@ -122,81 +115,68 @@ class RemoteBackend:
         self._mismatch: str | None = None  # why this engine is none for this worker
 
     def way_of(self, kind: type[Request[Any]]) -> Way:
-        """Return the way of requests of a kind: the engine carries out all that can be sent."""
+        """Return NATIVELY for kinds that can be sent to the engine, and NOT for others."""
         return Way.NATIVELY if kind in REPLY_TYPES else Way.NOT
 
     def perform(self, request: Request[T]) -> Coroutine[Any, Any, T]:
-        """Carry out a request, and return its reply. See `Backend.perform`."""
         return self._waiting.get(type(request), self._calls.perform)(request)
 
     async def perform_all(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
-        """Carry out requests with nothing in between. See `Backend.perform_all`."""
         return await self._calls.perform_all(requests)
 
     async def perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
-        """Carry out requests one after the other. See `Backend.perform_in_order`.
+        """Carry out requests one after the other.
 
-        The engine carries out what a worker asks for in the order in which it was sent. So
-        requests with small replies are sent together.
+        The engine carries out a worker's requests in the order in which they were sent, so requests
+        with small replies are sent together.
         """
         return await perform_in_order(self.perform, requests, _SMALL)
 
     @property
     def engine(self) -> EngineState:
-        """Return the last state that the engine has sent."""
         return self._link.state
 
     @property
     def failure(self) -> str | None:
-        """Return why nothing can be changed until the engine is started anew, or None."""
         return self._link.state.failure if self._link.current is not None else None
 
     @property
     def refusal(self) -> str | None:
-        """Return why some or all changes are refused, for now or until a restart, or None."""
         obstacle = self._link.obstacle
         return self._link.state.refusal if obstacle is None else str(Disconnected(obstacle))
 
     @property
     def activity(self) -> BackendActivity:
-        """Return nothing: the engine's process counts."""
         return BackendActivity()
 
     def memory_bytes(self) -> Mapping[str, int]:
-        """Return the memory of the streams in the engine's process, as last reported."""
         return self._link.state.memory_bytes
 
     @property
     def waiter_count(self) -> int:
-        """Return how many reads are blocked in this worker."""
         return len(self._blocked)
 
     @property
     def waited_for(self) -> tuple[int, int]:
-        """Return the numbers of streams with reads and with group reads blocked here."""
         return self._blocked.waited_for
 
     @property
     def unsaved_count(self) -> int:
-        """Return how many changes of the engine are in no snapshot yet."""
         return self._link.state.unsaved_count
 
     @property
     def is_draining(self) -> bool:
-        """Tell whether this worker or the engine is about to stop."""
         return self._blocked.is_draining or self._link.state.is_draining
 
     def drain(self) -> None:
-        """Prepare to stop: blocked reads end with `Draining`, and new reads do not block."""
         self._blocked.is_draining = True
         self._reads.drain()
         self._link.drain()
 
     async def run(self) -> None:
-        """Connect to the engine, and stay connected, until `close` is called.
+        """Connect to the engine and stay connected until `close` is called.
 
-        Raises:
-            RuntimeError: the engine is not the one that the settings describe.
+        Raises RuntimeError if the engine is not the one that the settings describe.
         """
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(self._link.run()), tasks.create_task(self._leases.run())]
@@ -210,7 +190,7 @@ class RemoteBackend:
                 task.cancel()
 
     async def close(self) -> None:
-        """End `run`. The engine has everything that was answered."""
+        """End `run`; the engine has everything that was answered."""
         self._closed.set()
 
     def _hello(self) -> Hello:
@@ -228,26 +208,18 @@ class RemoteBackend:
 
 
 class RemoteJournal:
-    """The journal of the engine."""
-
     def __init__(self, link: Link) -> None:
-        """Use a link."""
         self._link = link
 
     @property
     def status(self) -> JournalStatus:
-        """Return the status of the journal, as the engine last said: a moment ago at most."""
+        """Return the journal's last reported status: a moment old at most."""
         status = self._link.state.journal
         if status is None:
             raise Disconnected("it has not said yet how its journal is")
         return status
 
     async def start_rewrite(self) -> bool:
-        """Start to replace the history by a snapshot; return False if a rewrite is running.
-
-        Raises:
-            Unavailable: the disk has failed, or the journal does not write to it now.
-        """
         connection = await self._link.connection()
         number = connection.next_number()
         try:

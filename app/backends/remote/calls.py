@@ -1,4 +1,4 @@
-"""Calls: a worker's requests, as the engine's process carries them out."""
+"""A worker's requests, as the engine's process carries them out."""
 
 from __future__ import annotations
 
@@ -71,7 +71,6 @@ _MISSING = "some of the entries did not arrive"
 
 
 def in_portions(number: int, request: Request[Any]) -> list[DraftPortion | Call]:
-    """Return the messages that make up a call."""
     portions: list[DraftPortion | Call] = []
     if isinstance(request, Add) and len(request.drafts) > _DRAFTS_MAX:
         portions += _portions(number, request.stream, request.drafts)
@@ -84,11 +83,7 @@ def in_portions(number: int, request: Request[Any]) -> list[DraftPortion | Call]
 
 
 def put_together(call: Call, portions: Sequence[DraftPortion]) -> Request[Any]:
-    """Return the request of a call.
-
-    Raises:
-        Invalid: a portion is missing, because it could not be sent.
-    """
+    """Return the request of a call; raises Invalid if a portion could not be sent."""
     request: Request[Any] = call.request
     if len(portions) != call.portion_count:
         raise Invalid(_MISSING)
@@ -162,24 +157,17 @@ _decode_outcomes = msgspec.msgpack.Decoder(list[PerformedRequest[msgspec.Raw]]).
 
 
 class Calls:
-    """Sends requests over the connection that there is."""
-
     def __init__(self, link: Link) -> None:
-        """Use a link."""
         self._link = link
 
     async def perform(
         self, request: Request[T], on_late: OnLate | None = None, *, waits: bool = False
     ) -> T:
-        """Carry out a request, and return its reply.
+        """Carry out a request; one that only reads is sent again if the connection ends.
 
-        A request that only reads is sent again if the connection ends.
-
-        Args:
-            request: what is asked for.
-            on_late: is called with a reply that comes after the caller was cancelled.
-            waits: the request may wait for something to read. It also waits for a connection,
-                however long that takes, and ends with `Draining` when the gateway is to stop.
+        `on_late` gets a reply that comes after the caller was cancelled. `waits`: the request may
+        wait for something to read; it also waits for a connection, however long that takes, and
+        ends with `Draining` when the gateway stops.
 
         Raises:
             StreamError: one of the errors that the request lists.
@@ -204,12 +192,7 @@ class Calls:
                 return reply
 
     async def perform_all(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
-        """Carry out requests with nothing in between, and return their replies or errors.
-
-        Raises:
-            StreamsChanged: the first of them is `IfUnchanged`, and does not hold.
-            Unavailable: as for `perform`.
-        """
+        """Carry out requests with nothing in between, and return their replies or errors."""
         connection = await self._link.connection()
         number = connection.next_number()
         try:

@@ -1,4 +1,4 @@
-"""Connection: a worker's end of the socket to the engine, and what keeps it connected.
+"""A worker's end of the socket to the engine, and what keeps it connected.
 
 Calls are answered in any order. When the connection ends, each call that was sent ends with
 `ConnectionLost`: it may have been carried out.
@@ -61,12 +61,10 @@ Decode = Callable[[msgspec.Raw], Any]
 
 
 class ConnectionLost(Exception):
-    """The connection has ended, and with it the answer to a call."""
+    pass
 
 
 class _Pending:
-    """A call that was sent and not answered."""
-
     __slots__ = ("answered", "decode", "is_abandoned", "on_late", "reply", "waits")
 
     def __init__(self, decode: Decode, on_late: OnLate | None, *, waits: bool) -> None:
@@ -94,15 +92,7 @@ class _Pending:
 
 
 class EngineConnection(FrameProtocol):
-    """A connection to the engine."""
-
     def __init__(self, hello: Hello, link: Link) -> None:
-        """Get ready to say hello.
-
-        Args:
-            hello: the first message.
-            link: what the connection belongs to.
-        """
         super().__init__(_decode)
         self._hello = hello
         self._link = link
@@ -121,12 +111,10 @@ class EngineConnection(FrameProtocol):
         }
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Say hello."""
         super().connection_made(transport)
         self.send(self._hello)
 
     def next_number(self) -> int:
-        """Return a number for a call."""
         return next(self._numbers)
 
     async def ask(
@@ -138,18 +126,11 @@ class EngineConnection(FrameProtocol):
         *,
         waits: bool = False,
     ) -> Any:
-        """Send a call, and return the reply.
+        """Send a call and return its reply.
 
-        Args:
-            number: of the call.
-            messages: what is sent; the last one is answered.
-            decode: reads the reply.
-            on_late: is called with a reply that comes after the caller was cancelled.
-            waits: the call may wait in the engine, and `end_waiting` ends it.
-
-        Raises:
-            StreamError: the call failed.
-            ConnectionLost: the connection has ended; the call may have been carried out.
+        The last message is the one that is answered. `on_late` gets a reply that comes after the
+        caller was cancelled. `waits`: the call may wait in the engine, and `end_waiting` ends it.
+        Raises StreamError if the call failed, and ConnectionLost if it may have been carried out.
         """
         try:
             for message in messages:
@@ -179,7 +160,6 @@ class EngineConnection(FrameProtocol):
                 pending.answered.fail(make_error())
 
     def messages_received(self, messages: Sequence[Any]) -> None:
-        """Give the answers to those who wait for them."""
         for message in messages:
             if type(message) is Answer:
                 self._pending.pop(message.number).answer(message.reply)
@@ -208,14 +188,12 @@ class EngineConnection(FrameProtocol):
         self.refusal = message.why
 
     def unsent(self, message: Any, error: OverflowError) -> None:
-        """Fail the call that cannot be sent."""
         pending = self._pending.get(message.number)
         if pending is not None and not pending.is_abandoned:
             self._abandon(message.number, pending)
             pending.answered.fail(Invalid(str(error)))
 
     def lost(self) -> None:
-        """End all calls; those that are made again need another connection."""
         self._link.forget(self)
         pending, self._pending = self._pending, {}
         for call in pending.values():
@@ -226,8 +204,6 @@ class EngineConnection(FrameProtocol):
 
 
 class Link:
-    """Keeps one connection to the engine, and makes another one when it has ended."""
-
     def __init__(
         self,
         path: Path,
@@ -235,14 +211,7 @@ class Link:
         on_connected: Callable[[EngineConnection], None],
         on_taken: Callable[[int, Takeover], None],
     ) -> None:
-        """Get ready. `run` connects.
-
-        Args:
-            path: of the socket.
-            make_hello: returns the first message of a connection.
-            on_connected: is called with each new connection before anybody else uses it.
-            on_taken: is called with what the engine says of takeovers.
-        """
+        """Take the callbacks; `on_connected` gets each new connection before anybody else."""
         self._path = path
         self._make_hello = make_hello
         self._on_connected = on_connected
@@ -256,14 +225,10 @@ class Link:
         self._is_draining = False
 
     async def connection(self, *, is_patient: bool = False) -> EngineConnection:
-        """Return the connection, once there is one.
+        """Return the connection once there is one; `is_patient` waits without limit.
 
-        Args:
-            is_patient: wait for however long it takes.
-
-        Raises:
-            Disconnected: there is none, and there has been none for a second.
-            Draining: patience has no sense any more.
+        Raises Disconnected if there has been none for a second, and Draining if waiting makes no
+        sense.
         """
         while self.current is None:
             if is_patient and self._is_draining:
@@ -275,11 +240,9 @@ class Link:
         return self.current
 
     async def run(self) -> None:
-        """Connect again and again, until cancelled."""
         await periodic.repeat("connection to the engine", self._stay_connected)
 
     async def _stay_connected(self) -> None:
-        """Connect, and return when the connection has ended."""
         patience = asyncio.get_running_loop().call_later(_PATIENCE_S, self._note_absent)
         try:
             connection = await self._connect()
@@ -298,25 +261,21 @@ class Link:
         log.warning("the connection to the engine has ended")
 
     def forget(self, connection: EngineConnection) -> None:
-        """Use a connection no more: it has ended."""
         if self.current is connection:
             self.current, self.obstacle = None, _ABSENT
 
     def drain(self) -> None:
-        """End all calls that may wait with `Draining`."""
         self._is_draining = True
         self._changed.set()
         if self.current is not None:
             self.current.end_waiting(Draining)
 
     def welcomed(self, welcome: Welcome) -> None:
-        """Take the engine's welcome."""
         self._welcome = welcome
         self.state = welcome.state
 
     @property
     def welcome(self) -> Welcome | None:
-        """Return the engine's last welcome; None: there was never a connection."""
         return self._welcome
 
     async def _connect(self) -> EngineConnection:

@@ -1,4 +1,4 @@
-"""Frames: how messages cross a socket. All messages of one loop turn go in one write.
+"""How messages cross a socket; all messages of one loop turn are sent in one write.
 
 A frame is its length, in four bytes, and an array of messages in MessagePack. What a socket does
 not take stays with its sender as values, which are encoded once there is room. So a slow reader
@@ -43,14 +43,9 @@ Decode = Callable[[memoryview], list[Any]]
 
 
 class FrameProtocol(asyncio.BufferedProtocol):
-    """One end of a connection. Subclasses say what becomes of messages."""
+    """One end of a connection; subclasses handle the messages."""
 
     def __init__(self, decode: Decode) -> None:
-        """Get ready.
-
-        Args:
-            decode: returns the messages of a frame.
-        """
         self.decode = decode
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -63,30 +58,25 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self._is_flushing = False
 
     def messages_received(self, messages: Sequence[Any]) -> None:
-        """Take the messages of a frame."""
         raise NotImplementedError
 
     def unsent(self, message: Any, error: OverflowError) -> None:
-        """Note that a message that had to wait cannot be sent."""
+        """Handle a queued message that cannot be sent."""
         raise NotImplementedError
 
     def lost(self) -> None:
-        """Note that the connection has ended."""
         raise NotImplementedError
 
     @property
     def is_open(self) -> bool:
-        """Tell whether messages can be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
     def abort(self, why: str, **facts: object) -> None:
-        """End the connection because of something that must not happen."""
         log.error("connection to another process broken off", extra={"reason": why, **facts})
         if self._transport is not None:
             self._transport.abort()
 
     def close(self) -> None:
-        """End the connection once everything is sent."""
         self._flush()
         if self._transport is not None:
             self._transport.close()
@@ -94,11 +84,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
     # Sending
 
     def send(self, message: Any) -> None:
-        """Send a message at the end of this turn of the loop, if the connection is open.
-
-        Raises:
-            OverflowError: the message is too long, or has a number of more than 64 bits.
-        """
+        """Send a message at the end of this loop turn, if open; OverflowError: it is too long."""
         if self._transport is None:
             return
         if self.is_paused:
@@ -135,7 +121,6 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self.is_paused = True
 
     def resume_writing(self) -> None:
-        """Go on to send."""
         self.is_paused = False
         while self._unencoded and not self.is_paused:
             message = self._unencoded.popleft()
@@ -147,23 +132,19 @@ class FrameProtocol(asyncio.BufferedProtocol):
     # Receiving
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a new connection."""
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Note that the connection has ended."""
         del error
         self._transport = None
         self._unencoded.clear()
         self.lost()
 
     def get_buffer(self, size_hint: int) -> memoryview:
-        """Return the free part of the buffer for the next bytes."""
         del size_hint
         return self._buffer[self._filled :]
 
     def buffer_updated(self, size_bytes: int) -> None:
-        """Take the next bytes: whole frames, and the beginning of another one."""
         self._filled += size_bytes
         while (has_bytes := self._filled - self._frame_at) >= _LENGTH_BYTES:
             begin = self._frame_at + _LENGTH_BYTES
@@ -186,9 +167,9 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self._make_room(_LENGTH_BYTES)
 
     def _make_room(self, frame_bytes: int) -> None:
-        """Move the beginning of a frame to the beginning of a buffer with room for more of it.
+        """Move the beginning of a frame to the start of a buffer with room for more of it.
 
-        The buffer grows with what arrives, not with what a frame says of its length.
+        The buffer grows with what arrives, not with the length that a frame claims.
         """
         begin, end, buffer = self._frame_at, self._filled, self._buffer
         has_bytes, size_bytes = end - begin, len(buffer)

@@ -1,7 +1,7 @@
-"""Leases: the engine knows what the connections of a worker read as.
+"""The engine knows what the connections of a worker read as.
 
-When the connection of a worker ends, the engine releases what it held at once (`leases.py`). A
-worker that connects again, to this engine or to one that was started anew, says what it holds.
+When the connection of a worker ends, the engine at once releases what it held. A worker that
+connects again, to this engine or to a restarted one, reports what it holds.
 """
 
 from __future__ import annotations
@@ -26,15 +26,7 @@ _decode = msgspec.msgpack.Decoder(None).decode
 
 
 class WorkerLeases:
-    """The consumers that the connections of this worker read as."""
-
     def __init__(self, link: Link, calls: Calls) -> None:
-        """Start with nothing.
-
-        Args:
-            link: to the engine.
-            calls: carries out requests.
-        """
         self._link = link
         self._calls = calls
         self._held: Counter[Holding] = Counter()
@@ -48,11 +40,7 @@ class WorkerLeases:
         return list(self._held.elements())
 
     async def register(self, holding: Holding) -> None:
-        """Note that a connection reads as a consumer.
-
-        Raises:
-            Disconnected: the engine is not there.
-        """
+        """Note that a connection reads as a consumer; raises Disconnected."""
         try:
             connection = await self._link.connection()
         except BaseException:
@@ -64,13 +52,10 @@ class WorkerLeases:
             await connection.ask(number, [Hold(number, holding)], _decode)
 
     async def unregister(self, holding: Holding) -> None:
-        """Note that a connection has ended, and has released what it held.
+        """Note that a connection has ended and released what it held; raises Disconnected.
 
         A connection that could not be registered ends as well. It must not take away what another
         one of the same consumer has registered.
-
-        Raises:
-            Disconnected: the engine is not there.
         """
         if self._refused[holding]:
             self._refused -= Counter([holding])
@@ -84,12 +69,11 @@ class WorkerLeases:
             await connection.ask(number, [Unhold(number, holding)], _decode)
 
     def release_later(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
-        """Release a connection's entries, and unregister it, once the engine is there again."""
+        """Release a connection's entries and unregister it, once the engine is back."""
         self._unreleased.append((holding, counts))
         self._has_unreleased.set()
 
     async def run(self) -> None:
-        """Release the entries left over by ends of connections, until cancelled."""
         await periodic.repeat("holdings released", self._release_next)
 
     async def _release_next(self) -> None:
@@ -113,35 +97,25 @@ class WorkerLeases:
 
 
 class Holdings:
-    """The consumers that the connections of all workers read as."""
-
     def __init__(self, perform: Perform) -> None:
-        """Start with nothing.
-
-        Args:
-            perform: carries out requests.
-        """
         self._perform = perform
         self._held: Counter[Holding] = Counter()
 
     def add(self, holding: Holding) -> None:
-        """Note that one connection more reads as a consumer."""
         self._held[holding] += 1
 
     def remove(self, holding: Holding) -> None:
-        """Note that a connection less does."""
         self._held[holding] -= 1
         if self._held[holding] <= 0:
             del self._held[holding]
 
     def is_held(self, holding: Holding) -> bool:
-        """Tell whether any connection reads as a consumer."""
         return holding in self._held
 
     async def release(self, holdings: Iterable[Holding]) -> None:
         """Release the entries of consumers that no connection reads as any more.
 
-        A consumer that another connection reads as keeps what it holds: that connection has read it
+        A consumer that another connection reads as keeps what it holds: that connection read it
         when it began.
         """
         for holding in holdings:

@@ -1,8 +1,8 @@
-"""Messages: what a worker and the engine's process say to each other.
+"""What a worker and the engine's process say to each other.
 
-Requests and replies travel as they stand. Each kind of request and of message is told by the name
-of its class, so there is no table that could miss one. `version_of_messages` tells whether both
-sides mean the same by them.
+Requests and replies are sent as they are. The name of its class identifies each kind of request and
+message, so there is no table that could miss one. `version_of_messages` tells whether both sides
+mean the same by them.
 """
 
 from __future__ import annotations
@@ -67,12 +67,10 @@ Fact = EntryId | PartialId | bool | int | str | None
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A message from one process to the other."""
+    pass
 
 
 class ErrorFacts(NamedTuple):
-    """An error of the engine, taken apart."""
-
     kind: str
     texts: tuple[str, ...]  # the arguments of an exception
     location: Location
@@ -95,15 +93,13 @@ class EngineState(NamedTuple):
 
 
 class Hello(Message, frozen=True):
-    """The first message of a worker."""
-
     version: str
     name: str  # of the worker, for the log
     holdings: list[Holding]  # what its connections read as, each as often as it is held
 
 
 class Call(Message, frozen=True):
-    """Perform a request; an `Answer`, `Failed` or `Cancelled` with this number will come."""
+    """Perform a request; an `Answer`, `Failed` or `Cancelled` with this number follows."""
 
     number: int
     request: AnyRequest  # type: ignore[valid-type]
@@ -139,7 +135,7 @@ class Hold(Message, frozen=True):
 
 
 class Unhold(Message, frozen=True):
-    """Such a connection has ended, and has released what it held; an answer comes."""
+    """Such a connection has ended and released what it held; an answer comes."""
 
     number: int
     holding: Holding
@@ -155,13 +151,11 @@ class Follow(Message, frozen=True):
 
 
 class Unfollow(Message, frozen=True):
-    """Tell no more what is taken over."""
-
     number: int
 
 
 class Rewrite(Message, frozen=True):
-    """Begin to replace the history of the journal; the answer is a `Rewriting`."""
+    """Start to replace the journal's history by a snapshot; the answer is a `Rewriting`."""
 
     number: int
 
@@ -170,8 +164,6 @@ class Rewrite(Message, frozen=True):
 
 
 class Welcome(Message, frozen=True):
-    """The answer to `Hello`."""
-
     abilities: list[str]
     durable: str
     state: EngineState
@@ -184,21 +176,17 @@ class TurnedAway(Message, frozen=True):
 
 
 class Answer(Message, Generic[R], frozen=True):
-    """The reply to a call."""
-
     number: int
     reply: R
 
 
 class Failed(Message, frozen=True):
-    """A call has raised an error."""
-
     number: int
     error: ErrorFacts
 
 
 class Cancelled(Message, frozen=True):
-    """A call was cancelled, and has done nothing since. Answers never come after this."""
+    """A call was cancelled, and has done nothing since; no `Answer` follows."""
 
     number: int
 
@@ -211,20 +199,16 @@ class Taken(Message, frozen=True):
 
 
 class Changed(Message, frozen=True):
-    """The state of the engine is another one."""
-
     state: EngineState
 
 
 class PerformedRequest(NamedTuple, Generic[R]):
-    """The outcome of one request of a transaction."""
-
     reply: R  # None if it failed
     error: ErrorFacts | None
 
 
 class Rewriting(NamedTuple):
-    """Whether a rewrite was started (or was running already), and how the journal is."""
+    """Whether a rewrite was started (or was already running), and the journal's status."""
 
     is_started: bool
     state: EngineState
@@ -238,14 +222,13 @@ OfEngine = Welcome | TurnedAway | Answer[msgspec.Raw] | Failed | Cancelled | Tak
 
 @cache
 def version_of_messages() -> str:
-    """Return the version of the messages: a digest of all their types, equal on both sides."""
+    """Return a digest of all message types; it must be equal on both sides."""
     described = msgspec.inspect.multi_type_info([OfWorker, OfEngine, *REPLY_TYPES.values()])
     values = [sorted(ERRORS), [str(each) for each in REPLY_TYPES.values()], described]
     return hashlib.blake2b(repr(values).encode(), digest_size=8).hexdigest()
 
 
 def facts_of(error: errors.StreamError) -> ErrorFacts:
-    """Take an error apart."""
     facts = dict(vars(error))
     location = facts.pop("location", error.location)
     names = {name: value for name, value in facts.items() if isinstance(value, bytes)}
@@ -255,7 +238,6 @@ def facts_of(error: errors.StreamError) -> ErrorFacts:
 
 
 def error_of(taken_apart: ErrorFacts) -> errors.StreamError:
-    """Return the error that was taken apart."""
     kind = ERRORS[taken_apart.kind]
     error = kind.__new__(kind, *taken_apart.texts)
     vars(error).update(taken_apart.facts | taken_apart.names)

@@ -1,8 +1,8 @@
-"""Reads of a worker: those alike go to the engine once, whatever the number of readers.
+"""Reads of a worker: equal ones go to the engine once, whatever the number of readers.
 
 1. Read without waiting. Equal reads of one turn of the event loop are sent once.
 2. If there was nothing, join the blocked read of this worker with the same cursors and bounds, or
-   begin it. It waits without limit. Each reader has a timer of its own, and the last one to leave
+   start it. It waits without limit. Each reader has its own timer, and the last one to leave
    cancels the read.
 
 The engine sees step 1 after the reader has asked. So nobody gets less than there was at that time,
@@ -37,44 +37,30 @@ _Queue = tuple[bytes, bytes | None]
 
 
 class BlockedReads:
-    """Counts the reads that wait, and says whether another one may."""
-
     def __init__(self, limit: int) -> None:
-        """Start with none.
-
-        Args:
-            limit: how many reads may wait at the same time.
-        """
         self._limit = limit
         self._queues: dict[int, Sequence[_Queue]] = {}
         self._last = 0
         self.is_draining = False
 
     def __len__(self) -> int:
-        """Return how many reads wait."""
         return len(self._queues)
 
     @property
     def refusal(self) -> StreamError | None:
-        """Return why another read may not wait, or None."""
         if self.is_draining:
             return Draining()
         return TooManyWaiters(self._limit) if len(self._queues) >= self._limit else None
 
     @property
     def waited_for(self) -> tuple[int, int]:
-        """Return the numbers of streams with blocked reads and with blocked group reads."""
         queues = {queue for each in self._queues.values() for queue in each}
         grouped = {stream for stream, group in queues if group is not None}
         return len({stream for stream, _ in queues}), len(grouped)
 
     @contextmanager
     def waiting(self, queues: Sequence[_Queue]) -> Iterator[None]:
-        """Count a read while the context lasts.
-
-        Args:
-            queues: what it waits for.
-        """
+        """Count a read while the context lasts."""
         self._last += 1
         token = self._last
         self._queues[token] = queues
@@ -91,30 +77,19 @@ _SERVED_AT_ONCE_MAX = 100
 
 
 class _SharedRead:
-    """A blocked read, and those who wait for it."""
-
     def __init__(self, task: asyncio.Task[Any]) -> None:
         self.task = task
         self.readers: dict[asyncio.Future[Any], None] = {}
 
 
 class SharedReads:
-    """Reads streams, and blocks if there is nothing to read."""
-
     def __init__(self, calls: Calls, blocked: BlockedReads) -> None:
-        """Get ready.
-
-        Args:
-            calls: carries out requests.
-            blocked: counts the reads that wait.
-        """
         self._calls = calls
         self._blocked = blocked
         self._asked: dict[Request[Any], asyncio.Task[Any]] = {}  # in this turn of the loop
         self._shared: dict[Request[Any], _SharedRead] = {}
 
     async def read(self, request: Read) -> list[StreamRead]:
-        """Read after each cursor, and block if there are no entries (XREAD BLOCK)."""
         if request.filters is not None:
             request = replace(request, cursors=tuple(request.cursors))
             return await read_matching(request, self._ask, self._wait_matching)
@@ -131,7 +106,6 @@ class SharedReads:
         return await self._wait(replace(request, wait_ms=None), streams, wait_ms)
 
     async def plan(self, request: PlanRead) -> list[Portion]:
-        """Plan the next read of each stream, and block if no stream has any entries."""
         portions = await self._ask(replace(request, cursors=tuple(request.cursors), wait_ms=0))
         if request.wait_ms == 0 or any(portion.backlog for portion in portions):
             return portions
@@ -141,7 +115,6 @@ class SharedReads:
         return await self._wait(waiting, streams, request.wait_ms) or portions
 
     async def read_pattern(self, request: ReadPattern) -> PatternRead:
-        """Read all streams that match a pattern, and block if there is nothing to read."""
         read = await self._ask(replace(request, wait_ms=0))
         if request.wait_ms == 0 or read.reads or not read.is_at_end:
             return read
@@ -149,7 +122,7 @@ class SharedReads:
         return await self._wait(waiting, [request.pattern], request.wait_ms) or read
 
     async def _ask(self, request: Request[T]) -> T:
-        """Read without waiting, together with those who ask for the same in this turn."""
+        """Read without waiting, together with equal requests of this turn."""
         task = self._asked.get(request)
         if task is None:
             loop = asyncio.get_running_loop()
@@ -162,13 +135,7 @@ class SharedReads:
     async def _wait(
         self, request: Request[T], streams: Sequence[bytes], wait_ms: int | None
     ) -> T | None:
-        """Share one blocked read with all its readers; return None if the time is over.
-
-        Args:
-            request: the read, without a limit of time.
-            streams: what it reads.
-            wait_ms: how long this reader waits; None: without limit.
-        """
+        """Share one blocked read with all its readers; return None when `wait_ms` is over."""
         refusal = self._blocked.refusal
         if refusal is not None:
             raise refusal
@@ -194,7 +161,6 @@ class SharedReads:
                     del self._shared[request]
 
     def drain(self) -> None:
-        """End all reads that wait."""
         for shared in list(self._shared.values()):
             for reader in shared.readers:
                 _end(reader, Draining())
@@ -206,7 +172,6 @@ class SharedReads:
             return error.with_traceback(None)
 
     def _serve(self, request: Request[Any]) -> None:
-        """Give the result of a blocked read to its readers."""
         shared = self._shared.get(request)
         if shared is not None and shared.task.done() and not shared.task.cancelled():
             del self._shared[request]
@@ -230,22 +195,14 @@ def _end(reader: asyncio.Future[Any], outcome: Any) -> None:
 
 
 def _reply(outcome: T | StreamError) -> T:
-    """Return the reply of an outcome that several readers have, or raise an error of one's own."""
+    """Return a shared reply, or raise a copy of the error, one for each reader."""
     if isinstance(outcome, StreamError):
         raise error_of(facts_of(outcome))
     return outcome
 
 
 class RemoteGroupReads:
-    """Reads as a consumer of a group."""
-
     def __init__(self, calls: Calls, blocked: BlockedReads) -> None:
-        """Get ready.
-
-        Args:
-            calls: carries out requests.
-            blocked: counts the reads that wait.
-        """
         self._calls = calls
         self._blocked = blocked
         self._giving_back: set[EagerCall] = set()
@@ -255,8 +212,8 @@ class RemoteGroupReads:
     async def read(self, request: ReadGroup) -> list[GroupRead]:
         """Read as a consumer of a group, and block if there is nothing to read (XREADGROUP BLOCK).
 
-        If the caller is cancelled, the engine gives back what it was about to deliver. What the
-        engine has answered by then is given back from here.
+        If the caller is cancelled, the engine gives back what it was about to deliver, and this
+        method what the engine has already answered.
         """
         on_late = partial(self._give_back, request)
         if request.wait_ms == 0:
@@ -270,10 +227,8 @@ class RemoteGroupReads:
     async def _read_at_once(self, request: ReadGroup, refusal: StreamError) -> list[GroupRead]:
         """Read without waiting, because no read may wait.
 
-        Args:
-            request: as it came.
-            refusal: is raised if there is nothing to read, or if the request would acknowledge
-                before it waits.
+        Raises `refusal` if there is nothing to read, or if the request would acknowledge before it
+        waits.
         """
         if request.acked:
             raise refusal
@@ -284,7 +239,6 @@ class RemoteGroupReads:
         return reads
 
     def _give_back(self, request: ReadGroup, reads: list[GroupRead]) -> None:
-        """Give back what was delivered to a reader that has gone."""
         for cursor, read in zip(request.cursors, reads, strict=False):
             if cursor.after is None and read.deliveries and not request.no_ack:
                 counts = {delivery.id: delivery.delivery_count for delivery in read.deliveries}
@@ -304,7 +258,6 @@ class RemoteGroupReads:
             await self._calls.perform(giving_back)
 
     async def close(self) -> None:
-        """Return when everything is given back that has to be."""
         await self._is_idle.wait()
 
 
@@ -318,10 +271,7 @@ _Holder = tuple[bytes, bytes, bytes]
 
 
 class RemoteClaims:
-    """The feeds that are open in this worker."""
-
     def __init__(self) -> None:
-        """Start without feeds."""
         self._feeds = Feeds()
         self._holders: dict[int, _Holder] = {}  # by the number under which they are followed
         self._numbers: dict[_Holder, int] = {}
@@ -331,7 +281,6 @@ class RemoteClaims:
     def claims(
         self, stream: bytes, group: bytes, consumer: bytes
     ) -> AbstractAsyncContextManager[AsyncIterator[Takeover]]:
-        """Open a feed of what other consumers take over. See `ClaimFeed`."""
         return self._open((stream, group, consumer))
 
     @asynccontextmanager
@@ -345,14 +294,12 @@ class RemoteClaims:
                     self._unfollow(holder)
 
     def put(self, number: int, takeover: Takeover) -> None:
-        """Put a takeover into the feeds of its consumer."""
         holder = self._holders.get(number)
         if holder is not None:
             for feed in self._feeds.of(holder):
                 feed.put(takeover)
 
     def follow_all(self, connection: EngineConnection) -> None:
-        """Ask for all feeds over a new connection."""
         for number, holder in self._holders.items():
             connection.send(Follow(number, *holder))
 

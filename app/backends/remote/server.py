@@ -1,7 +1,7 @@
-"""Server: the engine's end of the sockets. It carries out what workers ask of the engine.
+"""The engine's end of the sockets carries out what workers ask of the engine.
 
-Everything that came in one read of a socket is begun in order of arrival, and everything that is
-answered in one turn of the loop goes in one write. There is no second decision logic: the embedded
+Everything that came in one read of a socket is begun in order of arrival, and everything answered
+in one turn of the loop is sent in one write. There is no second decision logic: the embedded
 backend performs the requests.
 """
 
@@ -91,14 +91,9 @@ _decode = msgspec.msgpack.Decoder(list[OfWorker]).decode
 
 
 class EngineServer:
-    """Lets workers use the engine of this process."""
+    """Lets workers use the engine of this process; somebody else runs and closes its backend."""
 
     def __init__(self, backend: EmbeddedBackend) -> None:
-        """Get ready to serve.
-
-        Args:
-            backend: the engine. Somebody else runs and closes it.
-        """
         self.backend = backend
         self.holdings = Holdings(backend.perform)
         self.sessions: set[WorkerSession] = set()
@@ -106,11 +101,7 @@ class EngineServer:
         self._state = EngineState()
 
     async def run(self, listening: socket.socket) -> None:
-        """Serve workers until cancelled.
-
-        Args:
-            listening: a Unix socket that listens. It stays open, for whoever serves it next.
-        """
+        """Serve workers until cancelled; the listening Unix socket stays open for its next user."""
         listening.setblocking(False)
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -135,7 +126,6 @@ class EngineServer:
             raise
 
     def state(self) -> EngineState:
-        """Return the state of the engine."""
         backend = self.backend
         journal = None if backend.journal is None else backend.journal.status
         return EngineState(
@@ -148,7 +138,6 @@ class EngineServer:
         )
 
     def tell_state(self) -> None:
-        """Tell all workers how the engine is, if that has changed."""
         state = self.state()
         if state != self._state:
             for session in self.sessions:
@@ -169,10 +158,7 @@ class EngineServer:
 
 
 class WorkerSession(FrameProtocol):
-    """The connection of one worker."""
-
     def __init__(self, server: EngineServer) -> None:
-        """Wait for the worker's first message."""
         super().__init__(_decode_hello)
         self._server = server
         self._backend = server.backend
@@ -203,14 +189,12 @@ class WorkerSession(FrameProtocol):
         }
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a new connection."""
         super().connection_made(transport)
         self._server.sessions.add(self)
 
     # What the worker says
 
     def messages_received(self, messages: Sequence[Any]) -> None:
-        """Begin the requests of messages, in order of arrival."""
         self._messages.extend(messages)
         if not self._is_working:
             self._work()
@@ -218,7 +202,7 @@ class WorkerSession(FrameProtocol):
     def _work(self) -> None:
         """Begin messages for a few milliseconds, and the others in the next turns of the loop.
 
-        Meanwhile, and while too much is under way, nothing more is read of this worker.
+        Meanwhile, and while too much is in progress, nothing more is read from this worker.
         """
         self._is_working = False
         turn = this_turn()
@@ -253,7 +237,6 @@ class WorkerSession(FrameProtocol):
         return self._prompt_count + self._unsent_count < _PROMPT_MAX
 
     def _go_on(self) -> None:
-        """Begin messages that had to wait, now that a call has ended."""
         if self._messages and not self._is_working and self._may_begin:
             self._is_working = True
             self._loop.call_soon(self._work)
@@ -276,7 +259,7 @@ class WorkerSession(FrameProtocol):
         log.info("a worker has connected", extra={"worker": self._name})
 
     def _call(self, message: Call) -> None:
-        """Carry out a request at once, if that can be; its reply is sent when it is durable."""
+        """Carry out a request at once if possible; its reply is sent when it is durable."""
         request: Request[Any] = message.request
         number, engine = message.number, self._backend.engine
         try:
@@ -293,7 +276,7 @@ class WorkerSession(FrameProtocol):
                 self._send_later(begun.position, [Answer(number, begun.reply)])
 
     def _append(self, calls: list[Call]) -> None:
-        """Carry out plain appends at once, and forget them; they are answered as other calls."""
+        """Carry out plain appends at once, and clear `calls`; they are answered as other calls."""
         if not calls:
             return
         engine = self._backend.engine
@@ -311,7 +294,7 @@ class WorkerSession(FrameProtocol):
         calls.clear()
 
     def _fail(self, number: int, position: int, error: Exception) -> None:
-        """Say that a call has failed, once what that tells of the state is durable."""
+        """Answer with an error once what it reveals of the state is durable."""
         if isinstance(error, Unavailable):
             self.send(Failed(number, facts_of(error)))
         elif isinstance(error, StreamError):
@@ -401,12 +384,11 @@ class WorkerSession(FrameProtocol):
         self._followed[message.number] = feed
 
     def _tell_takeovers(self, number: int, feed: TakeoverFeed) -> None:
-        """Send the takeovers of a feed; while the worker reads nothing, they stay there."""
+        """Send the takeovers of a feed; they stay there while the worker reads nothing."""
         while not self.is_paused and (takeover := feed.take()) is not None:
             self.send(Taken(number, takeover))
 
     def resume_writing(self) -> None:
-        """Go on to send."""
         super().resume_writing()
         for number, feed in self._followed.items():
             self._tell_takeovers(number, feed)
@@ -440,7 +422,6 @@ class WorkerSession(FrameProtocol):
         call.start()
 
     async def _answer(self, number: int, performing: Coroutine[Any, Any, Any]) -> None:
-        """Carry out a call, and send what becomes of it."""
         try:
             reply = await performing
         except StreamError as error:
@@ -461,7 +442,6 @@ class WorkerSession(FrameProtocol):
             self.unsent(message, error)
 
     def unsent(self, message: Any, error: OverflowError) -> None:
-        """Say that the reply to a call cannot be sent."""
         self.send(Failed(message.number, facts_of(Invalid(str(error)))))
 
     def _note_end(self, number: int, *, waits: bool) -> None:

@@ -1,4 +1,4 @@
-"""Definition: what a subscription is asked to be, and the paths that it is about."""
+"""The definition of a subscription, and the paths that it is about."""
 
 from enum import StrEnum
 from typing import Any
@@ -23,29 +23,21 @@ anybody."""
 
 
 class WakeKind(StrEnum):
-    """The ways to wake a worker."""
-
     WEBHOOK = "webhook"
     PULL_WAKE = "pull-wake"
 
 
 class SubscriptionFault(Exception):
-    """A request about a subscription is refused, in the form that the protocol has for that."""
-
     def __init__(self, status: int, code: str, text: str, **facts: object) -> None:
-        """Keep the parts of the answer."""
         super().__init__(text)
         self.status, self.code, self.facts = status, code, facts
 
 
 def invalid(text: str) -> SubscriptionFault:
-    """Return the fault of a request that makes no sense."""
     return SubscriptionFault(400, "INVALID_REQUEST", text)
 
 
 class SubscriptionDefinition(msgspec.Struct, frozen=True):
-    """The definition of a subscription. Two that are equal are the same."""
-
     kind: WakeKind
     pattern: str | None
     streams: tuple[str, ...]  # names, in order
@@ -70,11 +62,6 @@ class _Body(msgspec.Struct):
 
 
 def parse(content: bytes) -> SubscriptionDefinition:
-    """Read the body of a request.
-
-    Raises:
-        SubscriptionFault: it makes no sense.
-    """
     body = decoded(content, _Body)
     if body.pattern is None and not body.streams:
         raise invalid("a subscription has a `pattern` or `streams`")
@@ -108,11 +95,7 @@ def parse(content: bytes) -> SubscriptionDefinition:
 
 
 def names_of(paths: list[str]) -> list[str]:
-    """Return the names of streams whose paths are in a body.
-
-    Raises:
-        SubscriptionFault: one of them is no path, or there are too many.
-    """
+    """Return the names of streams from the paths in a body; raises SubscriptionFault."""
     if len(paths) > _STREAMS_MAX:
         raise invalid(f"at most {_STREAMS_MAX} streams")
     try:
@@ -122,11 +105,6 @@ def names_of(paths: list[str]) -> list[str]:
 
 
 def decoded(content: bytes, kind: type[Any]) -> Any:
-    """Return the body of a request, of a kind.
-
-    Raises:
-        SubscriptionFault: it is not of that kind.
-    """
     if len(content) > _BODY_BYTES_MAX or content.count(b",") > _ITEMS_MAX:
         raise SubscriptionFault(413, "INVALID_REQUEST", "the body is too large")
     try:
@@ -136,15 +114,14 @@ def decoded(content: bytes, kind: type[Any]) -> Any:
 
 
 def literal_prefix(pattern: str) -> str:
-    """Return the beginning that all paths of a pattern have."""
     return pattern.partition("*")[0]
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Tell whether a path has the form of a pattern: `*` is a segment, `**` any number of them.
+    """Tell whether a path matches a pattern: `*` is a segment, `**` any number of them.
 
-    Of the stars before it only the last `**` can still take more, so this takes the product of the
-    lengths at most.
+    Of earlier stars only the last `**` can still take more, so this takes at most the product of
+    the lengths.
     """
     wanted, there = pattern.split("/"), path.split("/")
     at, star, taken, begin = 0, None, 0, 0

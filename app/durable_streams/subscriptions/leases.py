@@ -1,4 +1,4 @@
-"""Leases: who works on a subscription: claims, acknowledgements, releases (7.2, 7.3)."""
+"""Who works on a subscription: claims, acknowledgements, releases (7.2, 7.3)."""
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -34,46 +34,27 @@ T = TypeVar("T")
 
 
 class Wake(NamedTuple):
-    """A wake as a worker names it."""
-
     wake_id: str
     generation: int
 
 
 class Acknowledgement(NamedTuple):
-    """The report of a worker."""
-
     wake: Wake
     acks: Sequence[tuple[str, str]]  # paths and offsets
     is_done: bool
 
 
 class ClaimedSubscription(NamedTuple):
-    """A subscription that a worker has claimed."""
-
     state: SubscriptionState
     status: StreamTails
 
 
 class WakeLeases:
-    """The leases of all subscriptions."""
-
     def __init__(self, perform: Perform, key: SigningKey, now_ms: int) -> None:
-        """Act at a moment.
-
-        Args:
-            perform: carries out requests.
-            key: of the gateway.
-            now_ms: unix time.
-        """
         self._perform, self._key, self._now_ms = perform, key, now_ms
 
     async def claim(self, subscription: str, worker: str) -> ClaimedSubscription:
-        """Give a worker the lease, if there is something to do and nobody has it.
-
-        Raises:
-            SubscriptionFault: somebody has it, or there is nothing.
-        """
+        """Give a worker the lease if it is free and there is work; otherwise SubscriptionFault."""
 
         async def act(stored: Stored) -> ClaimedSubscription:
             state = stored.state
@@ -109,11 +90,7 @@ class WakeLeases:
     async def acknowledge(
         self, subscription: str, token: str | None, report: Acknowledgement
     ) -> bool:
-        """Move cursors; tells, once the work is done, whether there is more.
-
-        Raises:
-            SubscriptionFault: the wake is over, or an offset makes no sense.
-        """
+        """Move cursors; once the work is done, return whether there is more."""
         self._check_token(subscription, token, report.wake)
 
         async def act(stored: Stored) -> bool:
@@ -133,11 +110,7 @@ class WakeLeases:
         return await self._decide(subscription, act)
 
     async def release(self, subscription: str, token: str | None, wake: Wake) -> None:
-        """Give the lease back.
-
-        Raises:
-            SubscriptionFault: the wake is over.
-        """
+        """Give the lease back; raises SubscriptionFault if the wake is over."""
         self._check_token(subscription, token, wake)
 
         async def act(stored: Stored) -> None:
@@ -147,7 +120,7 @@ class WakeLeases:
         await self._decide(subscription, act)
 
     async def link(self, subscription: str, paths: list[str]) -> None:
-        """Link streams where they end now."""
+        """Link streams at their current ends."""
         names = [name.encode() for name in names_of(paths)]
 
         async def act(stored: Stored) -> None:
@@ -180,7 +153,7 @@ class WakeLeases:
         await self._decide(subscription, act)
 
     async def _decide(self, subscription: str, act: Callable[[Stored], Awaitable[T]]) -> T:
-        """Act on a subscription, anew if it has changed meanwhile."""
+        """Act on a subscription, and again if it has changed meanwhile."""
         for _ in range(ATTEMPTS_MAX):
             try:
                 return await act(await load(self._perform, subscription))
@@ -189,7 +162,7 @@ class WakeLeases:
         raise SubscriptionFault(409, "FENCED", "the subscription is changed all the time")
 
     def _check_token(self, subscription: str, token: str | None, wake: Wake) -> None:
-        """Check a token, before anything is looked up: it comes from anybody."""
+        """Check a token before anything is looked up: it comes from anybody."""
         self._key.check(token, TokenClaim(subscription, wake.generation), self._now_ms // 1000)
 
 
@@ -201,7 +174,6 @@ def _check_current(stored: Stored, wake: Wake) -> None:
 
 
 def new_wake_id() -> str:
-    """Return the id of a wake that begins."""
     return f"w_{secrets.token_hex(12)}"
 
 
@@ -217,11 +189,7 @@ def _acks_of(acks: Sequence[tuple[str, str]]) -> dict[bytes, EntryId]:
 
 
 def moved_links(status: StreamTails, acks: Mapping[bytes, EntryId]) -> dict[bytes, StreamLink]:
-    """Return the links whose cursors move; none goes back.
-
-    Raises:
-        SubscriptionFault: a stream is not linked, or has not come so far.
-    """
+    """Return the links whose cursors move forward; raises SubscriptionFault."""
     moved = dict[bytes, StreamLink]()
     for name, place in acks.items():
         link = status.links.get(name)

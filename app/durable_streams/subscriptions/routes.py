@@ -1,4 +1,4 @@
-"""Routes: subscriptions, below the reserved prefix of the protocol."""
+"""Subscriptions, below the reserved prefix of the protocol."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -58,8 +58,6 @@ F = TypeVar("F", bound=Callable[..., Awaitable[Response]])
 
 
 def _answers(operation: F) -> F:
-    """Let an operation answer faults in the form of the protocol."""
-
     @wraps(operation)
     async def answering(**names: Any) -> Response:
         try:
@@ -79,18 +77,12 @@ def _json(status: int, value: object) -> Response:
 
 
 def subscription_id(subscription: str) -> str:
-    """Return the id of a subscription from the path.
-
-    Raises:
-        SubscriptionFault: it is none.
-    """
     if _ID.fullmatch(subscription) is None:
         raise invalid("the id of a subscription has letters, digits and `._~-`, 128 at most")
     return subscription
 
 
 def _require(access: Access, subscription: str, *verbs: Verb) -> None:
-    """Check the rights on a subscription."""
     subscription_id(subscription)
     access.require([Need(verbs, PREFIX + subscription.encode(), is_owned=True)])
 
@@ -100,7 +92,7 @@ async def _key(request: Request) -> SigningKey:
 
 
 async def _leases(request: Request, *, is_for_all: bool = False) -> WakeLeases:
-    """Return the leases; where everybody may ask, nothing is made for them."""
+    """Return the leases; with `is_for_all` (anybody may ask) no key is created."""
     gateway = gateway_of(request)
     perform = gateway.backend.perform
     key = await (known_key if is_for_all else signing_key)(perform)

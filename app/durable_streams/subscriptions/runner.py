@@ -1,7 +1,7 @@
-"""Runner: wakes workers when the streams of a subscription have something new (7).
+"""Wake workers when the streams of a subscription have something new (7).
 
-It keeps nothing: a subscription says itself whether somebody works on it, and since when. So the
-runners of several gateways over the same servers get on: the first that changes its state wakes.
+It keeps nothing: a subscription says itself whether somebody works on it, and since when. So
+several gateways over the same servers can each run one: the first that changes its state wakes.
 
 For each subscription, again and again:
 
@@ -85,19 +85,10 @@ _PAGE = 1_000
 
 
 class SubscriptionRunner:
-    """Follows all subscriptions of a backend."""
-
     def __init__(
         self, perform: Perform, sender: Sender, clock: Clock, *, has_patterns: bool
     ) -> None:
-        """Get ready to run.
-
-        Args:
-            perform: carries out requests.
-            sender: sends webhooks.
-            clock: tells the time.
-            has_patterns: streams can be followed by a pattern; or else they are looked for.
-        """
+        """Take the parts; without `has_patterns`, streams are searched instead of followed."""
         self._perform, self._sender, self._clock = perform, sender, clock
         self._has_patterns = has_patterns
         # By the stream and its epoch: a task ends where a stream is no subscription, and stays so.
@@ -106,7 +97,6 @@ class SubscriptionRunner:
         self._looking, self._rested_s = asyncio.Lock(), 0.0  # when the next look may begin
 
     async def run(self) -> None:
-        """Wake workers, until cancelled."""
         try:
             await periodic.repeat("subscriptions", partial(self._in_time, self._follow_all))
         finally:
@@ -114,7 +104,6 @@ class SubscriptionRunner:
                 task.cancel()
 
     def families(self) -> Iterator[Metric]:
-        """Yield the metrics of subscriptions."""
         text = "Subscriptions of Durable Streams."
         following_count = sum(not task.done() for task in self._following.values())
         yield GaugeMetricFamily("headgate_subscriptions", text, following_count)
@@ -125,14 +114,12 @@ class SubscriptionRunner:
         yield wakes
 
     async def _in_time(self, act: Callable[[], Awaitable[None]]) -> None:
-        """Do one round, or rest while nothing can be read or changed."""
         try:
             await act()
         except Unavailable:
             await asyncio.sleep(_PAUSE_S)
 
     async def _follow_all(self) -> None:
-        """Follow the subscriptions that there are, and rest."""
         there, after = set[tuple[bytes, int]](), b""
         while True:
             page = await self._perform(ListStreams(PREFIX, after, _PAGE))
@@ -148,14 +135,12 @@ class SubscriptionRunner:
         await asyncio.sleep(POLL_MS / 1000)
 
     async def _follow(self, name: bytes) -> None:
-        """Wake the workers of a subscription until it is gone."""
         with suppress(StreamNotFound, SubscriptionFault):  # or what is kept makes no sense
             while True:
                 with suppress(StreamsChanged):  # another gateway, or a worker, was quicker
                     await self._in_time(partial(self._look, name))
 
     async def _look(self, name: bytes) -> None:
-        """Look at a subscription once, act, and wait for news of it."""
         own = StreamCursor(name, (await self._perform(DescribeStream(name))).last_id)
         stored = await self._load(name)
         state, now_ms = stored.state, self._clock.wall_ms()
@@ -185,7 +170,7 @@ class SubscriptionRunner:
         await self._until([own, *cursors[:_CURSORS_MAX]], mark, WAIT_MS)
 
     async def _status(self, stored: Stored) -> StreamTails:
-        """Return the streams of a subscription; looks at patterns have a share of the time."""
+        """Return the streams of a subscription; pattern searches get a share of the time."""
         if stored.state.definition.pattern is None:
             return await status_of(self._perform, stored)
         clock = asyncio.get_running_loop().time
@@ -198,7 +183,6 @@ class SubscriptionRunner:
             return status
 
     async def _mark(self, pattern: bytes) -> ReadPattern:
-        """Return a request for what comes from now on in the streams of a pattern."""
         asked = ReadPattern(pattern, limit=1)
         if self._has_patterns:
             asked = replace(asked, after=(await self._perform(asked)).next_after)
@@ -213,7 +197,6 @@ class SubscriptionRunner:
     async def _until(
         self, cursors: list[StreamCursor], mark: ReadPattern | None, wait_ms: int
     ) -> None:
-        """Wait until one of these has an entry, or for so long."""
         if mark is not None and not self._has_patterns:
             mark, wait_ms = None, min(wait_ms, POLL_MS)  # there may be a stream that is new
         wait_ms = max(min(wait_ms, WAIT_MS), 1)
@@ -235,7 +218,6 @@ class SubscriptionRunner:
                 raise outcome
 
     async def _wake(self, stored: Stored, status: StreamTails) -> None:
-        """Begin a generation, or tell of the current one again."""
         state, now_ms = stored.state, self._clock.wall_ms()
         if not status.pending:  # its streams are gone
             idle = state.idle(next_attempt_ms=None)
@@ -251,7 +233,6 @@ class SubscriptionRunner:
         await self._settle(stored.name, waking, status, outcome)
 
     async def _announce(self, wake: Add) -> _Outcome:
-        """Append a wake to the stream of wakes."""
         try:
             await self._perform(wake)
         except StreamError as error:
@@ -261,7 +242,6 @@ class SubscriptionRunner:
     async def _deliver(
         self, subscription: str, state: SubscriptionState, status: StreamTails, now_ms: int
     ) -> _Outcome:
-        """Send the webhook of a wake."""
         try:
             key = await signing_key(self._perform)
         except SubscriptionFault as fault:
@@ -296,7 +276,7 @@ class SubscriptionRunner:
     async def _settle(
         self, name: bytes, waking: SubscriptionState, status: StreamTails, outcome: _Outcome
     ) -> None:
-        """Note the outcome of a webhook, if its wake is still the current one."""
+        """Record the outcome of a webhook, if its wake is still the current one."""
         while True:
             stored = await self._load(name)
             state = stored.state
@@ -314,7 +294,6 @@ class SubscriptionRunner:
                 return
 
     def _failed(self, state: SubscriptionState) -> SubscriptionState:
-        """Return the state behind a delivery that has failed: it is tried again later."""
         pause_ms = min(_BACKOFF_MS * 2 ** min(state.failures, 10), _BACKOFF_MS_MAX)
         jitter_ms = pause_ms * _JITTER_PERCENTAGE // 100
         pause_ms += secrets.randbelow(2 * jitter_ms + 1) - jitter_ms
@@ -327,8 +306,6 @@ _OUTCOMES = "delivered", "failed"
 
 
 class _Outcome(NamedTuple):
-    """The outcome of a webhook."""
-
     failure: str | None
     is_done: bool = False
 
@@ -342,13 +319,13 @@ def _is_done(body: bytes) -> bool:
 
 
 def _names_of(pattern: str) -> bytes:
-    """Return a glob of Redis for the names of the streams of a pattern, and of some others."""
+    """Return a Redis glob for the names of a pattern's streams; it matches others, too."""
     special = re.sub(rb"([\\*?\[\]])", rb"\\\1", glob_prefix(pattern))
     return special + b"*"
 
 
 def _woken(state: SubscriptionState, now_ms: int) -> SubscriptionState:
-    """Return the state of a wake that is told now.
+    """Return the state of a wake that is announced now.
 
     A worker is told again after the time of a lease, and then each time after twice as long.
     """
@@ -372,7 +349,6 @@ def _woken(state: SubscriptionState, now_ms: int) -> SubscriptionState:
 
 
 def _worked_off(stored: Stored, status: StreamTails) -> dict[bytes, StreamLink]:
-    """Return the links whose cursors move to the ends seen by a wake."""
     return {
         name: link._replace(acked=status.tails[name])
         for name, link in stored.links.items()
@@ -395,7 +371,6 @@ def _wake_entry(
 
 
 def streams_wire(status: StreamTails) -> list[dict[str, object]]:
-    """Return the streams of a wake as the protocol has them."""
     pending = set(status.pending)
     return [
         {

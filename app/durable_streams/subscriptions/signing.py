@@ -1,7 +1,7 @@
-"""Signing: the key of webhooks, and the tokens of those who work on a wake.
+"""The key of webhooks, and the tokens of those who work on a wake.
 
-The key is made once, and is an attribute of the stream `__ds`: all gateways over the same streams
-have it. Whoever can read all of a data directory, or the keys of a Redis server, can read it.
+The key is an attribute of the stream `__ds`, so all gateways over the same streams have it. Whoever
+can read a whole data directory, or the keys of a Redis server, can read it.
 """
 
 import hashlib
@@ -28,45 +28,34 @@ _OPTIONS: Options = {"verify_exp": False, "require": ["exp", "sub", "gen"]}
 
 
 class TokenClaim(NamedTuple):
-    """The wake to which a token belongs."""
-
     subscription: str
     generation: int
 
 
 class SigningKey:
-    """The key of webhooks, and the secret of tokens."""
-
     def __init__(self, seed: bytes) -> None:
-        """Use 32 bytes of chance."""
+        """Use 32 random bytes."""
         self._key = WebhookKey(seed, "ds")
         self._secret = hashlib.sha256(b"tokens of subscriptions" + seed).digest()
 
     @property
     def kid(self) -> str:
-        """Return the name of the public key."""
         return self._key.kid
 
     def jwks(self) -> bytes:
-        """Return the public keys as a JWK Set."""
         return self._key.jwks()
 
     def signature(self, body: bytes, at_s: int) -> str:
-        """Return the header `Webhook-Signature` of a body that is sent at a unix time."""
+        """Return the header `Webhook-Signature` of a body sent at a unix time."""
         signed = self._key.sign(b"%d.%b" % (at_s, body))
         return f"t={at_s},kid={self._key.kid},ed25519={text_of_bytes(signed)}"
 
     def token(self, claim: TokenClaim, at_s: int) -> str:
-        """Return the token for the one who works on a wake."""
         facts = {"sub": claim.subscription, "gen": claim.generation, "exp": at_s + _TOKEN_S_MAX}
         return jwt.encode(facts, self._secret, _ALGORITHM)
 
     def check(self, token: str | None, claim: TokenClaim, at_s: int) -> None:
-        """Check that a token belongs to a wake.
-
-        Raises:
-            SubscriptionFault: it does not, or it is none.
-        """
+        """Raise SubscriptionFault unless a token belongs to a wake."""
         facts = self._facts(token)
         if facts is None or facts["sub"] != claim.subscription:
             raise SubscriptionFault(401, "TOKEN_INVALID", "the token is not valid here")
@@ -85,7 +74,6 @@ class SigningKey:
 
 
 async def known_key(perform: Perform) -> SigningKey | None:
-    """Return the key of all gateways over these streams, if there is one."""
     try:
         there = await perform(GetAttributes(KEYS, [_ATTRIBUTE]))
     except StreamNotFound:
@@ -95,11 +83,7 @@ async def known_key(perform: Perform) -> SigningKey | None:
 
 
 async def signing_key(perform: Perform) -> SigningKey:
-    """Return the key of all gateways over these streams; it is made if there is none yet.
-
-    Raises:
-        SubscriptionFault: somebody has made the stream where it belongs.
-    """
+    """Return the key of all gateways over these streams; create it if needed."""
     key = await known_key(perform)
     if key is None:
         change = AttributeChange({_ATTRIBUTE: secrets.token_bytes(SEED_BYTES)})

@@ -1,4 +1,4 @@
-"""Store: subscriptions as they are kept, and their changes, one after the other."""
+"""Subscriptions as they are stored, and their changes, one after the other."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -55,23 +55,19 @@ SUBSCRIPTIONS_MAX = 1_000
 
 
 class WakePhase(StrEnum):
-    """The phases of a subscription."""
-
     IDLE = "idle"
     WAKING = "waking"  # a worker was told
     HELD = "held"  # a worker has claimed it
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """The streams that its creator may read: no others are linked by the pattern."""
+    """The streams that its creator may read; the pattern links no others."""
 
     names: list[bytes]
     prefixes: list[bytes]
 
 
 class SubscriptionState(msgspec.Struct, frozen=True):
-    """The state of a subscription."""
-
     definition: SubscriptionDefinition
     root: str  # URL below which its streams are
     created_at_ms: int
@@ -88,40 +84,31 @@ class SubscriptionState(msgspec.Struct, frozen=True):
 
     @property
     def only(self) -> NameFilter | None:
-        """Return the names that may be linked."""
         reach = self.reach
         return None if reach is None else NameFilter(frozenset(reach.names), tuple(reach.prefixes))
 
     def has_lease(self, now_ms: int) -> bool:
-        """Tell whether somebody works on it."""
         return self.lease_until_ms is not None and self.lease_until_ms > now_ms
 
     def idle(self, **changes: object) -> "SubscriptionState":
-        """Return the state without a wake."""
         freed = dict.fromkeys(("wake_id", "holder", "lease_until_ms", "woken_at_ms"))
         return msgspec.structs.replace(self, **{"phase": WakePhase.IDLE, **freed, **changes})
 
 
 class StreamLink(NamedTuple):
-    """A stream of a subscription."""
-
     acked: EntryId  # the last entry that was processed
     is_explicit: bool
 
     def encoded(self) -> bytes:
-        """Return the value of its attribute."""
         return b"%b %s" % (b"e" if self.is_explicit else b"g", str(self.acked).encode())
 
     @classmethod
     def decode(cls, value: bytes) -> "StreamLink":
-        """Read the value of an attribute."""
         kind, _, text = value.partition(b" ")
         return cls(EntryId.parse(text.decode()), kind == b"e")
 
 
 class Stored(NamedTuple):
-    """A subscription as it was read."""
-
     id: str
     raw: bytes
     state: SubscriptionState
@@ -129,34 +116,26 @@ class Stored(NamedTuple):
 
     @property
     def name(self) -> bytes:
-        """Return the name of its stream."""
         return PREFIX + self.id.encode()
 
 
 class StreamTails(NamedTuple):
-    """The streams of a subscription now."""
-
     links: dict[bytes, StreamLink]  # with those that are new
     tails: dict[bytes, EntryId]  # ids of their last entries
 
     @property
     def pending(self) -> list[bytes]:
-        """Return the streams that have something behind the cursor."""
         return [name for name, link in self.links.items() if self.tails[name] > link.acked]
 
     def news(self, stored: "Stored") -> dict[bytes, StreamLink | None]:
-        """Return the links that are not kept yet, and None for those whose streams are gone."""
+        """Return the links not stored yet, and None for those whose streams are gone."""
         news: dict[bytes, StreamLink | None] = dict.fromkeys(stored.links.keys() - self.links)
         news.update(each for each in self.links.items() if each[0] not in stored.links)
         return news
 
 
 async def load(perform: Perform, subscription: str) -> Stored:
-    """Return a subscription.
-
-    Raises:
-        SubscriptionFault: there is none, or what is kept of it cannot be read.
-    """
+    """Return a subscription; raises SubscriptionFault if it is missing or unreadable."""
     try:
         attributes = await perform(GetAttributes(PREFIX + subscription.encode()))
     except StreamNotFound:
@@ -178,16 +157,11 @@ async def load(perform: Perform, subscription: str) -> Stored:
 
 
 def unknown() -> SubscriptionFault:
-    """Return the fault of a request about a subscription that is not there."""
     return SubscriptionFault(404, "SUBSCRIPTION_NOT_FOUND", "there is no such subscription")
 
 
 async def make(access: Access, subscription: str, state: SubscriptionState) -> None:
-    """Keep a new subscription; its streams are linked at their ends.
-
-    Raises:
-        StreamExists: there is one.
-    """
+    """Store a new subscription, its streams linked at their ends; raises StreamExists."""
     made = Stored(subscription, b"", state, {})
     status = await status_of(access.backend.perform, made)
     links = {name: link._replace(acked=status.tails[name]) for name, link in status.links.items()}
@@ -199,11 +173,7 @@ async def make(access: Access, subscription: str, state: SubscriptionState) -> N
 
 
 async def check_room(perform: Perform, subscription: str, maker: str | None) -> None:
-    """Check that a subscription is there, or that there may be another one.
-
-    Raises:
-        SubscriptionFault: there are too many.
-    """
+    """Raise SubscriptionFault if it is missing and there may be no other one."""
     infos = await perform(ListStreams(PREFIX, limit=SUBSCRIPTIONS_MAX))
     names = [info.name for info in infos]
     if PREFIX + subscription.encode() in names:
@@ -229,12 +199,7 @@ async def change(
     event: str,
     links: Mapping[bytes, StreamLink | None] | None = None,
 ) -> None:
-    """Give a subscription another state and other links, unless it has changed since.
-
-    Raises:
-        StreamsChanged: it has.
-        StreamNotFound: it is gone.
-    """
+    """Change a subscription's state and links; StreamsChanged if it has changed since."""
     values: dict[bytes, bytes | None] = {_STATE: msgspec.json.encode(state)}
     values.update(_encoded(links or {}))
     append = Add(
@@ -259,7 +224,6 @@ def _event(event: str, state: SubscriptionState) -> Draft:
 
 
 async def status_of(perform: Perform, stored: Stored) -> StreamTails:
-    """Return the streams of a subscription, with those that match its pattern by now."""
     definition = stored.state.definition
     tails = await _matching(perform, stored)
     links = {name: link for name, link in stored.links.items() if link.is_explicit}
@@ -274,7 +238,7 @@ async def status_of(perform: Perform, stored: Stored) -> StreamTails:
 
 
 async def tail_of(perform: Perform, name: bytes) -> EntryId:
-    """Return the last id of a stream, or the least of all ids if there is no such stream."""
+    """Return the last id of a stream, or the least id if there is no such stream."""
     try:
         return (await perform(DescribeStream(name))).last_id
     except StreamNotFound:
@@ -284,7 +248,7 @@ async def tail_of(perform: Perform, name: bytes) -> EntryId:
 async def _matching(perform: Perform, stored: Stored) -> dict[bytes, EntryId]:
     """Return the last ids of the streams that match the pattern and may be linked.
 
-    Beyond `LINKS_MAX` those that are linked already come first, and then the first by name.
+    Beyond `LINKS_MAX` the already linked ones come first, and then the first by name.
     """
     state = stored.state
     linked, others = dict[bytes, EntryId](), dict[bytes, EntryId]()
@@ -306,34 +270,28 @@ async def _matching(perform: Perform, stored: Stored) -> dict[bytes, EntryId]:
 
 
 class _Room:
-    """Room for links."""
-
     def __init__(self, count: int, links: Iterable[bytes]) -> None:
         self._count, self._size_bytes = count, _LINKS_BYTES_MAX
         for name in links:
             self.take((name, None))
 
     def take(self, link: tuple[bytes, object]) -> bool:
-        """Take room for another link; tells whether there was so much."""
         self._count -= 1
         self._size_bytes -= len(link[0]) + _LINK_BYTES
         return self._count >= 0 and self._size_bytes >= 0
 
 
 def has_room(explicit: Sequence[bytes]) -> bool:
-    """Tell whether a subscription may have these explicit links."""
     room = _Room(LINKS_MAX, ())
     return all(room.take((name, None)) for name in explicit)
 
 
 def glob_prefix(pattern: str) -> bytes:
-    """Return the beginning that the names of all streams of a pattern have."""
     beginning = literal_prefix(pattern)
     return names_of([beginning])[0].encode() if beginning else b""
 
 
 def is_linked_by_pattern(state: SubscriptionState, name: bytes) -> bool:
-    """Tell whether a stream belongs to a subscription by its pattern."""
     definition = state.definition
     path = path_of(name)
     return (

@@ -210,7 +210,7 @@ AnyClientFrame = Annotated[
 
 
 def undeclared() -> list[str]:
-    """Return the names of client frames that do not say what they need. There should be none."""
+    """Return the client frames without a declared permission. There should be none."""
     models = get_args(get_args(AnyClientFrame)[0])
     return [model.__name__ for model in models if not hasattr(model, "needs")]
 
@@ -226,15 +226,10 @@ _client_frame: TypeAdapter[ClientFrame] = TypeAdapter(AnyClientFrame)
 
 
 class BadFramesError(Exception):
-    """The frames of the client make no sense: the conversation is over."""
+    """The client violates the protocol: the connection ends."""
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Return the members of a frame.
-
-    Raises:
-        BadFramesError: it is no JSON object, so the conversation ends.
-    """
     try:
         value = from_json(text, allow_inf_nan=False, cache_strings="keys")
     except ValueError:
@@ -245,17 +240,7 @@ def json_object(text: str) -> dict[str, Any]:
 
 
 def frame_of(value: dict[str, Any], length: int, batch_entries_max: int) -> ClientFrame:
-    """Return a frame.
-
-    Args:
-        value: its members.
-        length: of its text.
-        batch_entries_max: how many entries an append may have.
-
-    Raises:
-        ValidationError: its members are wrong.
-        GatewayError: there are too many entries, or too many members of something.
-    """
+    """Return a frame; `length` is that of its text."""
     entries = value.get("entries")
     if isinstance(entries, list) and len(entries) > batch_entries_max:
         text = f"at most {batch_entries_max} entries, not {len(entries)}"
@@ -266,7 +251,6 @@ def frame_of(value: dict[str, Any], length: int, batch_entries_max: int) -> Clie
 
 
 def frame_problem(error: ValidationError) -> Problem:
-    """Return the problem with the members of a frame."""
     details = error.errors(include_url=False, include_input=False)
     for detail in details:  # the first part is the frame type, which the client knows
         detail["loc"] = detail["loc"][1:] or ("type",)
@@ -274,7 +258,7 @@ def frame_problem(error: ValidationError) -> Problem:
 
 
 def plain_append_intent(text: str, batch_entries_max: int) -> AppendIntent | None:
-    """Read a long frame that appends plain entries; None if it is another frame, or wrong."""
+    """Parse a long frame that appends plain entries; None if it is another frame, or wrong."""
     if len(text) <= _SHORT_LENGTH_MAX:
         return None
     plain = plain_append(text, batch_entries_max)
@@ -287,23 +271,11 @@ def plain_append_intent(text: str, batch_entries_max: int) -> AppendIntent | Non
 
 
 def append_intent(frame: AppendFrame) -> AppendIntent:
-    """Return the append that a frame asks for.
-
-    Raises:
-        GatewayError: the stream's name or an entry is wrong.
-        InvalidId: so is an id.
-    """
     drafts = [entry.to_draft(f"/body/entries/{index}") for index, entry in enumerate(frame.entries)]
     return AppendIntent(frame.rid, check_name(frame.stream, pointer="/body/stream"), drafts)
 
 
 def subscribe_intent(frame: SubscribeFrame, credit_max: int) -> SubscribeIntent:
-    """Return the subscription that a frame wants.
-
-    Raises:
-        GatewayError: it makes no sense.
-        InvalidId: its cursor is none.
-    """
     if frame.credit > credit_max:
         text = f"at most {credit_max}, not {frame.credit}"
         raise GatewayError("invalid_request", text, pointer="/body/credit")
@@ -335,7 +307,7 @@ def subscribe_intent(frame: SubscribeFrame, credit_max: int) -> SubscribeIntent:
 
 
 def _check_needs_group(frame: SubscribeFrame) -> None:
-    """Refuse options that have no meaning for this kind of subscription."""
+    """Refuse options that only make sense with a group."""
     if frame.group is not None:
         if "after" in frame.model_fields_set:
             text = "a group has its own position; its consumers cannot choose one"

@@ -1,4 +1,4 @@
-"""Entry frames: entries, deliveries and outcomes by the thousand, without a model for each."""
+"""Frames with thousands of entries, encoded without a model for each entry."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,8 +41,6 @@ _GAPS_MAX = 8
 
 
 class _Array(NamedTuple):
-    """Entries as a JSON array."""
-
     whole: Any  # msgspec.Raw of the text
     text: bytes
     ends: list[int]  # where each of them ends, with what is behind it
@@ -71,22 +69,14 @@ _last_stream_entries = LastBatches(lambda read: _array(stream_entries_wire(read)
 
 
 class FrameOf(NamedTuple):
-    """The subscription of some frames."""
-
     sub: str
     bytes_max: int | None = None  # that the client takes; None: it does not say it
 
 
 def entries_frames(of: FrameOf, read: StreamRead, *, credit_left: int) -> Iterable[str]:
-    """Return the `entries` frames of a stream: one, unless that would be too large.
+    """Return the `entries` frames of a stream: one, unless it would be too large.
 
-    Args:
-        of: the subscription.
-        read: what is sent, and what trimming took before that.
-        credit_left: how many more may come.
-
-    Raises:
-        FrameTooLarge: while they are made: the client does not take an entry, even alone.
+    While they are generated, FrameTooLarge is raised if an entry alone is too large for the client.
     """
     first = None if read.gap is None else {"gap": gap_wire(read.gap)}
     last = {"position": str(read.next_after)} if is_position_news(read) else None
@@ -94,7 +84,7 @@ def entries_frames(of: FrameOf, read: StreamRead, *, credit_left: int) -> Iterab
 
 
 def pattern_frames(of: FrameOf, read: PatternRead, *, credit_left: int) -> Iterable[str]:
-    """Return the `entries` frames of streams that match a pattern. See `entries_frames`.
+    """Return the `entries` frames of matching streams. See `entries_frames`.
 
     Only the last one has a position, which is behind all of them.
     """
@@ -122,15 +112,7 @@ def deliveries_frames(
     credit_left: int,
     lag: int | None,
 ) -> Iterable[str]:
-    """Return the `entries` frames of a group. See `entries_frames`.
-
-    Args:
-        of: the subscription.
-        deliveries: what is sent; their entries are there.
-        gone: ids whose entries are not.
-        credit_left: how many more may come.
-        lag: how many the group has still to be given, if that is known.
-    """
+    """Return the `entries` frames of a group; `gone` are ids without an entry."""
     array = _array(map(delivery_wire, deliveries))
     first = {"deleted_ids": gone} if gone else None
     last = None if lag is None else {"lag": lag}
@@ -145,16 +127,7 @@ def _frames(
     first: Mapping[str, object] | None,
     last: Mapping[str, object] | None,
 ) -> Iterable[str]:
-    """Return frames with as many entries each as fit, but with one at least.
-
-    Args:
-        of: the subscription.
-        array: the entries, encoded.
-        entries: the same.
-        credit_left: how many more may come behind all of them.
-        first: what the first frame says besides.
-        last: what the last frame says besides.
-    """
+    """Yield frames with as many entries as fit, but at least one."""
     room = min(of.bytes_max or FRAME_BYTES_MAX, FRAME_BYTES_MAX) - _HEAD_BYTES_MAX
     if len(array.text) <= room:  # nearly always
         return (_encode(_frame(of, array.whole, credit_left, first, last)).decode(),)
@@ -208,13 +181,7 @@ def _cut(
 def settled_frame(
     frame: Acked | Ok, ids: Sequence[EntryId], outcomes: Sequence[Outcome]
 ) -> Iterator[str]:
-    """Yield the answer to an ack, a nack or an extend, a part at a time.
-
-    Args:
-        frame: the answer without results.
-        ids: what was asked for.
-        outcomes: of each of them.
-    """
+    """Yield the answer to an ack, nack or extend in parts; `frame` has no results yet."""
     head, results_key, tail = _text(frame).partition('"results":[')
     yield head + results_key
     # One ack may settle 65,000 entries, and dicts would take five times longer.

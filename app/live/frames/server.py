@@ -35,7 +35,6 @@ class Welcome(BaseModel):
 
     @classmethod
     def of(cls, connection: str, limits: LimitsInForce) -> Self:
-        """Return the first frame of a connection that is held to these limits."""
         bounds = ConnectionLimits(**limits.model_dump(include=_SOCKET_LIMITS))
         return cls(connection=connection, heartbeat_ms=limits.ping_interval_ms, limits=bounds)
 

@@ -1,1 +1,1 @@
-"""Wire models, one file for each noun, and how they turn into the engine's values and back."""
+"""Wire models, and how they convert to the engine's values and back."""

@@ -138,7 +138,6 @@ class Committed(BaseModel):
 
     @classmethod
     def of(cls, committed: EngineCommitted) -> Self:
-        """Return the result of a batch's commit."""
         return cls(
             repeated=committed.is_repeat,
             entries=sum(stream.entries for stream in committed.streams),

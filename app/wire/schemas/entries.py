@@ -1,4 +1,4 @@
-"""Entries: as they are appended, read and removed, with their values."""
+"""Entries: how they are appended, read and removed, and their values."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -75,7 +75,6 @@ class Trim(Request):
     references: References = Field(References.KEEP, description=REFERENCES)
 
     def to_request(self, field: str) -> TrimTo:
-        """Return the engine's form."""
         min_id = None if self.min_id is None else parse_id(self.min_id, field=f"{field}/min_id")
         return TrimTo(self.max_length, min_id, self.approximate, self.limit, self.references)
 
@@ -140,7 +139,6 @@ class FieldsInput(Request):
         return self
 
     def _leaves_fields(self) -> bool:
-        """Tell whether there need not be any fields."""
         return False
 
     def to_fields(self, place: str = "/body") -> Fields:

@@ -1,7 +1,7 @@
 """Limits: each is defined here once, by its name and unit, type, default, range and text.
 
-Settings inherit these fields, so an operator chooses them. `Limits` inherits them too, so a client
-is told which hold.
+Settings inherit these fields, so an operator can set them. `Limits` inherits them too, so a client
+is told which apply.
 """
 
 from typing import Any
@@ -121,7 +121,7 @@ DEFAULTS = ChosenLimits()
 
 
 def _describe_in_force(schema: dict[str, Any]) -> None:
-    """Describe limits that hold: each is there, and nothing says what could be chosen instead."""
+    """Describe limits that apply: each is required, and no default is mentioned."""
     limits = schema["properties"]
     for limit in limits.values():
         for part in (limit, *limit.get("anyOf", ())):
@@ -135,7 +135,7 @@ IN_FORCE = ConfigDict(frozen=True, json_schema_extra=_describe_in_force)
 
 
 def _of_the_machine(name: str) -> Any:
-    """Return the field of a limit that the machine sets where the operator does not."""
+    """Return the field of a limit that depends on the machine unless the operator sets it."""
     return Field(description=ChosenLimits.model_fields[name].description)
 
 

@@ -85,7 +85,6 @@ class JournalState(BaseModel):
 
     @classmethod
     def of(cls, status: EngineJournalStatus) -> Self:
-        """Return the state of the journal."""
         return cls.model_validate(status, from_attributes=True)
 
 
@@ -112,7 +111,6 @@ class FollowedSubscription(BaseModel):
 
     @classmethod
     def of(cls, subscription: connections.OpenSubscription) -> Self:
-        """Return a worker's description of the subscription."""
         group, consumer = subscription.group, subscription.consumer
         return cls(
             stream=text_of(subscription.stream),
@@ -141,7 +139,6 @@ class Connection(BaseModel):
 
     @classmethod
     def of(cls, connection: connections.OpenConnection) -> Self:
-        """Return a worker's description of the connection."""
         return cls(
             id=connection.id,
             transport=connection.transport,

@@ -1,6 +1,6 @@
-"""Settings in the API: configurations of streams and policies of groups, as bodies and answers.
+"""Settings in the API: configurations of streams and policies of groups.
 
-The fields of a model are made of the settings that the engine declares.
+The fields of a model are generated from the settings that the engine declares.
 """
 
 from collections.abc import Mapping
@@ -50,13 +50,7 @@ class SettingsForm(Request, Generic[S]):
     def __pydantic_init_subclass__(
         cls, of: type[S] | None = None, place: str = "/body", *, shows_null: bool = False, **_: Any
     ) -> None:
-        """Give a model its fields.
-
-        Args:
-            of: the struct that declares them.
-            place: where it stands in a request, as a JSON pointer.
-            shows_null: whether answers have what is null.
-        """
+        """Generate the fields from the struct `of`."""
         if of is None:
             return
         cls._kind, cls._place, cls._shows_null = of, place, shows_null
@@ -67,7 +61,6 @@ class SettingsForm(Request, Generic[S]):
         cls.model_rebuild(force=True)
 
     def to_engine(self) -> S:
-        """Return the engine's form."""
         return self.to_patch().applied_to(self._kind())
 
     def to_patch(self) -> Patch[S]:
@@ -79,7 +72,6 @@ class SettingsForm(Request, Generic[S]):
 
     @classmethod
     def wire(cls, value: S) -> Any:
-        """Return a value in the form of the API."""
         written = {
             name: _written(setting, getattr(value, name))
             for name, setting in settings_of(cls._kind).items()

@@ -55,11 +55,9 @@ class GroupInput(Request):
     policy: Policy | None = None
 
     def to_policy(self) -> GroupPolicy | None:
-        """Return the policy in the engine's form, if there is one."""
         return None if self.policy is None else self.policy.to_engine()
 
     def to_start(self) -> GroupStart:
-        """Return the engine's form."""
         return GroupStart(parse_group_start(self.start), self.entries_read)
 
 
@@ -81,7 +79,6 @@ class GroupPatch(Request):
         return self
 
     def to_request(self, stream: bytes, group: bytes) -> UpdateGroup:
-        """Return the engine's form."""
         return UpdateGroup(
             stream,
             group,
@@ -199,5 +196,4 @@ class Histogram(BaseModel):
 
     @classmethod
     def of(cls, histogram: EngineHistogram) -> Self:
-        """Return the histogram of the engine's reply."""
         return cls.model_validate(histogram._asdict())

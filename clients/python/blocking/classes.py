@@ -103,14 +103,14 @@ class BlockingBatches:
         return self._portal.step(self._inner)
 
     def close(self) -> None:
-        """End it; what has not come yet is not sent."""
+        """Close the response; what has not arrived is not sent."""
         self._portal.end(self._inner.aclose())
 
 
 class BlockingWriter:
-    """A writer of batches, with a name. It stages a batch in chunks, and commits it as a whole.
+    """A named writer of batches. It stages a batch in chunks and commits it as a whole.
 
-    The gateway remembers the number of the last batch: one that is committed again changes nothing.
+    The gateway remembers the last batch number: committing a batch again changes nothing.
 
     Example:
         writer = hg.writer("import-2026-01")
@@ -170,20 +170,20 @@ class BlockingWriter:
         return self._portal.call(self._inner.commit(batch, attempts, create_streams=create_streams))
 
     def abort(self, batch: int) -> None:
-        """Let the gateway forget what is staged for a batch."""
+        """Discard what is staged for a batch."""
         self._portal.call(self._inner.abort(batch))
 
     def last_batch(self) -> int | None:
-        """Return the number of the last batch that was committed; None: there is none."""
+        """Return the number of the last committed batch; None if there is none."""
         return self._portal.call(self._inner.last_batch())
 
 
 class BlockingJob:
-    """An entry that this consumer is to work off.
+    """An entry for this consumer to process.
 
     As a context it acknowledges the entry when its block ends, and gives it back with the error
-    when the block raises. While it is not settled, its idle clock is restarted again and again, so
-    that nobody claims it.
+    when the block raises. Until it is settled, its idle clock is restarted so that nobody claims
+    it.
 
     Example:
         for job in group.consume():
@@ -223,14 +223,14 @@ class BlockingJob:
 
     @property
     def is_lost(self) -> bool:
-        """Tell whether the entry is not this consumer's: it was claimed, or the connection ended.
+        """Tell whether the entry is no longer this consumer's: claimed, or the connection ended.
 
-        When it is settled nothing is done, unless it comes here again.
+        Settling it then does nothing, unless it is delivered here again.
         """
         return self._inner.is_lost
 
     def ack(self) -> None:
-        """Acknowledge the entry: it is done (XACK). The first way in which it is settled counts."""
+        """Acknowledge the entry (XACK). Only the first `ack` or `nack` of a job counts."""
         self._portal.run(self._inner.ack)
 
     def nack(
@@ -264,10 +264,10 @@ class BlockingJob:
 
 
 class BlockingFollowing:
-    """The entries of a stream as they come. It is an iterator, and a context that ends it.
+    """The entries of a stream as they arrive: an iterator, and a context that ends it.
 
     Attributes:
-        gap: the trimmed ids before the entry that came last; None: there are none.
+        gap: the trimmed ids before the latest entry; None: there are none.
     """
 
     def __init__(self, inner: Following, portal: Portal) -> None:
@@ -282,7 +282,7 @@ class BlockingFollowing:
 
     @property
     def ready_count(self) -> int:
-        """Return the number of entries here: the next steps do not wait for them."""
+        """Return the number of entries that have arrived: so many steps do not wait."""
         return self._inner.ready_count
 
     def __enter__(self) -> Self:
@@ -308,7 +308,7 @@ class BlockingFollowing:
 
 
 class BlockingStream:
-    """A stream by its name. To make one asks nothing of the gateway.
+    """A stream by its name. Creating this object sends nothing.
 
     Example:
         orders = hg.stream("orders")
@@ -440,24 +440,24 @@ class BlockingStream:
     def pages(
         self, *, after: str = "0", limit: int = 1000, filter: Filter | None = None
     ) -> Iterator[Page]:
-        """Yield the entries that are there now, from an id on, a page of `limit` at a time.
+        """Yield the entries that are there now, a page of `limit` at a time.
 
         Args:
             after: an id; `0` for all entries.
             limit: entries in one page.
-            filter: only entries for which it holds; a page may have none of them.
+            filter: only entries that match; a page may have none.
         """
         return self._portal.iterate(self._inner.pages(after=after, limit=limit, filter=filter))
 
     def scan(
         self, *, after: str = "0", limit: int = 1000, filter: Filter | None = None
     ) -> Iterator[Entry]:
-        """Yield the entries that are there now, from an id on, by pages of `limit`.
+        """Yield the entries that are there now, fetched in pages of `limit`.
 
         Args:
             after: an id; `0` for all entries.
             limit: entries in one page.
-            filter: only entries for which it holds.
+            filter: only entries that match.
         """
         return self._portal.iterate(self._inner.scan(after=after, limit=limit, filter=filter))
 
@@ -471,17 +471,15 @@ class BlockingStream:
     ) -> BlockingFollowing:
         """Follow the stream: an iterator of entries that waits for the next one (XREAD BLOCK).
 
-        It goes on through every loss of the connection, without a lost or repeated entry. It ends
-        behind the last entry of a stream that is closed.
+        It survives every loss of the connection, without a lost or repeated entry. It ends after
+        the last entry of a stream that is closed.
 
         Args:
-            after: an id, `0` for all entries, or `$` for those from now on.
+            after: an id, `0` for all entries, or `$` for only new ones.
             credit: entries that may be on the way to this program.
-            on_state: is called when entries come, when all were read (`caught_up`), when there
-                will be no others (`closed`), and when the connection is `lost`, with the reason.
-            on_state: is called when entries come, when all were read (`caught_up`), and when the
-                connection is `lost`, with the reason.
-            filter: only entries for which it holds, such as `{"exact": {"sku": "42"}}`.
+            on_state: called when entries come, when all were read (`caught_up`), when there will be
+                no others (`closed`), and when the connection is `lost`, with the reason.
+            filter: only entries that match, such as `{"exact": {"sku": "42"}}`.
         """
         return BlockingFollowing(
             self._inner.follow(after=after, credit=credit, on_state=on_state, filter=filter),
@@ -557,12 +555,12 @@ class BlockingStream:
         return self._portal.call(self._inner.write_pandas(frame, chunk=chunk))
 
     def splits(self, *, after: str = "0-0", to: str | None = None, parts: int) -> list[Split]:
-        """Return a range in at most so many parts, with as many entries each as can be.
+        """Split a range into at most `parts` parts of about the same number of entries.
 
         Args:
             after: the range begins behind this id.
-            to: the range ends with this id; None: with the last one.
-            parts: how many.
+            to: the last id of the range; None: that of the stream.
+            parts: maximum number of parts.
         """
         return self._portal.call(self._inner.splits(after=after, to=to, parts=parts))
 
@@ -610,7 +608,7 @@ class BlockingStream:
         return self._portal.call(self._inner.append_batch(rows, idempotency_key=idempotency_key))
 
     def get(self, entry_id: str) -> Entry:
-        """Return one entry; `EntryNotFound`: there is none."""
+        """Return one entry; raises `EntryNotFound` if there is none."""
         return self._portal.call(self._inner.get(entry_id))
 
     def delete_entries(self, ids: Iterable[str]) -> dict[str, str]:
@@ -618,7 +616,7 @@ class BlockingStream:
         return self._portal.call(self._inner.delete_entries(ids))
 
     def create(self, config: StreamConfig | None = None) -> StreamInfo:
-        """Create the stream; `StreamExists`: it is there with another configuration."""
+        """Create the stream; raises `StreamExists` if it has another configuration."""
         return self._portal.call(self._inner.create(config))
 
     def update(self, config: StreamConfig) -> StreamInfo:
@@ -646,12 +644,12 @@ class BlockingStream:
     ) -> int:
         """Remove the oldest entries, and return how many (XTRIM).
 
-        If an answer is lost, it is asked for again, and the number is that of the repeat.
+        If an answer is lost, the request is repeated, and the number is that of the repeat.
 
         Args:
-            max_length: so many stay.
-            min_id: those from this id on stay.
-            approximate: a few more may stay, which is faster.
+            max_length: number of entries to keep.
+            min_id: entries from this id on are kept.
+            approximate: a few more may be kept, which is faster.
         """
         return self._portal.call(
             self._inner.trim(max_length=max_length, min_id=min_id, approximate=approximate)
@@ -661,7 +659,7 @@ class BlockingStream:
         """Remove archived entries for good, and return how many.
 
         Args:
-            before: those from this id on stay; None: none of them does.
+            before: entries from this id on are kept; None: none is.
         """
         return self._portal.call(self._inner.trim_archive(before=before))
 
@@ -703,7 +701,7 @@ class BlockingStream:
 
 
 class BlockingPush:
-    """The push of a group. To make one asks nothing of the gateway.
+    """The push of a group. Creating this object sends nothing.
 
     Example:
         push = hg.group("orders", "billing").push
@@ -762,7 +760,7 @@ class BlockingPush:
         )
 
     def info(self) -> PushInfo:
-        """Describe it: its state, and the last answers of its receiver."""
+        """Return its state and the latest answers of its receiver."""
         return self._portal.call(self._inner.info())
 
     def pause(self) -> PushInfo:
@@ -774,7 +772,7 @@ class BlockingPush:
         return self._portal.call(self._inner.resume())
 
     def retry(self) -> int:
-        """Send failed entries at once that have to wait; returns how many there are."""
+        """Send failed entries that wait for a retry now; return their number."""
         return self._portal.call(self._inner.retry())
 
     def rotate(self, *, overlap_ms: int | None = None) -> str:
@@ -791,7 +789,7 @@ class BlockingPush:
 
 
 class BlockingSchedule:
-    """A schedule by its name. To make one asks nothing of the gateway.
+    """A schedule by its name. Creating this object sends nothing.
 
     Example:
         nightly = hg.schedule("nightly")
@@ -845,7 +843,7 @@ class BlockingSchedule:
         time_zone: str | None = None,
         missed: Missed | None = None,
     ) -> ScheduleInfo:
-        """Change parts of the schedule; those that are None stay."""
+        """Change parts of the schedule; arguments that are None keep their value."""
         return self._portal.call(
             self._inner.update(
                 stream=stream, fields=fields, cron=cron, time_zone=time_zone, missed=missed
@@ -853,19 +851,19 @@ class BlockingSchedule:
         )
 
     def pause(self) -> ScheduleInfo:
-        """Let nothing be due until `resume`."""
+        """Run nothing until `resume`."""
         return self._portal.call(self._inner.pause())
 
     def resume(self) -> ScheduleInfo:
-        """End the pause. Due times of the pause are not made up for."""
+        """End the pause. Due times missed during the pause are not made up for."""
         return self._portal.call(self._inner.resume())
 
     def info(self) -> ScheduleInfo:
-        """Describe it: its next due time, its last entry, and its last problem."""
+        """Return its next due time, its last entry and its last problem."""
         return self._portal.call(self._inner.info())
 
     def run(self) -> str:
-        """Append its entry now, and return the id. Its due times stay."""
+        """Append its entry now and return the id. Its due times do not change."""
         return self._portal.call(self._inner.run())
 
     def delete(self) -> None:
@@ -874,9 +872,9 @@ class BlockingSchedule:
 
 
 class BlockingConsuming:
-    """The jobs of one consumer as they come. It is an iterator, and a context that ends it.
+    """The jobs of one consumer as they arrive: an iterator, and a context that ends it.
 
-    In the end what was settled is sent and answered, and what was not goes back to the group.
+    At the end what was settled is sent and confirmed, and what was not goes back to the group.
     """
 
     def __init__(self, inner: Consuming, portal: Portal) -> None:
@@ -912,16 +910,16 @@ class BlockingConsuming:
         return BlockingJob(self._portal.step(self._inner), self._portal)
 
     def stop(self) -> None:
-        """Take no more: those that wait for a job get `StopIteration`."""
+        """Take no more entries: waiting readers get `StopIteration`."""
         self._portal.run(self._inner.stop)
 
     def close(self) -> None:
-        """End it, when everything that was settled is answered."""
+        """End it once everything that was settled is answered."""
         self._portal.end(self._inner.aclose())
 
 
 class BlockingGroup(Working):
-    """A group of consumers of a stream. To make one asks nothing of the gateway.
+    """A group of consumers of a stream. Creating this object sends nothing.
 
     Example:
         billing = hg.group("orders", "billing")
@@ -946,28 +944,28 @@ class BlockingGroup(Working):
 
     @property
     def push(self) -> BlockingPush:
-        """Return its push, by which the gateway sends its entries to a URL; it need not exist."""
+        """Return its push, which sends its entries to a URL; the push need not exist."""
         return BlockingPush(self._inner.push, self._portal)
 
     def create(
         self, *, start: str = "$", create_stream: bool = True, policy: Policy | None = None
     ) -> GroupInfo:
-        """Create the group, or do nothing if it is there with this policy (XGROUP CREATE).
+        """Create the group; do nothing if it exists with this policy (XGROUP CREATE).
 
         Args:
-            start: it reads entries after this id; `0`: all, `$`: those from now on.
-            create_stream: create the stream, too, if it does not exist.
+            start: it reads entries after this id; `0`: all, `$`: only new ones.
+            create_stream: also create the stream if it does not exist.
             policy: its rules.
 
         Raises:
-            GroupExists: it is there with another policy.
+            GroupExists: it exists with another policy.
         """
         return self._portal.call(
             self._inner.create(start=start, create_stream=create_stream, policy=policy)
         )
 
     def update(self, *, start: str | None = None, policy: Policy | None = None) -> GroupInfo:
-        """Read from elsewhere, or change rules; what is not named stays (XGROUP SETID)."""
+        """Change its position or its policy; what is None stays (XGROUP SETID)."""
         return self._portal.call(self._inner.update(start=start, policy=policy))
 
     def info(self) -> GroupInfo:
@@ -1072,9 +1070,9 @@ class BlockingGroup(Working):
         return self._portal.call(self._inner.extend(ids, consumer=consumer))
 
     def claim(self, ids: Iterable[str], *, consumer: str, min_idle_ms: int = 0) -> list[Delivery]:
-        """Take over pending entries that are idle for so long (XCLAIM).
+        """Take over pending entries that have been idle that long (XCLAIM).
 
-        What has no room in one answer stays as it is, and can be claimed again.
+        Entries that do not fit into one answer stay as they are, and can be claimed again.
         """
         return self._portal.call(self._inner.claim(ids, consumer=consumer, min_idle_ms=min_idle_ms))
 
@@ -1149,7 +1147,7 @@ class BlockingGroup(Working):
 
 
 class Client:
-    """A client of one gateway. Use it as a context, or call `close` in the end.
+    """An asyncio client of a gateway. Use it as a context manager, or call `close` at the end.
 
     Example:
         with headgate.Client("http://localhost:8080") as hg:
@@ -1225,7 +1223,7 @@ class Client:
         return self._inner.url
 
     def close(self) -> None:
-        """End all connections; whoever follows or consumes gets an error."""
+        """Close all connections; whoever follows or consumes gets an error."""
         self._portal.end(self._inner.aclose())
         self._portal.close()
 
@@ -1255,15 +1253,15 @@ class Client:
         return BlockingSchedule(self._inner.schedule(name), self._portal)
 
     def schedules(self, *, limit: int = 100) -> Iterator[ScheduleInfo]:
-        """Yield the schedules of the streams that one may see, by pages of `limit`."""
+        """Yield the schedules of the streams that the caller may see, by pages of `limit`."""
         return self._portal.iterate(self._inner.schedules(limit=limit))
 
     def pushes(self, *, limit: int = 100) -> Iterator[PushSummary]:
-        """Yield the pushes of the groups that one may manage, by pages of `limit`."""
+        """Yield the pushes of the groups that the caller may manage, by pages of `limit`."""
         return self._portal.iterate(self._inner.pushes(limit=limit))
 
     def streams(self, *, prefix: str = "", limit: int = 100) -> Iterator[StreamInfo]:
-        """Yield the streams whose names begin so, by pages of `limit` (SCAN TYPE stream)."""
+        """Yield streams whose names start with `prefix`, by pages of `limit` (SCAN TYPE stream)."""
         return self._portal.iterate(self._inner.streams(prefix=prefix, limit=limit))
 
     def follow(

@@ -1,11 +1,11 @@
-"""Portal: a loop in a thread of its own, on which the client without asyncio runs.
+"""Portal: an event loop in its own thread, on which the client without asyncio runs.
 
-So idle clocks are restarted and pings are answered also while the program itself works.
+So idle clocks are restarted and pings answered even while the program itself is busy.
 
-A program may end with a client that is open. Python stops threads such as this one before it
-finalizes what is left, iterators of clients among it, and whoever waited for the thread then would
-wait for ever. So all portals are closed as the program ends, before that. A portal that is closed
-carries out nothing more: `call` raises, and `end` has nothing to do.
+A program may end with an open client. Python stops daemon threads before it finalizes what is left,
+client iterators included, and whoever then waited for the thread would wait forever. So all portals
+are closed before that, as the program ends. A closed portal runs nothing more: `call` raises, and
+`end` has nothing to do.
 """
 
 from __future__ import annotations
@@ -30,10 +30,7 @@ _JOIN_S = 3 * _END_S
 
 
 class Portal:
-    """Runs coroutines for threads that have no loop."""
-
     def __init__(self) -> None:
-        """Start the thread with the first call."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._changing = threading.Lock()
@@ -41,11 +38,10 @@ class Portal:
         _program.add(self)
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end, and return its result or raise its error.
+        """Run a coroutine to its end; return its result or raise its error.
 
-        Raises:
-            Closed: the client was closed, the program is about to end, or it is another process.
-            RuntimeError: the thread of the loop would wait for itself.
+        Raises Closed if the client was closed, the program is ending or was forked, and
+        RuntimeError on the thread of the loop, which would wait for itself.
         """
         try:
             future = self._begin(coroutine)
@@ -62,18 +58,15 @@ class Portal:
             raise
 
     def run(self, function: Callable[[], object]) -> None:
-        """Call a function on the loop, and wait until it has ended; raises as `call`."""
         self.call(_called(function))
 
     def step(self, iterator: AsyncIterator[T]) -> T:
-        """Return the next item; `StopIteration` at the end; raises as `call`."""
         item, is_over = self.call(_next(iterator))
         if is_over:
             raise StopIteration
         return item
 
     def iterate(self, iterator: AsyncIterator[T]) -> Iterator[T]:
-        """Yield the items of an iterator that runs on the loop; raises as `call`."""
         while True:
             item, is_over = self.call(_next(iterator))
             if is_over:
@@ -81,7 +74,7 @@ class Portal:
             yield item
 
     def end(self, coroutine: Coroutine[Any, Any, object]) -> None:
-        """Run a coroutine that ends something. Where the portal is closed, it has ended."""
+        """Run a coroutine that ends something; does nothing if the portal is closed."""
         if threading.current_thread() is self._thread and self._loop is not None:
             # The garbage collector ends an iterator in whichever thread it runs.
             asyncio.run_coroutine_threadsafe(coroutine, self._loop)
@@ -93,7 +86,6 @@ class Portal:
                 raise
 
     def close(self) -> None:
-        """End all tasks, and the thread."""
         with self._changing:
             self._is_closed = True
             loop, thread, self._loop = self._loop, self._thread, None
@@ -109,7 +101,7 @@ class Portal:
         return self._is_closed or is_stranded or _program.is_ending
 
     def _begin(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Begin a coroutine. With the lock, all that has begun is there when the loop ends."""
+        """Schedule a coroutine; the lock keeps `close` from missing it."""
         if threading.current_thread() is self._thread:
             raise RuntimeError("a function that the client calls must not wait for the client")
         with self._changing:
@@ -125,17 +117,15 @@ class Portal:
 
 
 class _Program:
-    """The portals of this program, which end with it."""
-
     def __init__(self) -> None:
         self._portals: weakref.WeakSet[Portal] = weakref.WeakSet()
         self._is_watched = False
         self.is_ending = False
 
     def add(self, portal: Portal) -> None:
-        """Let a portal end with the program.
+        """Close a portal when the program ends.
 
-        What a program that has a client registers itself is called before, and may use the client.
+        Exit handlers that the program registered later run first, and may use the client.
         """
         if not self._is_watched:
             self._is_watched = True
@@ -143,7 +133,7 @@ class _Program:
         self._portals.add(portal)
 
     def hold_daemon(self) -> None:
-        """Let a daemon thread fail no more as the program ends: Python is about to stop it."""
+        """Block a daemon thread at exit instead of failing it: Python is about to stop it."""
         if self.is_ending and threading.current_thread() is not threading.main_thread():
             threading.Event().wait()
 
@@ -167,7 +157,6 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _end_tasks() -> None:
-    """Cancel all tasks; a second time those that then still wait for the gateway."""
     for _ in range(2):
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:

@@ -1,4 +1,4 @@
-"""Working: what runs handlers in threads, for the client without asyncio."""
+"""Working: runs handlers in threads, for the client without asyncio."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ class Working:
         on_error: Callable[[BlockingJob, Exception], object] | None = None,
         stop: threading.Event | None = None,
     ) -> None:
-        """Work entries off until SIGTERM or SIGINT comes, or `stop` is set.
+        """Process entries until SIGTERM or SIGINT arrives, or `stop` is set.
 
-        It does what `AsyncClient`'s groups do, and ends with a closed stream as well; handlers are
-        functions, and run in threads.
+        Works like `Group.work` of `AsyncClient`, and also ends with a closed stream; handlers are
+        plain functions that run in threads.
 
         Args:
             handler: a function that takes a job.
             concurrency: handlers that run at the same time, each in a thread.
-            consumer: who reads; None: the gateway makes a name, and removes it in the end.
+            consumer: name of the consumer; None: the gateway makes one, and removes it at the end.
             credit: entries that may be here; None: twice as many as handlers, at least 64.
             claim_idle_ms: see `consume`.
-            on_error: is called with a job and its error, instead of the log.
+            on_error: called with a job and its error, instead of logging it.
             stop: ends the work when it is set; signals are left alone then.
         """
         from headgate.client.blocking.classes import BlockingJob  # noqa: PLC0415 - it imports this module
@@ -94,7 +94,6 @@ async def _in_thread(
 
 
 async def _work(work: Callable[..., Coroutine[Any, Any, None]], stop: threading.Event) -> None:
-    """Work until a flag of threads is set."""
     stopping = asyncio.Event()
     working = asyncio.ensure_future(work(stop=stopping))
     try:
@@ -108,7 +107,7 @@ async def _work(work: Callable[..., Coroutine[Any, Any, None]], stop: threading.
 
 
 def _stop_at_signals(stop: threading.Event, signals: contextlib.ExitStack) -> None:
-    """Stop when the process is told to end, where signals can be caught (the main thread)."""
+    """Set `stop` on SIGTERM and SIGINT; does nothing outside the main thread."""
     for number in (signal.SIGTERM, signal.SIGINT):
         with contextlib.suppress(ValueError):
             before = signal.signal(number, lambda *_: stop.set())

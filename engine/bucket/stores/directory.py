@@ -22,24 +22,18 @@ _READERS = 4
 
 
 class ThreadedBucket:
-    """A bucket's threads, and its counts."""
-
     def __init__(self) -> None:
-        """Get ready; the threads start with the first call."""
         self.counts = RequestCounts()
         self._threads = Threads(_THREADS, "bucket")
         self._readers = Threads(_READERS, "bucket reads")
 
     async def in_thread(self, act: Callable[[], T]) -> T:
-        """Call a function in a thread."""
         return await self._threads.call(act)
 
     async def read_in_thread(self, act: Callable[[], T]) -> T:
-        """Call a function in a thread of those that read."""
         return await self._readers.call(act)
 
     def close(self) -> None:
-        """End the threads, after what they do."""
         self._threads.shutdown()
         self._readers.shutdown()
 
@@ -49,20 +43,15 @@ _PIECE_BYTES = 2**20
 
 
 class DirectoryBucket(ThreadedBucket):
-    """A bucket in a directory. It is a `Bucket`."""
-
     def __init__(self, directory: Path) -> None:
-        """Use a directory, which is made if need be."""
         super().__init__()
         self._directory = directory
 
     @property
     def url(self) -> str:
-        """Return the address."""
         return self._directory.absolute().as_uri()
 
     def put_new(self, name: str, content: bytes | Path) -> bool:
-        """Put an object, synced; false if there is one of that name."""
         path = self._directory / name
         self.counts.put_count += 1
         with _errors():
@@ -81,7 +70,6 @@ class DirectoryBucket(ThreadedBucket):
         return True
 
     def read(self, name: str) -> bytes:
-        """Return an object."""
         self.counts.get_count += 1
         with _errors():
             data = (self._directory / name).read_bytes()
@@ -89,7 +77,6 @@ class DirectoryBucket(ThreadedBucket):
         return data
 
     def read_range(self, name: str, offset: int, size_bytes: int) -> bytes:
-        """Return a part of an object; it is shorter if the object ends before."""
         self.counts.get_count += 1
         with _errors(), (self._directory / name).open("rb") as file:
             data = os.pread(file.fileno(), size_bytes, offset)
@@ -97,7 +84,6 @@ class DirectoryBucket(ThreadedBucket):
         return data
 
     def objects(self, prefix: str, after: str = "") -> list[StoredObject]:
-        """Return the objects below a prefix, by name."""
         self.counts.list_count += 1
         with _errors():
             stored = [
@@ -114,7 +100,6 @@ class DirectoryBucket(ThreadedBucket):
                 yield path
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove objects; those that are not there are passed by."""
         for name in names:
             self.counts.removed_count += 1
             with _errors(), suppress(FileNotFoundError):
@@ -133,7 +118,6 @@ def _errors() -> Iterator[None]:
 
 
 def _write(path: Path, content: bytes | Path) -> int:
-    """Write a file and sync it; returns its size."""
     size_bytes = 0
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -61,18 +61,8 @@ _TEXT_MAX = 200
 
 
 class ObjectBucket(ThreadedBucket):
-    """A bucket in an object store. It is a `Bucket`."""
-
     def __init__(self, url: str, limits: RequestLimits = USUAL) -> None:
-        """Connect with the first request.
-
-        Args:
-            url: `s3://NAME/PREFIX`, `gs://` or `az://`.
-            limits: bounds of each request.
-
-        Raises:
-            ValueError: the URL or a variable of the store is wrong.
-        """
+        """Connect at the first request; ValueError if the URL or a variable is wrong."""
         super().__init__()
         self.url = url.rstrip("/")
         try:
@@ -143,7 +133,6 @@ class ObjectBucket(ThreadedBucket):
         return True
 
     def read(self, name: str) -> bytes:
-        """Return an object."""
         self.counts.get_count += 1
         with self._errors():
             data = obstore.get(self._store, name).bytes().to_bytes()
@@ -151,7 +140,6 @@ class ObjectBucket(ThreadedBucket):
         return data
 
     def read_range(self, name: str, offset: int, size_bytes: int) -> bytes:
-        """Return a part of an object; it is shorter if the object ends before."""
         self.counts.get_count += 1
         with self._errors():
             try:  # a range of no bytes cannot be asked for
@@ -165,7 +153,6 @@ class ObjectBucket(ThreadedBucket):
         return data
 
     def objects(self, prefix: str, after: str = "") -> list[StoredObject]:
-        """Return the objects below a prefix, by name."""
         stored: list[StoredObject] = []
         self.counts.list_count += 1
         with self._errors():
@@ -178,7 +165,6 @@ class ObjectBucket(ThreadedBucket):
         return sorted(each for each in stored if each.name > after)  # Azure lists all
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove objects; those that are not there are passed by."""
         every = list(names)
         self.counts.removed_count += len(every)
         try:
@@ -203,11 +189,6 @@ class ObjectBucket(ThreadedBucket):
 
 
 def _has_plain_endpoint(scheme: str) -> bool:
-    """Tell whether a variable names a store without TLS.
-
-    Raises:
-        ValueError: a variable has no URL.
-    """
     addresses = {name: os.environ[name] for name in _ENDPOINTS[scheme] if name in os.environ}
     for name, address in addresses.items():
         if not address.startswith(("http://", "https://")):  # the library would panic

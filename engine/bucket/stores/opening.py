@@ -14,12 +14,8 @@ _STORES = ("s3", "gs", "az")
 def open_bucket(url: str, limits: RequestLimits = USUAL) -> Bucket:
     """Return the bucket of a URL; nothing is asked of it yet.
 
-    Args:
-        url: `file:///DIRECTORY`, `s3://NAME/PREFIX`, `gs://NAME/PREFIX` or `az://CONTAINER/PREFIX`.
-        limits: bounds of each request to an object store.
-
-    Raises:
-        ValueError: the URL is none of a bucket, or what it needs is not installed.
+    URLs: `file:///DIRECTORY`, `s3://NAME/PREFIX`, `gs://NAME/PREFIX`, `az://CONTAINER/PREFIX`.
+    Raises ValueError for another one, or if what it needs is not installed.
     """
     parts = check_url(url)
     if parts.scheme == "file":
@@ -32,11 +28,7 @@ def open_bucket(url: str, limits: RequestLimits = USUAL) -> Bucket:
 
 
 def check_url(url: str) -> SplitResult:
-    """Return the parts of the URL of a bucket.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Return the parts of a bucket's URL; ValueError if it is none."""
     parts = urlsplit(url)
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise ValueError("should have no credentials: the variables of the store have them")

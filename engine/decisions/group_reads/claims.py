@@ -22,16 +22,9 @@ def claimable_at(
 ) -> tuple[int | None, bool]:
     """Return when a read may claim something of a group, if no command changes that.
 
-    Args:
-        stream: the stream of the group.
-        group: the group that reads.
-        claim_idle_ms: the read claims entries that are idle for this long.
-        spared: the consumer whose entries the read does not claim; None: it claims all.
-        steady_ms: the present steady time.
-
-    Returns:
-        The steady time, or None if there is nothing to wait for; and whether this time also holds
-            for a read that spares no consumer.
+    `spared` is the consumer whose entries the read does not claim; None: it claims all. Returns the
+    steady time, None if there is nothing to wait for; and whether it holds for a read that spares
+    no consumer, too.
     """
     candidates: list[PendingEntry] = []
     is_for_all = True
@@ -56,17 +49,9 @@ def claimable_at(
 def allowed_at(
     stream: Stream, group: Group, claimable_at_ms: int | None, steady_ms: int, clock_set_ms: int
 ) -> int | None:
-    """Return when the rules of a group let a read get something, if no command changes that.
+    """Return when the rules let a read get something, if no command changes that.
 
-    Args:
-        stream: the stream of the group.
-        group: the group that reads.
-        claimable_at_ms: the steady time at which the read may claim something; None: never.
-        steady_ms: the present steady time.
-        clock_set_ms: the difference of unix time to steady time.
-
-    Returns:
-        The steady time, or None if there is nothing to wait for.
+    All times are steady; None: the read may never claim, or there is nothing to wait for.
     """
     may_read = stream.log.last_id > group.last_id and not is_key_blocked(group.pel, group.policy)
     has_ready = group.pel.turns is not None and group.pel.turns.has_ready
@@ -97,15 +82,13 @@ def claimed_by(
     """Return the pending entries that a read claims, and the pending ids without a stream entry.
 
     1. Walk the pending entries from the longest idle on. Entries without an owner come first.
-    2. Stop at the first entry that is not idle for long enough: the entries after it are idle for
-       less.
+    2. Stop at the first entry that is not idle for long enough: those after it are idle for less.
     3. Skip an entry that this read has already delivered, that is about to become a dead letter,
        that the consumer itself holds (unless it claims its own), or whose stream entry is gone.
     4. Stop when the limit is reached or the bytes are used up.
 
     The walk looks at `CLAIM_SCAN_MAX` entries at most, so that entries which cannot be claimed do
-    not make a read slow. The ids without a stream entry are returned so that later reads can skip
-    them.
+    not make a read slow. Later reads can skip the ids without a stream entry.
     """
     taken: list[Delivery] = []
     gone: list[EntryId] = []
@@ -128,10 +111,7 @@ def claimed_by(
 
 
 def candidates(group: GroupInRead, request: ReadGroup, steady_ms: int) -> Iterator[PendingEntry]:
-    """Yield the pending entries that a read may claim, whether the stream has them or not.
-
-    Held entries whose turn has come are first.
-    """
+    """Yield what a read may claim, in the stream or not; held entries whose turn has come first."""
     turns = group.pel.turns if request.by_policy else None
     for entry_id in () if turns is None else islice(turns.ready(), HELD_AT_ONCE_MAX):
         yield group.pel.by_id[entry_id]
@@ -150,7 +130,6 @@ def candidates(group: GroupInRead, request: ReadGroup, steady_ms: int) -> Iterat
 
 
 def with_times(stream: Stream, delivery: Delivery, clock_set_ms: int) -> Delivery:
-    """Return a delivery with the times of its entry, if it has any."""
     times = stream.times_of(delivery.id)
     return delivery if times is None else delivery._replace(times=times.later_by(clock_set_ms))
 
@@ -158,7 +137,6 @@ def with_times(stream: Stream, delivery: Delivery, clock_set_ms: int) -> Deliver
 def taken_over(
     pel: Pel, pending: PendingEntry, fields: Fields | None, consumer: bytes, steady_ms: int
 ) -> Delivery:
-    """Return the delivery of a pending entry to the consumer that takes it over."""
     owner = pending.owner
     return Delivery(
         pending.id,

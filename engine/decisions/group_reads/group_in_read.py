@@ -41,7 +41,6 @@ class GroupInRead:
     )
 
     def __init__(self, stream: Stream, group: Group, request: ReadGroup, clock_set_ms: int) -> None:
-        """Start with the present group of a stream."""
         self.clock_set_ms = clock_set_ms
         # Of the entries that have times, as far as they matter.
         self.deadlines = stream.deadlines if request.by_policy else None
@@ -57,11 +56,9 @@ class GroupInRead:
 
     @property
     def held_count(self) -> int:
-        """Return how many entries the consumer holds."""
         return len(self._consumer.pending) + len(self.gained)
 
     def held_before(self, ids: Collection[EntryId]) -> set[EntryId]:
-        """Return those of the ids that the consumer held before the read."""
         find, top = self.pel.by_id.get, self._consumer.pending.top
         entries = (
             find(entry_id) for entry_id in ids if entry_id <= top
@@ -71,7 +68,6 @@ class GroupInRead:
         }
 
     def note(self, command: Command) -> None:
-        """Take into account the command that was decided for a cursor."""
         if isinstance(command, EntriesRedelivered):
             self._count_one_more(command.ids)
         elif isinstance(command, EntriesDelivered):
@@ -86,12 +82,10 @@ class GroupInRead:
                 self.rate_used_ms = pace.used_after(used_ms, at_ms, command.rated_count)
 
     def is_paused(self, now_ms: int) -> bool:
-        """Tell whether nothing may be delivered at a time (unix ms)."""
         until_ms = self.rules.paused_until_ms
         return until_ms is not None and now_ms < until_ms
 
     def allowance(self, now_ms: int) -> int | None:
-        """Return the number of entries that the rules let be delivered now; None: any number."""
         if self.is_paused(now_ms):
             return 0
         pace = Pace.of(self.rules)
@@ -100,7 +94,6 @@ class GroupInRead:
         )
 
     def times_of(self, entry_id: EntryId) -> EntryTimes | None:
-        """Return the times of an entry (steady), if it has any that matter."""
         return None if self.deadlines is None else self.deadlines.by_id.get(entry_id)
 
     def is_over(self, entry_id: EntryId, steady_ms: int) -> bool:
@@ -110,34 +103,25 @@ class GroupInRead:
 
     @property
     def walks(self) -> bool:
-        """Tell whether each new entry is looked at before it is delivered."""
         rules = self.rules
         has_rule = rules.filters is not None or rules.key_field is not None
         return has_rule or bool(self.deadlines)
 
     def held_after(self, after: EntryId) -> Iterator[EntryId]:
-        """Yield the ids above `after` that the consumer holds, in order."""
         if after == MAX_ID:
             return iter(())
         before = (pending.id for pending in self._consumer.pending.walk(after.next()))
         return merge(before, sorted(entry_id for entry_id in self.gained if entry_id > after))
 
     def may_hold_all(self, after: EntryId, max_pending: int) -> bool:
-        """Tell without counting whether all entries above `after` are within `max_pending`.
-
-        This is so if the consumer holds fewer than `max_pending` entries, or exactly as many and at
-        least one of them above `after`.
-        """
+        """Tell without counting whether all entries above `after` are within `max_pending`."""
         held = self.held_count
         if held == max_pending:
             return next(iter(self.held_after(after)), None) is not None
         return held < max_pending
 
     def held_through(self, end: EntryId, limit: int) -> int:
-        """Return how many entries up to `end` the consumer holds.
-
-        The entries that it held before the read are counted up to `limit`.
-        """
+        """Count entries up to `end` that the consumer holds; earlier ones only up to `limit`."""
         through = takewhile(lambda pending: pending.id <= end, self._consumer.pending.walk())
         return sum(1 for _ in islice(through, limit)) + sum(
             entry_id <= end for entry_id in self.gained

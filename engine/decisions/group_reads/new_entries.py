@@ -25,8 +25,6 @@ _PAGE_ENTRIES = 256
 
 
 class NewEntries(NamedTuple):
-    """The new entries of a read, and where they leave the group."""
-
     entries: list[Entry]
     last_id: EntryId
     entries_read: int | None
@@ -40,7 +38,6 @@ class NewEntries(NamedTuple):
 
     @classmethod
     def none(cls, group: GroupInRead) -> NewEntries:
-        """Return the new entries of a read without room for any."""
         return cls([], group.last_id, group.entries_read)
 
 
@@ -56,14 +53,9 @@ def new_entries(
 ) -> NewEntries:
     """Return the entries that are new to a group and may be delivered.
 
-    Args:
-        stream: of the group.
-        group: the group that reads.
-        begun_count: so many held entries have their turn by this read.
-        limit: entries at most.
-        left: what they take is taken from it; the first entry comes whatever its size.
-        now_ms: unix time.
-        takes_turns: what is delivered is pending, and so has the turn of its key.
+    `begun_count` held entries get their turn by this read. What is delivered is taken from `left`;
+    the first entry comes whatever its size. With `takes_turns`, a delivered entry is pending and so
+    has the turn of its key.
     """
     if group.walks:
         walk = _Walk(group, begun_count, limit, left, now_ms, takes_turns=takes_turns)
@@ -113,7 +105,6 @@ class _Walk:
         self._is_blocked = False
 
     def through(self, stream: Stream) -> NewEntries:
-        """Go through a stream, up to so many entries."""
         last_id, entries_read = self._group.last_id, self._group.entries_read
         looked_at, room = 0, ReadRoom(PASSED_BYTES_MAX)
         goes_on = True
@@ -164,13 +155,7 @@ class _Walk:
         return min(self._limit - len(self._taken), _PAGE_ENTRIES)
 
     def _take_whole(self, page: list[Entry], before: ReadRoom, after: ReadRoom) -> bool:
-        """Deliver all entries of a page, if each has a key of its own; tells whether it was so.
-
-        Args:
-            page: the entries.
-            before: the room of the walk before it took them.
-            after: the same behind it.
-        """
+        """Deliver a page if each entry has a key of its own; tells whether it was so."""
         turns, name, limit = self._group.pel.turns, self._key_field, self._limit
         if self._matches is not None or turns is None or name is None or turns.at_once is None:
             return False
@@ -186,7 +171,6 @@ class _Walk:
         return True
 
     def _take(self, entry: Entry) -> bool:
-        """Deliver an entry, hold it back or pass it by; tells whether one of these was possible."""
         if self._matches is not None and not self._matches(entry.fields):
             return True
         times = self._times.get(entry.id) if self._times else None
@@ -206,7 +190,6 @@ class _Walk:
         return True
 
     def _take_by_time(self, entry: Entry, times: EntryTimes) -> bool:
-        """Pass by an entry that is expired or not due; tells whether it was so."""
         clock_set_ms = self._group.clock_set_ms
         is_over = times.is_over(self._now_ms - clock_set_ms)
         if not is_over and not times.is_early(self._now_ms - clock_set_ms):

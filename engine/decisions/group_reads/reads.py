@@ -38,11 +38,7 @@ from headgate.engine.state.stream import Stream
 
 
 def read_group(keyspace: Keyspace, request: ReadGroup, now_ms: int) -> Decision[list[GroupRead]]:
-    """Decide a group read, without waiting; reply with one `GroupRead` per cursor, served or not.
-
-    Raises:
-        Invalid: the request acknowledges entries first, and this needs a decision of its own.
-    """
+    """Decide a group read without waiting; Invalid if acks need a decision of their own first."""
     if request.acked:
         raise Invalid("a read that acknowledges is asked for by itself", location=("acked",))
     groups = groups_in_read(keyspace, request)
@@ -77,12 +73,6 @@ def read_group(keyspace: Keyspace, request: ReadGroup, now_ms: int) -> Decision[
 
 
 def groups_in_read(keyspace: Keyspace, request: ReadGroup) -> dict[bytes, GroupInRead]:
-    """Return the groups of a read by stream, as they are now.
-
-    Raises:
-        GroupNotFound: a stream has no such group; the error names the first.
-        LimitReached: the consumer is new, and a group has as many consumers as it may have.
-    """
     groups: dict[bytes, GroupInRead] = {}
     for stream, _ in request.cursors:
         group = keyspace.group(stream, request.group)
@@ -92,8 +82,6 @@ def groups_in_read(keyspace: Keyspace, request: ReadGroup) -> dict[bytes, GroupI
 
 
 class StreamDecision(NamedTuple):
-    """The decision about one cursor of a group read."""
-
     read: GroupRead
     commands: Sequence[Command]
     unclaimable: Sequence[Unclaimable] = ()  # as of a `Decision`
@@ -102,7 +90,6 @@ class StreamDecision(NamedTuple):
 def _needs(
     keyspace: Keyspace, groups: Mapping[bytes, GroupInRead], request: ReadGroup, now_ms: int
 ) -> Iterator[Callable[[], None]]:
-    """Yield checks that what the cursors of a read return is in memory."""
     size_bytes_max = request.size_bytes_max
     limit = GROUP_READ_MAX if request.limit is None else min(request.limit, GROUP_READ_MAX)
     for name, after in request.cursors:

@@ -44,23 +44,14 @@ def settle(
 
     Those that failed too often move to the dead letter stream: they stop being pending and are
     appended there in one step. So do expired ones if the policy says so. One decision moves only so
-    many that no read waits long. The reply is how many are settled. An entry that has been a dead
+    many that no read waits long; the reply is how many are settled. An entry that has been a dead
     letter of this group before, or has no room for the fields of its origin, cannot become one: it
     would circulate and grow. If it failed too often, it stays pending, and can be claimed by its
     id.
 
-    Args:
-        keyspace: all streams.
-        stream: the name of the stream.
-        group: the name of the group.
-        claim_idle_ms: a delivery counts as failed when it is idle for this long, or for the time in
-            the policy if that is shorter; None: only the policy counts.
-        now_ms: unix time.
-        released: look only at these entries, which were just given back; None: look at the longest
-            idle.
-
-    Raises:
-        GroupNotFound: the group does not exist.
+    A delivery fails once it is idle for `claim_idle_ms` or the policy's time, whichever is shorter;
+    None: only the policy counts. `released`: look only at these entries, just given back; None:
+    look at the longest idle.
     """
     group_state, stream_state = keyspace.group(stream, group), keyspace.stream(stream)
     policy = group_state.policy.on(stream)
@@ -81,7 +72,6 @@ def settle(
 
 
 def settled(keyspace: Keyspace, search: Search, now_ms: int) -> Decision[int]:
-    """Return the decision to settle the entries that were found."""
     names, dead = (search.stream.name, search.group.name), search.dead
     unclaimable = [Unclaimable(*names, search.stuck)] if search.stuck else []
     commands: list[Command] = []
@@ -97,17 +87,7 @@ def settled(keyspace: Keyspace, search: Search, now_ms: int) -> Decision[int]:
 
 
 class Search:
-    """A search for pending entries of a group that nobody gets any more."""
-
     def __init__(self, stream: Stream, group: Group, policy: GroupPolicy, steady_ms: int) -> None:
-        """Begin without any.
-
-        Args:
-            stream: of the group.
-            group: whose pending entries are looked at.
-            policy: of the group, as it applies to the stream.
-            steady_ms: the present steady time.
-        """
         self.stream = stream
         self.group = group
         self.policy = policy
@@ -118,7 +98,6 @@ class Search:
         self._steady_ms = steady_ms
 
     def look_at_idle(self, idle_ms: int) -> None:
-        """Look at entries that are idle for so long, the longest idle first."""
         pel = self.group.pel
         ready = () if pel.turns is None or not self._deadlines else pel.turns.ready()
         for entry_id in list(islice(ready, EXPIRED_AT_ONCE_MAX)):
@@ -131,10 +110,7 @@ class Search:
                 return
 
     def look_at(self, released: Sequence[EntryId]) -> None:
-        """Look at entries that were just given back.
-
-        Those that have no room are found when the longest idle are looked at.
-        """
+        """Look at entries just given back; those without room are found with the longest idle."""
         for entry_id in dict.fromkeys(released):
             pending = self.group.pel.by_id.get(entry_id)
             if pending is None or pending.owner is not None:
@@ -143,7 +119,6 @@ class Search:
                 return
 
     def take(self, pending: PendingEntry) -> bool:
-        """Take in an entry that a reader would get; tells whether there was room to look at it."""
         times = self._deadlines.get(pending.id)
         is_over = times is not None and times.is_over(self._steady_ms)
         is_spent = self.policy.is_spent(pending.delivery_count)
@@ -166,8 +141,6 @@ class Search:
 
 
 class _DeadLetters:
-    """The dead letters that one decision makes."""
-
     def __init__(self, stream: Stream, group: Group) -> None:
         self.drafts: list[Draft] = []
         self.ids: list[EntryId] = []  # of the entries that they are made of
@@ -179,8 +152,8 @@ class _DeadLetters:
     def take(self, pending: PendingEntry, *, is_expired: bool) -> bool | None:
         """Take in a pending entry; tells whether it becomes one, or None if there is no room.
 
-        It cannot become a dead letter if it is gone from the stream, was one before, or would have
-        too many fields. The first one has room.
+        It cannot if it is gone from the stream, was one before, or would have too many fields. The
+        first one has room.
         """
         entry = self._stream.log.get(pending.id)
         fields = () if entry is None else entry.fields
@@ -199,7 +172,7 @@ class _DeadLetters:
 
 
 def _was_dead_before(fields: Fields, stream: bytes, group: bytes) -> bool:
-    """Tell whether an entry was a dead letter of this group before. It came back to its stream.
+    """Tell whether an entry was a dead letter of this group before, and came back.
 
     This happens if the dead letter stream has a group whose dead letters go to the first stream.
     """

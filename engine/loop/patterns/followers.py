@@ -52,8 +52,6 @@ from headgate.engine.threads import this_turn
 
 
 class Follower:
-    """A place in all streams that match a pattern, with what is known of them."""
-
     __slots__ = (
         *("_ahead", "_at", "_doing", "_done", "_moments", "_names", "_reached", "_start"),
         *("_starts", "_stream", "given", "is_in_round", "notes", "number"),
@@ -62,14 +60,6 @@ class Follower:
     def __init__(
         self, number: int, notes: PatternNotes, moments: Moments, cursor: PatternCursor
     ) -> None:
-        """Go on from a cursor with a moment or a start.
-
-        Args:
-            number: is that of no other follower.
-            notes: of the pattern.
-            moments: say where streams were.
-            cursor: where reading goes on.
-        """
         self.number = number
         self.notes = notes
         self.given: PatternCursor | None = None  # of the last reply: nothing was read since
@@ -101,12 +91,10 @@ class Follower:
 
     @property
     def has_news(self) -> bool:
-        """Tell whether there may be something to read."""
         return self.is_in_round or self._place != self.notes.place
 
     @property
     def cursor(self) -> PatternCursor:
-        """Return the place."""
         doing, stream, at = None, b"", None
         if self.is_in_round:
             doing, stream, at = self._doing, self._stream, self._at
@@ -122,7 +110,6 @@ class Follower:
             self._ahead = dict(ahead[-PATTERN_NOTES_MAX:])
 
     def begin(self, moment: PatternMoment) -> None:
-        """Begin the next round, up to a moment."""
         self._doing, self._stream, self._at = moment, b"", None
         notes = self.notes.begin(self._place)
         self._starts = None if notes is None else self._news(notes)
@@ -141,10 +128,7 @@ class Follower:
         return starts
 
     def names(self, keyspace: Keyspace) -> Iterator[bytes]:
-        """Yield the names of the round from its place on, within one turn of the event loop.
-
-        A name is over when the next one is asked for.
-        """
+        """Yield names of the round within one turn; a name is over when the next is asked for."""
         while self._names:
             yield self._names[-1]
             self._names.pop()
@@ -157,7 +141,6 @@ class Follower:
                     yield name
 
     def bounds(self, name: bytes, keyspace: Keyspace) -> tuple[EntryId, EntryId] | None:
-        """Return the places between which a stream of the round is read; None: there is nothing."""
         stream = keyspace.find(name)
         if stream is None or (self._starts is None and not self.notes.matches(name)):
             return None
@@ -176,12 +159,7 @@ class Follower:
         return (start, end) if start < end else None
 
     def advance(self, name: bytes, to: EntryId | None) -> None:
-        """Note that the names before this one are read, and the stream up to a place.
-
-        Args:
-            name: the stream.
-            to: the place; None: it is read as far as it goes.
-        """
+        """Note that names before this one are read, and the stream up to `to`; None: all of it."""
         if name != self._stream:
             self._stream, self._at = name, None
         if to is not None:
@@ -192,7 +170,6 @@ class Follower:
                 self._reached[digest] = to
 
     def end(self) -> None:
-        """End the round."""
         assert self._doing is not None
         self._ahead.update(self._reached)
         self._reached = {}
@@ -201,7 +178,6 @@ class Follower:
         self._starts = None
 
     def _place_at_done(self, stream: Stream, clock_set_ms: int) -> EntryId:
-        """Return the place up to which a stream was read before the round."""
         if self._done is None:
             return self._start or MIN_ID
         place = self._moments.position(stream, self._done, clock_set_ms)
@@ -220,15 +196,8 @@ def digest_of(name: bytes) -> int:
 
 
 class Followers:
-    """The followers of all patterns."""
-
     def __init__(self, waiters: Waiters, clock: Clock) -> None:
-        """Start without followers.
-
-        Args:
-            waiters: where they wait.
-            clock: tells runs apart.
-        """
+        """Start without followers; `clock` tells runs apart."""
         self._waiters = waiters
         self.moments = Moments(clock)
         self._keyspace = Keyspace()
@@ -249,11 +218,9 @@ class Followers:
         return self.moments.are_named
 
     def __len__(self) -> int:
-        """Return how many there are, with those that do not read now."""
         return sum(len(notes.places) for notes in self._patterns.values())
 
     def adopt(self, keyspace: Keyspace) -> None:
-        """Forget all followers, as the state is another one."""
         self._keyspace = keyspace
         self.moments.begin_run()
         self._idle, self._patterns, self._by_prefix, self._lengths = {}, {}, {}, []
@@ -294,7 +261,6 @@ class Followers:
         return follower
 
     def keep(self, follower: Follower) -> None:
-        """Keep a follower that does not read now, for a while."""
         notes = follower.notes
         if self._patterns.get((notes.pattern, notes.only)) is not notes:
             return  # the state is another one now
@@ -341,13 +307,11 @@ class Followers:
     # What happens
 
     def note(self, command: c.Command) -> None:
-        """Note a command that was applied."""
         means = _MEANINGS.get(type(command))
         if means is not None:
             means(self, command)
 
     def appended(self, name: bytes, first: EntryId) -> None:
-        """Note new entries of a stream, from the first on."""
         self.moments.appended(name, first)
         concerned = self._concerned.get(name)
         if concerned is None:
@@ -359,7 +323,6 @@ class Followers:
                 self._waiters.appended(notes.key.stream)
 
     def gone(self, name: bytes) -> None:
-        """Note that a stream is gone."""
         self.moments.gone(name)
         self._lose(name)
 
@@ -369,7 +332,6 @@ class Followers:
         self._tell_later(name, MIN_ID)
 
     def renamed(self, name: bytes, to: bytes) -> None:
-        """Note that a stream has another name."""
         self.moments.renamed(name, to)
         stream = self._keyspace.find(to)
         places = [MIN_ID if stream is None else stream.last_id]
@@ -381,7 +343,6 @@ class Followers:
         self._tell_later(to, min(places))
 
     def all_gone(self) -> None:
-        """Note that there is no stream any more."""
         self._news = {}
         for notes in self._patterns.values():
             notes.forget()

@@ -58,8 +58,6 @@ class _Note:
 
 
 class _Notes:
-    """The late appends of a stream."""
-
     __slots__ = ("are_thinned", "notes")
 
     def __init__(self) -> None:
@@ -67,7 +65,6 @@ class _Notes:
         self.are_thinned = False
 
     def add(self, note: _Note) -> int:
-        """Add a note; return by how many there are more."""
         if self.notes and self.notes[-1].number == note.number:
             return 0  # where the stream was at the moment stands in the first of them
         before = len(self.notes)
@@ -89,7 +86,6 @@ class Moments:
     """The moments of a run, and the late appends since the first of them."""
 
     def __init__(self, clock: Clock) -> None:
-        """Start a run."""
         self._clock = clock
         self._latest_ms = 0  # of the last moment; 0: there was none, so nothing is late
         self._number = 0
@@ -100,15 +96,12 @@ class Moments:
 
     @property
     def are_named(self) -> bool:
-        """Tell whether a cursor may name one of them."""
         return self._latest_ms > 0
 
     def begin_run(self) -> None:
-        """Forget all, as the state is another one."""
         self._latest_ms, self._late, self._note_count, self._forgotten = 0, {}, 0, None
 
     def now(self, keyspace: Keyspace, now_ms: int) -> PatternMoment:
-        """Return the present moment."""
         if not self._latest_ms:
             self._run = (now_ms << 20) + self._clock.monotonic_ms() % 2**20
         self._number += 1
@@ -128,13 +121,11 @@ class Moments:
                 self._forget()
 
     def gone(self, name: bytes) -> None:
-        """Note that a stream is gone."""
         notes = self._late.pop(name, None)
         if notes is not None:
             self._note_count -= len(notes.notes)
 
     def renamed(self, name: bytes, to: bytes) -> None:
-        """Note that a stream has another name."""
         self.gone(to)
         notes = self._late.pop(name, None)
         if notes is not None:
@@ -168,34 +159,20 @@ _TAKEN_MIN = 256
 
 
 class Note(NamedTuple):
-    """News of a stream."""
-
     stream: bytes
     before: EntryId | None  # it has new entries behind this place; None: it is gone
 
 
 class NoteCount:
-    """The number of notes of all patterns together."""
-
     def __init__(self) -> None:
-        """Start without notes."""
         self.count = 0
 
 
 class PatternNotes:
-    """A pattern as some may read it, and what has happened to its streams."""
-
     def __init__(
         self, number: int, pattern: bytes, only: NameFilter | None, total: NoteCount
     ) -> None:
-        """Start without notes.
-
-        Args:
-            number: is that of no other.
-            pattern: the glob.
-            only: the names that may be read.
-            total: counts the notes of all patterns.
-        """
+        """Start without notes; `number` is that of no other, `only` the names that may be read."""
         self.pattern = pattern
         self.only = only
         self.prefix = literal_prefix(pattern)
@@ -215,15 +192,12 @@ class PatternNotes:
 
     @property
     def place(self) -> int:
-        """Return the number of the next note."""
         return self._first + len(self._notes)
 
     def concerns(self, name: bytes) -> bool:
-        """Tell whether a stream of this name is followed."""
         return is_shown(name, self.only) and self.matches(name)
 
     def appended(self, name: bytes, before: EntryId) -> None:
-        """Note new entries behind a place."""
         numbers = self._numbers.get(name)
         if (
             numbers is None
@@ -237,15 +211,11 @@ class PatternNotes:
         self._add(Note(name, None))
 
     def places_of(self, name: bytes) -> list[EntryId]:
-        """Return the places behind which a stream has had new entries."""
         notes = (self._notes[number - self._first] for number in self._numbers.get(name, ()))
         return [note.before for note in notes if note.before is not None]
 
     def begin(self, place: int) -> Iterable[Note] | None:
-        """Return the notes from a place on, as a round begins; None: some are not there any more.
-
-        The round ends here: what is noted later is for the next one.
-        """
+        """Return notes from a place to now, as a round begins; None: some are not there now."""
         self._latest_place = self.place
         return None if place < self._first else self._notes[place - self._first :]
 
@@ -260,7 +230,6 @@ class PatternNotes:
         return self._notes[numbers[index] - self._first].before or MIN_ID
 
     def forget(self) -> None:
-        """Forget all notes: who follows has to look at all names."""
         self._drop(len(self._notes))
 
     def _add(self, note: Note) -> None:

@@ -21,15 +21,7 @@ _NAMES_AT_ONCE = 64
 
 
 class PatternReads:
-    """Reads streams by pattern, and blocks if there is nothing to read."""
-
     def __init__(self, executor: Executor, reads: Reads) -> None:
-        """Get ready.
-
-        Args:
-            executor: reads the state.
-            reads: reads a stream once for many who are at the same place.
-        """
         self._executor = executor
         self._reads = reads
 
@@ -76,7 +68,6 @@ class PatternReads:
                 )
 
     def _look(self, follower: Follower, request: ReadPattern) -> list[StreamRead]:
-        """Read new entries, as many as fit into a reply and a turn of the event loop."""
         executor = self._executor
         keyspace = executor.current()
         if not follower.is_in_round:
@@ -109,7 +100,6 @@ class PatternReads:
     def _read(
         self, name: bytes, bounds: tuple[EntryId, EntryId], request: ReadPattern, room: _Room
     ) -> StreamRead:
-        """Read a stream between two places."""
         start, end = bounds
         [read] = self._reads.read_once(
             Read(
@@ -131,8 +121,6 @@ class PatternReads:
 
 
 class _Room:
-    """The room of a reply, and of a turn of the event loop."""
-
     def __init__(self, request: ReadPattern) -> None:
         self.reads: list[StreamRead] = []
         self.left = request.limit
@@ -148,7 +136,6 @@ class _Room:
         return self._has_read and self.turn.is_over
 
     def take(self, read: StreamRead) -> None:
-        """Take in the read of a stream."""
         self._has_read = True
         if read.entries or read.gap is not None:
             self.reads.append(read)

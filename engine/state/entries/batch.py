@@ -12,15 +12,12 @@ _fields_of = itemgetter(1)
 
 
 class Wanted:
-    """The entries and bytes that a range still wants, at least."""
-
     __slots__ = ("_bytes_left", "_limit")
 
     def __init__(self, limit: int | None, bytes_left: int | None) -> None:
         self._limit, self._bytes_left = limit, bytes_left
 
     def take(self, count: int, size_bytes: int) -> bool:
-        """Count some of them; tells whether that is enough."""
         if self._limit is not None:
             self._limit -= count
         if self._bytes_left is not None:
@@ -30,8 +27,6 @@ class Wanted:
 
 
 class Batch:
-    """Entries up to a bound in number and in size."""
-
     __slots__ = ("_limit", "_room", "entries")
 
     def __init__(self, limit: int | None, room: ReadRoom) -> None:
@@ -40,7 +35,6 @@ class Batch:
         self.entries: list[Entry] = []
 
     def take(self, entries: list[Entry]) -> bool:
-        """Take as many as fit; tells whether more may fit."""
         if self._limit is not None:
             entries = entries[: max(self._limit - len(self.entries), 0)]
         room = self._room

@@ -31,8 +31,6 @@ _fields_of = itemgetter(1)
 
 
 class ChunkState(NamedTuple):
-    """A chunk as a value: what a snapshot holds of it."""
-
     first_id: EntryId
     last_id: EntryId
     entry_count: int
@@ -44,10 +42,7 @@ class ChunkState(NamedTuple):
 
 
 class Chunk:
-    """Entries with ascending ids, some of them dead. Open until `seal` is called.
-
-    What changes the memory it takes returns by how much.
-    """
+    """Entries with ascending ids, some dead. What changes its memory returns by how much."""
 
     __slots__ = (
         "_entries",
@@ -79,15 +74,7 @@ class Chunk:
     def sealed(
         cls, first_id: EntryId, last_id: EntryId, count: int, packed: bytes, *, is_run: bool
     ) -> Chunk:
-        """Return a chunk of entries that were packed before.
-
-        Args:
-            first_id: of the first entry.
-            last_id: of the last one.
-            count: how many there are.
-            packed: what `pack_entries`, or for a run `pack_fields`, has made of them.
-            is_run: their ids are neighbours.
-        """
+        """Return a chunk of entries packed by `pack_entries`, or a run by `pack_fields`."""
         chunk = cls()
         chunk.first_id, chunk.last_id, chunk.count = first_id, last_id, count
         chunk.is_run = is_run
@@ -96,7 +83,6 @@ class Chunk:
 
     @property
     def live_count(self) -> int:
-        """Return the number of entries that are not dead."""
         return self.count - self.tombstones.bit_count()
 
     @property
@@ -106,7 +92,6 @@ class Chunk:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether entries may still be appended."""
         return self._entries is not None
 
     def extend(self, entries: Sequence[Entry], size_bytes: int) -> int:
@@ -124,7 +109,6 @@ class Chunk:
         return grown_bytes
 
     def seal(self) -> int:
-        """Pack the entries; nothing can be appended any more."""
         assert self._entries is not None
         self.size_bytes = 0
         return self._close(pack_entries(self._entries))
@@ -136,7 +120,6 @@ class Chunk:
         return self.memory_bytes - before_bytes
 
     def dump(self) -> ChunkState:
-        """Return the state of the chunk; `load` makes an equal chunk of it."""
         packed = self._packed if self._entries is None else pack_entries(self._entries)
         return ChunkState(
             self.first_id,
@@ -151,7 +134,6 @@ class Chunk:
 
     @classmethod
     def load(cls, state: ChunkState) -> Chunk:
-        """Return the chunk that was dumped."""
         chunk = cls()
         chunk.tombstones = int.from_bytes(state.tombstones, "little")
         chunk.is_run = state.is_run
@@ -189,7 +171,6 @@ class Chunk:
         return clone
 
     def live_ids(self) -> list[EntryId]:
-        """Return the ids of the live entries, in order."""
         return self.ids_between(self.first_id, self.last_id)
 
     def unmarked(self) -> Chunk:
@@ -197,14 +178,12 @@ class Chunk:
         return self.marked(0) if self.tombstones else self
 
     def marked(self, tombstones: int) -> Chunk:
-        """Return a chunk with the same entries and other tombstones."""
         clone = self.clone()
         clone.tombstones = tombstones
         return clone
 
     @property
     def packed_bytes(self) -> int:
-        """Return the size of a sealed chunk's entries as they are packed."""
         return len(self._packed)
 
     def repacked(self) -> Chunk:
@@ -216,12 +195,11 @@ class Chunk:
 
     @property
     def unpacked_bytes(self) -> int:
-        """Return the size of a sealed chunk's entries once unpacked."""
         return unpacked_bytes(self._packed)
 
     @property
     def cost(self) -> int:
-        """Return how many microseconds it takes to unpack, about.
+        """Return about how many microseconds it takes to unpack.
 
         Names and values take the time, and their number is not known. What is larger than a few
         kilobytes has few large ones in most cases.
@@ -233,14 +211,10 @@ class Chunk:
 
     @property
     def has_one_id(self) -> bool:
-        """Tell whether there is one entry, besides dead ones above it.
-
-        It may be large, so it is not unpacked for those who only want its id.
-        """
+        """Tell, without unpacking, whether one entry is left, besides dead ones above it."""
         return self.first_id == self.last_id
 
     def position(self, entry_id: EntryId) -> int | None:
-        """Return the position of the live entry with that id, or None."""
         if self.has_one_id:
             return 0 if entry_id == self.first_id and not self.tombstones & 1 else None
         entries = self.entries()
@@ -260,7 +234,6 @@ class Chunk:
         return [entries[at] for at in range(low, high) if not dead >> at & 1]
 
     def ids_between(self, start: EntryId, end: EntryId) -> list[EntryId]:
-        """Return the ids of the live entries from `start` to `end`, both inclusive, in order."""
         if self.has_one_id:
             return [self.first_id] if self.live_count and start <= self.first_id <= end else []
         return list(map(_id_of, self.between(start, end)))
@@ -273,19 +246,16 @@ class Chunk:
         return PackedEntries(self.count, self._packed, self.first_id if self.is_run else None)
 
     def lacks(self, texts: Sequence[bytes]) -> bool:
-        """Tell whether none of these is in the packed entries of a sealed chunk."""
         packed = grown(self._packed)
         return not any(text in packed for text in texts)
 
     def kill(self, position: int) -> int:
-        """Set the tombstone of the entry at `position`; repack when most are dead."""
         self.tombstones |= 1 << position
         is_fixed = self.is_open or self.is_shared
         is_mostly_dead = not is_fixed and 0 < self.live_count * 2 < self.count
         return self._repack() if is_mostly_dead else 0
 
     def kill_through(self, entry_id: EntryId) -> int:
-        """Set the tombstones of all entries <= `entry_id`; returns how many were alive."""
         before = self.live_count
         if self.has_one_id:
             reached = 1 if entry_id >= self.first_id else 0
@@ -299,15 +269,12 @@ class Chunk:
         return self.first_id if self.has_one_id else self.first_live().id
 
     def last_live_id(self) -> EntryId:
-        """Return the id of the last entry that is not dead; there must be one."""
         return self.first_id if self.has_one_id else self.last_live().id
 
     def first_live(self) -> Entry:
-        """Return the first entry that is not dead; there must be one."""
         return self.entries()[(~self.tombstones & (self.tombstones + 1)).bit_length() - 1]
 
     def last_live(self) -> Entry:
-        """Return the last entry that is not dead; there must be one."""
         return self.entries()[self.alive.bit_length() - 1]
 
     def _repack(self) -> int:
@@ -343,12 +310,6 @@ class SharedChunk(NamedTuple):
 
 
 def shared_chunks(live: Sequence[Chunk], archived: Sequence[Chunk]) -> Sequence[SharedChunk]:
-    """Return the chunks of two logs, in order.
-
-    Args:
-        live: sealed chunks of the log.
-        archived: those of the archive.
-    """
     by_id = {chunk.first_id: SharedChunk(chunk) for chunk in live}
     for chunk in archived:
         shared = by_id.get(chunk.first_id)

@@ -19,8 +19,6 @@ from headgate.engine.state.memory import DEADLINE_BYTES, TIMES_BYTES, Memory
 
 
 class Deadlines:
-    """The entries of a stream that have times."""
-
     __slots__ = (
         "_by_deadline",
         "_deadline_count",
@@ -31,7 +29,6 @@ class Deadlines:
     )
 
     def __init__(self, memory: Memory) -> None:
-        """Start without entries; `memory` is told what they take."""
         self._memory = memory
         self.memory_bytes = 0
         self.by_id: OrderedDict[EntryId, EntryTimes] = OrderedDict()
@@ -44,7 +41,6 @@ class Deadlines:
         return len(self.by_id)
 
     def extend(self, times: Iterable[tuple[EntryId, EntryTimes]]) -> None:
-        """Note the times of entries that are above all others."""
         more = dict(times)
         self.by_id.update(more)
         deadlines = [
@@ -58,11 +54,9 @@ class Deadlines:
         self._forget_some()
 
     def items(self) -> Iterator[tuple[EntryId, EntryTimes]]:
-        """Yield the entries with their times, by id."""
         return (item for item in self.by_id.items() if item[0] > self._gone_through)
 
     def forget(self, entry_id: EntryId) -> None:
-        """Forget the times of an entry that is gone."""
         times = self.by_id.pop(entry_id, None)
         if times is not None:
             self._grow(-_size_of(times))
@@ -98,7 +92,6 @@ class Deadlines:
         return self.next_ms is not None and self.next_ms <= now_ms
 
     def due(self, now_ms: int, limit: int) -> list[EntryId]:
-        """Return some entries whose deadline is over, the first ones first."""
         due: list[EntryId] = []
         for at_ms, entry_id in self._by_deadline:
             if at_ms > now_ms or len(due) == limit:
@@ -122,7 +115,6 @@ class Deadlines:
         self._memory.streams_bytes += size_bytes
 
     def dismantle(self) -> Pieces:
-        """Free the entries."""
         self._by_deadline.clear()
         while self.by_id:
             for _ in range(min(FREED_AT_ONCE_MAX, len(self.by_id))):

@@ -63,8 +63,6 @@ class Cut(NamedTuple):
 
 
 class Log:
-    """Live entries in id order."""
-
     __slots__ = (
         "_chunks",
         "_first_id",
@@ -78,7 +76,6 @@ class Log:
     )
 
     def __init__(self, memory: Memory | None = None, name: bytes = b"") -> None:
-        """Start empty; `memory` is told what it takes, `name` is that of the stream."""
         self._memory = memory or Memory()
         self.memory_bytes = 0  # what the hot entries take, about
         self.extents = Extents(self._memory, name)
@@ -117,7 +114,6 @@ class Log:
         return chunk.last_id if is_last_live else chunk.last_live_id()
 
     def last_id_through(self, through: EntryId) -> EntryId:
-        """Return the id of the last live entry up to an id, `0-0` if there is none."""
         for index in range(self._node_at(through), -1, -1):
             node = self._node(index)
             if isinstance(node, Line) and node.last_id <= through:
@@ -130,31 +126,26 @@ class Log:
         return MIN_ID
 
     def dismantle(self) -> Pieces:
-        """Free the chunks, and let go of the files."""
         self.extents.release()
         while self._chunks:
             del self._chunks[-FREED_AT_ONCE_MAX:], self._firsts[-FREED_AT_ONCE_MAX:]
             yield
 
     def dump(self) -> Iterator[ChunkState]:
-        """Yield the states of the hot chunks; `load` makes equal chunks of them."""
         return (chunk.dump() for chunk in self._chunks)
 
     def load_extents(self, columns: Sequence[bytes], dead: Sequence[tuple[int, bytes]]) -> None:
-        """Take over dumped extents, before all hot chunks."""
         before = len(self.extents)
         self.extents.load(columns, dead)
         self.length += self.extents.live_in(before, len(self.extents))
 
     def copy_from(self, source: Log) -> None:
-        """Take over what another log has; this one is empty."""
         self.extents.extend(source.extents.lines())
         self.length += self.extents.live_in(0, len(self.extents))
         for state in source.dump():
             self.load(state)
 
     def load(self, state: ChunkState) -> None:
-        """Take over a dumped chunk behind all others."""
         chunk = Chunk.load(state)
         self._chunks.append(chunk)
         self._firsts.append(chunk.first_id)
@@ -171,14 +162,7 @@ class Log:
     def view(
         self, start: EntryId, end: EntryId, limit: int | None = None, *, reverse: bool = False
     ) -> LogView:
-        """Return a range as it is now, both ends inclusive, to be read page by page.
-
-        Args:
-            start: the lowest id.
-            end: the highest id.
-            limit: entries at most.
-            reverse: the highest ids come first.
-        """
+        """Return a range as it is now, both ends inclusive, to be read page by page."""
         low = max(bisect_right(self._firsts, start) - 1, 0)
         high = bisect_right(self._firsts, end)
         chunks, newest = self._chunks[low:high], list[Entry]()
@@ -207,7 +191,6 @@ class Log:
             self._memory.held_bytes += size_bytes
 
     def leave(self) -> None:
-        """Take account of all entries going."""
         self._hold(self.memory_bytes)
         self._memory.entries_bytes -= self.memory_bytes
         self.extents.leave()
@@ -221,7 +204,6 @@ class Log:
         return chunk
 
     def _grow(self, size_bytes: int) -> None:
-        """Take account of what the entries take more, or less."""
         self.memory_bytes += size_bytes
         self._memory.entries_bytes += size_bytes
 
@@ -236,7 +218,6 @@ class Log:
         self.length += len(entries)
 
     def attach(self, chunks: Sequence[Chunk]) -> None:
-        """Add sealed chunks, in order, whose ids are above all ids ever held."""
         if not self._chunks:
             self._first_id = chunks[0].first_id
         elif self._chunks[-1].is_open:
@@ -257,10 +238,7 @@ class Log:
         return self._chunks if self.growing is None else self._chunks[:-1]
 
     def sealed_below(self, growing: Chunk | None) -> Sequence[Chunk]:
-        """Return the hot chunks of an archive, but for what it has of the one that grows.
-
-        They are sealed, if they have been open when they were trimmed.
-        """
+        """Return an archive's hot chunks, but for the growing one's; sealed, if once open."""
         if growing is not None and self._firsts and self._firsts[-1] == growing.first_id:
             chunks = self._chunks[:-1]
         else:
@@ -272,15 +250,12 @@ class Log:
 
     @property
     def growing(self) -> Chunk | None:
-        """Return the newest chunk, if entries may still be appended to it."""
         return self._chunks[-1] if self._chunks and self._chunks[-1].is_open else None
 
     def seal(self) -> None:
-        """Seal the newest chunk, which is open and has live entries."""
         self._grow(self._chunks[-1].seal())
 
     def covered(self, line: Line) -> Covered | None:
-        """Return the nodes for which a line is to stand; None if a hot chunk lies before."""
         low, high = self.extents.ending_below(line.first_id), self.extents.below(line.last_id)
         hot = self._chunks[: bisect_right(self._firsts, line.last_id)]
         if hot and (hot[0].last_id < line.first_id or hot[-1].is_open):
@@ -288,16 +263,11 @@ class Log:
         return Covered(low, [self.extents.line(at) for at in range(low, high)], hot)
 
     def chunks_of(self, covered: Covered) -> list[Chunk]:
-        """Return the chunks of what a line is to stand for.
-
-        Raises:
-            Missing: some of its extents are not in memory.
-        """
+        """Return the chunks of what a line is to stand for; Missing if not all are in memory."""
         places = range(covered.low, covered.low + len(covered.lines))
         return [*(chunk for at in places for chunk in self.extents.chunks(at)), *covered.hot]
 
     def adopt(self, covered: Covered, line: Line) -> None:
-        """Let a line stand for what it covers; the same entries are alive."""
         if covered.lines:
             self.extents.replace(covered.low, covered.low + len(covered.lines), line)
         else:
@@ -310,7 +280,6 @@ class Log:
         self._thin_out(chunk_count)
 
     def _thin_out(self, chunk_count: int) -> None:
-        """Drop the oldest hot chunks: a line stands for them."""
         dropped_bytes = sum(chunk.memory_bytes for chunk in self._chunks[:chunk_count])
         self._hold(dropped_bytes)
         self._grow(-dropped_bytes)
@@ -318,7 +287,6 @@ class Log:
         self._first_id = None
 
     def get(self, entry_id: EntryId) -> Entry | None:
-        """Return the live entry of that id, or None."""
         chunk = self._chunk_of(entry_id)
         position = None if chunk is None else chunk.position(entry_id)
         return None if chunk is None or position is None else chunk.entries()[position]
@@ -329,7 +297,6 @@ class Log:
         return chunk is not None and chunk.position(entry_id) is not None
 
     def _chunk_of(self, entry_id: EntryId) -> Chunk | None:
-        """Return the chunk in whose bounds an id is."""
         index = bisect_right(self._firsts, entry_id) - 1
         if index >= 0:
             chunk = self._chunks[index]
@@ -342,7 +309,6 @@ class Log:
         return chunks[at] if at >= 0 and entry_id <= chunks[at].last_id else None
 
     def _extent_of(self, entry_id: EntryId) -> int | None:
-        """Return the extent in whose bounds an id is."""
         extents = self.extents
         if not extents or (self._firsts and self._firsts[0] <= entry_id):
             return None
@@ -350,13 +316,11 @@ class Log:
         return None if index < 0 or entry_id > extents.last_id(index) else index
 
     def first(self) -> Entry | None:
-        """Return the first live entry, or None."""
         if self.extents:
             return self.extents.chunks(0)[0].first_live()
         return self._chunks[0].first_live() if self._chunks else None
 
     def last(self) -> Entry | None:
-        """Return the last live entry, or None."""
         if self._chunks:
             return self._chunks[-1].last_live()
         return self.extents.chunks(len(self.extents) - 1)[-1].last_live() if self.extents else None
@@ -366,12 +330,7 @@ class Log:
     ) -> list[Entry]:
         """Return entries from `start` to `end`, both inclusive, lowest id first.
 
-        Args:
-            start: the lowest id.
-            end: the highest id.
-            limit: entries at most.
-            room: what they take is taken from it; the first entry comes whatever its size. None is
-                without bound.
+        What they take is taken from `room` (None: no bound); the first one comes whatever its size.
         """
         batch = Batch(limit, room or ReadRoom(None))
         self.require_range(start, end, limit, room)
@@ -381,7 +340,6 @@ class Log:
         return batch.entries
 
     def ids(self, start: EntryId, end: EntryId) -> list[EntryId]:
-        """Return the ids of the entries from `start` to `end`, both inclusive, lowest first."""
         ids: list[EntryId] = []
         self.require_range(start, end, None, None)
         for chunk in self._chunks_from(start):
@@ -396,13 +354,8 @@ class Log:
         """Return entries from `start` to `end`, both inclusive, packed, and up to which id they go.
 
         Chunks that are wanted as a whole come as they are. What is wanted of others is packed here,
-        so fewer of them come at once.
-
-        Args:
-            start: the lowest id.
-            end: the highest id.
-            limit: entries at most.
-            size_bytes_max: what they take unpacked; the first chunk comes whatever its size.
+        so fewer of them come at once. `size_bytes_max` is for unpacked entries; the first chunk
+        comes whatever its size.
         """
         runs: list[PackedEntries] = []
         self.require_range(start, end, limit, ReadRoom(size_bytes_max))
@@ -434,11 +387,8 @@ class Log:
     ) -> Cut | None:
         """Return how many entries follow, in sealed chunks that have none of some texts.
 
-        Args:
-            start: the lowest id.
-            texts: as they are in packed entries.
-            limit: so many entries, or some more, are enough.
-            room: what the chunks take unpacked is taken from it.
+        `limit` entries, or some more, are enough. What the chunks take unpacked is taken from
+        `room`.
         """
         through, length = start, 0
         for chunk in _while_there(self._chunks_from(start)):
@@ -463,14 +413,7 @@ class Log:
         return batch.entries
 
     def cost_of(self, start: EntryId, end: EntryId, limit: int, *, reverse: bool = False) -> int:
-        """Return the cost of reading a range, in microseconds, about; see `transactions/cost.py`.
-
-        Args:
-            start: the lowest id.
-            end: the highest id.
-            limit: entries at most.
-            reverse: the highest ids come first.
-        """
+        """Return about the cost of reading a range, in microseconds; see `transactions/cost.py`."""
         cost = 0
         low, high = max(self._node_at(start), 0), self._node_at(end)
         for index in range(high, low - 1, -1) if reverse else range(low, high + 1):
@@ -486,7 +429,6 @@ class Log:
         return cost
 
     def cost_of_ids(self, ids: Iterable[EntryId]) -> int:
-        """Return the cost of looking up entries by id, in microseconds, about."""
         return sum(map(self._cost_of_id, ids))
 
     def _cost_of_id(self, entry_id: EntryId) -> int:
@@ -512,26 +454,22 @@ class Log:
         return len(self.extents) + at if at >= 0 else self.extents.below(entry_id) - 1
 
     def _node(self, index: int) -> Line | Chunk:
-        """Return an extent or a hot chunk."""
         cold_count = len(self.extents)
         return self.extents.line(index) if index < cold_count else self._chunks[index - cold_count]
 
     def _first_of(self, index: int) -> EntryId:
-        """Return the first id of a node."""
         cold_count = len(self.extents)
         return (
             self.extents.first_id(index) if index < cold_count else self._firsts[index - cold_count]
         )
 
     def _chunks_in(self, index: int) -> Sequence[Chunk]:
-        """Return the chunks of a node."""
         cold_count = len(self.extents)
         if index < cold_count:
             return self.extents.chunks(index)
         return self._chunks[index - cold_count : index - cold_count + 1]
 
     def count(self, after: EntryId, through: EntryId) -> int:
-        """Return how many live entries lie above `after`, up to and including `through`."""
         low = max(self._node_at(after), 0)
         high = self._node_at(through)
         if through <= after or high < low:
@@ -541,7 +479,6 @@ class Log:
         return partly + self._live_in(low + 1, high)
 
     def _live_between(self, index: int, after: EntryId, through: EntryId) -> int:
-        """Return how many live entries of a node lie in a range."""
         node = self._node(index)
         if node.last_id <= after:
             return 0
@@ -552,7 +489,7 @@ class Log:
     def count_part(self, after: EntryId, through: EntryId) -> Cut:
         """Return the count of `count`, or its first part: no more chunks than a cut looks at.
 
-        Counting goes on above `through` of the reply, which need not be the id of an entry.
+        Go on counting above `through` of the reply, which need not be the id of an entry.
         """
         low = max(self._node_at(after), 0)
         if low + CUT_CHUNKS_MAX < self._node_at(through):
@@ -561,13 +498,7 @@ class Log:
         return Cut(through, self.count(after, through))
 
     def portion(self, after: EntryId, through: EntryId, count: int) -> Cut | None:
-        """Return the end of the next `count` live entries above `after`; None if there are none.
-
-        Args:
-            after: only what is above.
-            through: only up to and including this id.
-            count: so many, or all there are if they are fewer.
-        """
+        """Return the end of the next `count` (or fewer) live entries above `after`; None: none."""
         left = count
         end: Line | Chunk | EntryId | None = None
         first = max(self._node_at(after.next()), 0)
@@ -590,7 +521,6 @@ class Log:
         return None if end is None else Cut(end, count - left)
 
     def delete(self, entry_id: EntryId, archive: Log | None = None) -> bool:
-        """Remove one entry, or let another log have it; tells whether it was there."""
         index = bisect_right(self._firsts, entry_id) - 1
         if index < 0:
             cold = self._extent_of(entry_id)
@@ -615,18 +545,12 @@ class Log:
         return True
 
     def lose(self, first_id: EntryId, last_id: EntryId) -> int:
-        """Remove damaged entries between two ids; returns how many were alive."""
         lost_count = self.extents.lose(first_id, last_id)
         self.length -= lost_count
         return lost_count
 
     def cut_to_length(self, length_max: int, appended: Sequence[Entry] = ()) -> Cut | None:
-        """Return the prefix whose removal leaves exactly `length_max` entries (XTRIM MAXLEN =).
-
-        Args:
-            length_max: entries to keep.
-            appended: entries that will have been added by the time the cut is made.
-        """
+        """Return what to remove to keep `length_max`, with `appended` added (XTRIM MAXLEN =)."""
         excess = self.length + len(appended) - length_max
         if excess <= 0:
             return None
@@ -641,7 +565,6 @@ class Log:
         return self._first_part(skipped)
 
     def _id_at(self, index: int, place: int) -> EntryId:
-        """Return the id of the live entry at a place of a node."""
         for chunk in self._chunks_in(index):
             if place < chunk.live_count:
                 return chunk.ids_between(chunk.first_id, chunk.last_id)[place]
@@ -685,12 +608,9 @@ class Log:
     ) -> Cut | None:
         """Return the whole chunks that may go (XTRIM MAXLEN ~ or MINID ~), oldest first.
 
-        Args:
-            length_max: entries to keep at least; None if `min_id` decides.
-            min_id: a chunk must lie below it; None if `length_max` decides.
-            limit: entries to remove at most; None is no limit.
-            appended: entries that will have been added by the time the cut is made.
-            node_limits: how these will be laid into chunks.
+        Either `length_max` entries stay, or a chunk must lie below `min_id`. At most `limit`
+        entries go (None: any number). `appended` entries will have been laid into chunks by
+        `node_limits` by then.
         """
         cut: Cut | None = None
         total = self.length + len(appended)
@@ -718,12 +638,7 @@ class Log:
         return cut
 
     def trim_through(self, entry_id: EntryId, archive: Log | None = None) -> int:
-        """Remove every entry up to and including `entry_id`; returns how many.
-
-        Args:
-            entry_id: the id.
-            archive: has them from then on; None: nobody.
-        """
+        """Remove entries through an id, or give them to `archive`; returns how many."""
         before = self.length
         if self.extents:
             into = None if archive is None else archive.extents
@@ -751,7 +666,6 @@ class Log:
         return before - self.length
 
     def take(self, chunks: Sequence[Chunk]) -> None:
-        """Take over chunks that another log lets go of, in order."""
         for at, chunk in enumerate(chunks):
             if not self._firsts or chunk.first_id > self._firsts[-1]:
                 return self._append(chunks[at:])
@@ -759,7 +673,6 @@ class Log:
         return None
 
     def _append(self, chunks: Sequence[Chunk]) -> None:
-        """Add chunks behind all others, whatever is dead in them."""
         if chunks[-1].is_open:
             chunks[-1].seal()
         self._grow(sum(chunk.memory_bytes for chunk in chunks))
@@ -786,11 +699,7 @@ class Log:
         self._first_id = None
 
     def drop_above(self, last_id: EntryId) -> None:
-        """Remove every entry above an id.
-
-        Raises:
-            Missing: the extent in which the id lies is not in memory.
-        """
+        """Remove every entry above an id; Missing if the extent it lies in is not in memory."""
         self.length -= self.extents.kill_above(last_id)
         low = bisect_right(self._firsts, last_id)
         self.length -= sum(chunk.live_count for chunk in self._chunks[low:])
@@ -812,15 +721,9 @@ class Log:
             self.extents.chunks(at)
 
     def require_all(self, ids: Iterable[EntryId], size_bytes_max: int | None = None) -> None:
-        """Check that entries can be looked up and deleted.
+        """Raise Missing, naming all, unless entries can be looked up and deleted.
 
-        Args:
-            ids: of the entries.
-            size_bytes_max: if they take more, by the average of their extents, the rest is left
-                out; None: all are wanted.
-
-        Raises:
-            Missing: some are not in memory: all that are needed are named at once.
+        `size_bytes_max` leaves out the rest once they take more, by the average of their extents.
         """
         extents = self.extents
         if not extents:
@@ -848,11 +751,7 @@ class Log:
         *,
         reverse: bool = False,
     ) -> None:
-        """Check that the extents of a range are in memory; `range` describes the arguments.
-
-        Raises:
-            Missing: some are not: all that are needed are named at once.
-        """
+        """Raise Missing, naming all, unless the extents of a range are in memory."""
         extents = self.extents
         if extents.end_below(start):
             return
@@ -900,10 +799,7 @@ class Log:
     ) -> Iterator[Sequence[EntryId]]:
         """Yield the ids of each chunk's live entries, as they will lie once `appended` are added.
 
-        Args:
-            after: begin behind the chunk that ends with this id, or with the first one.
-            appended: entries that will have been added by then.
-            limits: how these will be laid into chunks.
+        It begins behind the chunk that ends with `after`, or with the first one.
         """
         is_cold = not self.extents.end_below(after.next())
         cold = self.extents.ending_below(after.next()) if is_cold else len(self.extents)
@@ -957,7 +853,6 @@ class Log:
         return chunk
 
     def _live_in(self, low: int, high: int) -> int:
-        """Return the live entries of the nodes from `low` to before `high`."""
         cold_count, low = len(self.extents), min(low, high)
         if high - low > self._node_count // 2:  # the others are fewer, and the sum of all is known
             return self.length - self._live_in(0, low) - self._live_in(high, self._node_count)
@@ -986,7 +881,6 @@ def _while_there(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
 
 
 def _through(node: Line | Chunk) -> EntryId:
-    """Return the greatest id of a node, dead or alive."""
     return node.through if isinstance(node, Line) else node.last_id
 
 

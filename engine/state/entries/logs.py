@@ -21,28 +21,22 @@ _id_of = itemgetter(0)
 
 
 class Logs:
-    """Two logs without a common id."""
-
     __slots__ = ("_archive", "_live")
 
     def __init__(self, archive: Log, live: Log) -> None:
-        """Read these."""
         self._archive, self._live = archive, live
 
     @property
     def length(self) -> int:
-        """Return how many entries there are."""
         return self._archive.length + self._live.length
 
     @property
     def last_id(self) -> EntryId:
-        """Return the greatest id, `0-0` if there is no entry."""
         return max(self._archive.last_id, self._live.last_id)
 
     def range(
         self, start: EntryId, end: EntryId, limit: int | None = None, room: ReadRoom | None = None
     ) -> list[Entry]:
-        """Return entries from `start` to `end`; `Log.range` describes the arguments."""
         room, end_of_archive = room or ReadRoom(None), min(end, self._archive.last_id)
         if end_of_archive < start:
             return self._live.range(start, end, limit, room)
@@ -54,7 +48,6 @@ class Logs:
     def reverse_range(
         self, end: EntryId, start: EntryId, limit: int | None = None, room: ReadRoom | None = None
     ) -> list[Entry]:
-        """Return entries from `end` down to `start`; `Log.range` describes the bounds."""
         room = room or ReadRoom(None)
         start_of_live = max(start, self._live.first_id)
         if not self._live.length or end < start_of_live:
@@ -68,7 +61,6 @@ class Logs:
     def packed_range(
         self, start: EntryId, end: EntryId, limit: int, size_bytes_max: int
     ) -> tuple[list[PackedEntries], EntryId]:
-        """Return entries packed, and up to which id they go, as `Log.packed_range` does."""
         first_live_id, last_archived_id = self._live.first_id, self._archive.last_id
         if start > last_archived_id:
             return self._live.packed_range(start, end, limit, size_bytes_max)

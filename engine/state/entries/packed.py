@@ -40,8 +40,6 @@ E = TypeVar("E", Entry, Draft)
 
 
 class Run(NamedTuple, Generic[E]):
-    """Neighbouring entries that go into one chunk, and their size together."""
-
     entries: Sequence[E]
     size_bytes: int
 
@@ -53,7 +51,6 @@ class NodeLimits(NamedTuple):
     size_bytes_max: int
 
     def within(self, entries_max: int, size_bytes_max: int) -> NodeLimits:
-        """Return limits that are as these, and not above others."""
         return NodeLimits(
             min(self.entries_max or entries_max, entries_max),
             min(self.size_bytes_max or size_bytes_max, size_bytes_max),
@@ -62,10 +59,8 @@ class NodeLimits(NamedTuple):
     def runs(self, last: Chunk | None, entries: Sequence[E]) -> list[Run[E]]:
         """Split entries as they will be laid into chunks (Redis: XADD).
 
-        Args:
-            last: the newest chunk, None if there is none. The first run goes into it, and is empty
-                if it takes nothing more. Each other run makes a chunk of its own.
-            entries: to be appended.
+        The first run goes into `last`, the newest chunk, and is empty if that takes nothing more.
+        Each other run makes a chunk of its own.
         """
         sizes = _sizes_in_chunk(entries)
         held = last if last is not None and last.is_open else None
@@ -80,28 +75,20 @@ class NodeLimits(NamedTuple):
         return runs
 
     def chunk_ends(self, ends: Sequence[int], at: int = 0) -> Iterator[int]:
-        """Yield the end of each chunk that entries make.
-
-        Args:
-            ends: 0, and for each entry the size that it and those before it have in a chunk.
-            at: the first entry.
-        """
+        """Yield where each chunk ends; `ends` is 0 and the running sum of sizes in a chunk."""
         while at < len(ends) - 1:
             at = max(self._fitting(0, 0, ends, at), at + 1)  # Redis: a new node takes any entry
             yield at
 
     def is_full(self, chunk: Chunk) -> bool:
-        """Tell whether a chunk takes no further entry."""
         return not self._admit(chunk, 1, 0)
 
     def _admit(self, chunk: Chunk, count: int, size_bytes: int) -> bool:
-        """Tell whether a chunk takes so much more, all of it."""
         if 0 < self.entries_max < chunk.count + count:
             return False
         return not 0 < self.size_bytes_max <= chunk.size_bytes + size_bytes
 
     def _fitting(self, held: int, held_bytes: int, ends: Sequence[int], at: int) -> int:
-        """Return the end of the entries from `at` on that fit into a chunk with so much in it."""
         end = len(ends) - 1
         if self.entries_max > 0:
             end = min(end, max(at + self.entries_max - held, at))
@@ -112,7 +99,6 @@ class NodeLimits(NamedTuple):
 
 
 def _sizes_in_chunk(entries: Sequence[E]) -> list[int]:
-    """Return the size of each entry as it counts for its chunk."""
     many = [entry.fields for entry in entries]
     if len(many) == 1 or max(map(len, many), default=0) >= CHUNK_PARTS_MIN:
         return list(map(size_in_chunk, many))
@@ -120,25 +106,19 @@ def _sizes_in_chunk(entries: Sequence[E]) -> list[int]:
 
 
 class Packed(NamedTuple):
-    """A chunk of drafts."""
-
     entry_count: int
     data: bytes
     bounds: tuple[EntryId, EntryId] | None  # first and last id; None: the stream gives neighbours
 
 
 class PackedDrafts(Sequence[Draft]):
-    """Many drafts, and the chunks they make."""
-
     __slots__ = ("chunks", "drafts")
 
     def __init__(self, drafts: Sequence[Draft], chunks: list[Packed]) -> None:
-        """Keep both."""
         self.drafts = drafts
         self.chunks = chunks
 
     def __len__(self) -> int:
-        """Return how many drafts there are."""
         return len(self.drafts)
 
     @overload
@@ -146,7 +126,6 @@ class PackedDrafts(Sequence[Draft]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Draft]: ...
     def __getitem__(self, index: int | slice) -> Draft | Sequence[Draft]:
-        """Return the draft at a place, or drafts."""
         return self.drafts[index]
 
 
@@ -155,7 +134,6 @@ class HasPartialIds(Exception):
 
 
 def is_worth_packing(drafts: Sequence[Draft]) -> bool:
-    """Tell whether drafts are so many, or so large, that they hold up others."""
     if len(drafts) < 2:
         return False
     if len(drafts) >= PACKED_COUNT_MIN:
@@ -167,13 +145,7 @@ def is_worth_packing(drafts: Sequence[Draft]) -> bool:
 
 
 def pack(drafts: Sequence[Draft], limits: NodeLimits) -> Iterator[list[Packed]]:
-    """Yield the chunks that drafts make, some at a time.
-
-    Raises:
-        Invalid: an entry has no fields, half a pair, or more than 1 GiB.
-        IdNotGreater: an explicit id is not above the one before it.
-        HasPartialIds: they have.
-    """
+    """Yield the chunks of drafts, some at a time; Invalid, IdNotGreater or HasPartialIds."""
     if isinstance(drafts, EncodedDrafts):
         yield from _cut(drafts, limits)
         return
@@ -189,7 +161,6 @@ def pack(drafts: Sequence[Draft], limits: NodeLimits) -> Iterator[list[Packed]]:
 
 
 def _cut(drafts: EncodedDrafts, limits: NodeLimits) -> Iterator[list[Packed]]:
-    """Yield the chunks that encoded drafts make, some at a time."""
     chunks: list[Packed] = []
     begin = low = 0
     for end in limits.within(PACKED_AT_ONCE_MAX, PACKED_BYTES_MIN).chunk_ends(drafts.size_ends):
@@ -205,7 +176,6 @@ def _cut(drafts: EncodedDrafts, limits: NodeLimits) -> Iterator[list[Packed]]:
 
 
 def _parts(drafts: Sequence[Draft]) -> Iterator[Sequence[Draft]]:
-    """Yield neighbours that can be packed in one turn."""
     low, size_bytes, parts = 0, 0, 0
     for at, draft in enumerate(drafts):
         size_bytes += size_of(draft.fields)

@@ -38,12 +38,8 @@ class LogView:
     ) -> None:
         """Begin at the first page.
 
-        Args:
-            held: extents, sealed chunks behind them, and entries behind those.
-            bounds: the lowest and the highest id.
-            count: how many entries there are between them, or as many as are wanted.
-            on_close: is called once, when nobody reads any more.
-            reverse: the highest ids come first.
+        `held` is extents, sealed chunks behind them, and entries behind those. `count` is how many
+        entries there are, or as many as are wanted. `on_close` is called once.
         """
         self.count = count
         self._cold, self._hot, self._newest = held
@@ -59,15 +55,10 @@ class LogView:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether all pages were read."""
         return self._left == 0
 
     def page(self) -> list[Entry]:
-        """Return the next page: some chunks as a whole.
-
-        Raises:
-            Missing: it begins with an extent that is not in memory.
-        """
+        """Return the next page: some chunks as a whole; Missing if its extent is not in memory."""
         page: list[Entry] = []
         size_bytes = 0
         try:
@@ -90,7 +81,6 @@ class LogView:
         return page
 
     def close(self) -> None:
-        """Let go of the extents and the chunks."""
         if self._on_close is not None:
             self._on_close()
         self._on_close, self._hot, self._newest, self._left = None, (), (), 0
@@ -118,11 +108,7 @@ class LogView:
         return self._add(page, chunk.between(*self._bounds), chunk.unpacked_bytes)
 
     def _open(self, place: int, taken: int) -> None:
-        """Go on with the chunks of an extent behind those that were taken.
-
-        Raises:
-            Missing: it is not in memory.
-        """
+        """Go on with the chunks of an extent behind those taken; Missing if not in memory."""
         if self._cold.is_missing(place):
             ahead = range(place, min(place + _VIEWED_AHEAD, len(self._cold)))
             behind = range(place, max(place - _VIEWED_AHEAD, -1), -1)

@@ -25,16 +25,10 @@ class Line(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes in the file for live entries, about."""
         return self.place.size_bytes * self.live_count // self.entry_count
 
     def marked(self, dead: int, chunks: Sequence[Chunk]) -> Line:
-        """Return the line with other entries dead.
-
-        Args:
-            dead: their bits.
-            chunks: those with live entries; there are some.
-        """
+        """Return the line with other entries dead (bits); `chunks` are those with live ones."""
         return self._replace(
             first_id=chunks[0].first_live_id(),
             last_id=chunks[-1].last_live_id(),
@@ -45,10 +39,7 @@ class Line(NamedTuple):
         )
 
     def joined(self, other: Line) -> Line:
-        """Return the line of what is alive in either line of one extent.
-
-        A chunk that both have counts twice.
-        """
+        """Return the line of what is alive in either; a chunk that both have counts twice."""
         return self._replace(
             first_id=min(self.first_id, other.first_id),
             last_id=max(self.last_id, other.last_id),
@@ -65,7 +56,6 @@ class Line(NamedTuple):
 
 
 def line_of(chunks: Sequence[Chunk], place: ExtentPlace) -> Line:
-    """Return the line of chunks that lie at a place; some of them have live entries."""
     dead = count = 0
     for chunk in chunks:
         dead |= chunk.tombstones << count
@@ -76,8 +66,6 @@ def line_of(chunks: Sequence[Chunk], place: ExtentPlace) -> Line:
 
 
 class Covered(NamedTuple):
-    """Neighbouring extents and the oldest hot chunks, for which one line is to stand."""
-
     low: int
     lines: Sequence[Line]  # of the extents from `low` on
     hot: Sequence[Chunk]
@@ -88,11 +76,9 @@ class Covered(NamedTuple):
         return sum(line.entry_count for line in self.lines) + sum(c.count for c in self.hot)
 
     def is_at(self, place: ExtentPlace) -> bool:
-        """Tell whether it is the extent at a place, and nothing else."""
         return not self.hot and len(self.lines) == 1 and self.lines[0].place == place
 
     def line(self, place: ExtentPlace) -> Line:
-        """Return a line for the same entries at the same positions, elsewhere."""
         parts = [*self.lines, *([line_of(self.hot, place)] if self.hot else [])]
         dead = entry_count = 0
         for part in parts:
@@ -114,23 +100,13 @@ class Missing(Exception):
     """Extents are needed and not in memory. Nothing was changed."""
 
     def __init__(self, needed: Sequence[ExtentPlace], ahead: Sequence[ExtentPlace] = ()) -> None:
-        """Name the extents.
-
-        Args:
-            needed: without them there is no answer.
-            ahead: will be asked for next, perhaps.
-        """
         super().__init__(f"{len(needed)} extents are not in memory")
         self.needed = needed
         self.ahead = ahead
 
 
 def require_each(checks: Iterable[Callable[[], object]]) -> None:
-    """Make checks, and name what they all miss: one by one, a decision would be made for each.
-
-    Raises:
-        Missing: one or more of them have raised it.
-    """
+    """Make all checks, then raise one Missing: one by one, each would cost a decision."""
     missing: dict[ExtentPlace, None] = {}  # several checks may need the same
     size_bytes = 0
     for check in checks:
@@ -162,14 +138,6 @@ class Damaged(Missing):
     def __init__(
         self, stream: bytes, place: ExtentPlace, why: str, lost: Sequence[LostChunk]
     ) -> None:
-        """Describe the damage.
-
-        Args:
-            stream: the name of the stream.
-            place: of the extent.
-            why: what is wrong.
-            lost: the chunks.
-        """
         super().__init__(())
         self.args = (f"{stream!r}, file {place.file}, byte {place.offset}: {why}",)
         self.stream, self.place, self.why, self.lost = stream, place, why, lost
@@ -187,14 +155,7 @@ class OpenedExtent:
         damaged: frozenset[int] = frozenset(),
         why: str = "",
     ) -> None:
-        """Take the chunks as they lie in the file, without tombstones.
-
-        Args:
-            place: of the extent.
-            chunks: by place; none, if nothing of them can be read.
-            damaged: the places of the chunks that are not what was written.
-            why: what is wrong with them.
-        """
+        """Take chunks as they lie in the file, without tombstones; none: nothing can be read."""
         self.place, self.damaged, self.why = place, damaged, why
         self.starts = [0]  # positions of the chunks' first entries, and the number of all
         for chunk in chunks:
@@ -205,22 +166,16 @@ class OpenedExtent:
         self._live = chunks  # those of them that have live entries
 
     def chunks(self, dead: int) -> Sequence[Chunk]:
-        """Return the chunks with live entries.
-
-        Args:
-            dead: bit i is set when the entry at position i of the extent is dead.
-        """
+        """Return chunks with live entries; bit i of `dead` is set if the entry at i is dead."""
         if dead != self._dead:
             self._mark(dead)
         return self._live
 
     @property
     def is_unreadable(self) -> bool:
-        """Tell whether nothing of it can be read."""
         return bool(self.why) and not self._chunks
 
     def lost(self, line: Line) -> list[LostChunk]:
-        """Return the chunks that are damaged and have live entries."""
         if not self.why:
             return []
         if self.is_unreadable:
@@ -266,7 +221,6 @@ class OpenedExtent:
         return dead
 
     def position(self, entry_id: EntryId) -> int | None:
-        """Return the position of an entry in the extent, dead or alive; None if it has none."""
         for chunk, start in zip(self._chunks, self.starts, strict=False):
             if chunk.first_id <= entry_id <= chunk.last_id:
                 at = chunk.position(entry_id)
@@ -274,7 +228,6 @@ class OpenedExtent:
         return None
 
     def reached(self, through: EntryId) -> int:
-        """Return how many entries have an id up to this one, dead or alive."""
         for chunk, start in zip(self._chunks, self.starts, strict=False):
             if chunk.last_id > through:
                 return start + (

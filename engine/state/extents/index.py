@@ -51,11 +51,9 @@ class _Columns:
         self.held_bytes = 0  # what only parts hold
 
     def part(self, low: int, high: int) -> _Columns:
-        """Return a copy of some lines."""
         return _Columns([column[low:high] for column in self.all])
 
     def id(self, column: int, at: int) -> EntryId:
-        """Return the id of a line that two columns have."""
         return EntryId(self.all[column][at], self.all[column + 1][at])
 
 
@@ -98,12 +96,7 @@ class Extents:
     )
 
     def __init__(self, memory: Memory, name: bytes = b"") -> None:
-        """Start without extents.
-
-        Args:
-            memory: is told what they take, and finds them.
-            name: of the stream, to say where something is damaged.
-        """
+        """Start without extents; `name` is that of the stream, to say where damage is."""
         self._memory, self.name = memory, name
         self._columns = _NO_COLUMNS
         self._head = 0  # lines before it have gone: removing them one by one moves all others
@@ -114,13 +107,11 @@ class Extents:
         self.size_bytes = 0  # of live entries in files, about
 
     def __len__(self) -> int:
-        """Return how many lines there are."""
         return self._count
 
     # Lines
 
     def line(self, index: int) -> Line:
-        """Return a line."""
         at, columns, place = self._head + index, self._columns, self.place(index)
         return Line(
             columns.id(_FIRST, at),
@@ -134,42 +125,33 @@ class Extents:
         )
 
     def lines(self) -> Iterator[Line]:
-        """Yield the lines in order."""
         return map(self.line, range(self._count))
 
     def place(self, index: int) -> ExtentPlace:
-        """Return the place of an extent."""
         at, columns = self._head + index, self._columns
         return ExtentPlace(columns.files[at], columns.offsets[at], columns.sizes[at])
 
     def places(self) -> Iterator[ExtentPlace]:
-        """Yield the places of the extents in order."""
         return map(self.place, range(self._count))
 
     def index_of(self, place: ExtentPlace) -> int:
-        """Return the place in the index of an extent that is in it."""
         return next(at for at, known in enumerate(self.places()) if known == place)
 
     def alive(self, index: int) -> tuple[int, int]:
-        """Return the live entries of an extent, and their bytes in the file, about."""
         at, columns = self._head + index, self._columns
         live_count = columns.lives[at]
         return live_count, columns.sizes[at] * live_count // columns.counts[at]
 
     def first_id(self, index: int) -> EntryId:
-        """Return the id of the first live entry of an extent."""
         return self._columns.id(_FIRST, self._head + index)
 
     def last_id(self, index: int) -> EntryId:
-        """Return the id of the last live entry of an extent."""
         return self._columns.id(_LAST, self._head + index)
 
     def through(self, index: int) -> EntryId:
-        """Return the id of the last entry of an extent's last chunk, dead or alive."""
         return self._columns.id(_THROUGH, self._head + index)
 
     def end_below(self, entry_id: EntryId) -> bool:
-        """Tell whether all extents end below an id."""
         return not self._count or self.last_id(self._count - 1) < entry_id
 
     def below(self, entry_id: EntryId) -> int:
@@ -177,24 +159,16 @@ class Extents:
         return bisect_right(range(self._count), entry_id, key=self.first_id)
 
     def ending_below(self, entry_id: EntryId) -> int:
-        """Return how many extents end below an id."""
         return bisect_left(range(self._count), entry_id, key=self.last_id)
 
     def lying_below(self, entry_id: EntryId) -> int:
-        """Return how many extents end below an id, dead entries included."""
         return bisect_left(range(self._count), entry_id, key=self.through)
 
     def live_in(self, low: int, high: int) -> int:
-        """Return how many live entries the extents from `low` to before `high` have."""
         return sum(self._columns.lives[self._head + low : self._head + high])
 
     def holding(self, count: int, extents_max: int) -> tuple[int, int]:
-        """Return the number of the first extents that hold no more than this, and of their entries.
-
-        Args:
-            count: live entries.
-            extents_max: extents that are looked at.
-        """
+        """Return how many first extents hold at most `count` entries, and how many entries."""
         whole, held = 0, 0
         lives, head = self._columns.lives, self._head
         while whole < min(self._count, extents_max) and held + lives[head + whole] <= count:
@@ -205,13 +179,7 @@ class Extents:
     def files_before(
         self, high: int, size_bytes: int, extents_max: int
     ) -> tuple[set[int], int, int]:
-        """Return the files of so many bytes before `high`, the first extent there, and the rest.
-
-        Args:
-            high: of the extent behind them.
-            size_bytes: in the files.
-            extents_max: extents that are looked at.
-        """
+        """Return the files of so many bytes before `high`, the first extent there, and the rest."""
         low, columns = high, self._columns
         while size_bytes > 0 and low > max(high - extents_max, 0):
             low -= 1
@@ -219,12 +187,10 @@ class Extents:
         return set(columns.files[self._head + low : self._head + high]), low, size_bytes
 
     def lying_behind(self, file: int) -> list[int]:
-        """Return the places of the lines whose extents lie in files behind one."""
         files = self._columns.files[self._head : self._head + self._count]
         return [at for at, number in enumerate(files) if number > file]
 
     def count_by_file(self, counter: Counter[int]) -> None:
-        """Add the bytes of live entries in each file, about."""
         for file, size_bytes in zip(self._files(), self._live_bytes(0, self._count), strict=True):
             counter[file] += size_bytes
 
@@ -239,12 +205,7 @@ class Extents:
     # Entries
 
     def chunks(self, index: int) -> Sequence[Chunk]:
-        """Return the chunks of an extent that have live entries. Not to be changed.
-
-        Raises:
-            Missing: it is not in memory.
-            Damaged: some of them are.
-        """
+        """Return the chunks with live entries, not to be changed; raises Missing or Damaged."""
         line = self.line(index)
         return self._sound(index, line).chunks(line.dead)
 
@@ -255,7 +216,6 @@ class Extents:
         return opened
 
     def _opened(self, index: int) -> OpenedExtent:
-        """Return an extent, damaged or not."""
         opened = self._memory.extents.find(self.place(index))
         if opened is None:
             self.require(range(index, index + 1))
@@ -263,19 +223,10 @@ class Extents:
         return opened
 
     def is_missing(self, index: int) -> bool:
-        """Tell whether an extent is not in memory."""
         return self._memory.extents.find(self.place(index)) is None
 
     def require(self, wanted: Iterable[int], behind: Sequence[int] = ()) -> None:
-        """Check that extents are in memory: the first ones, as many as one may ask for.
-
-        Args:
-            wanted: they are needed.
-            behind: they will be, if somebody goes on.
-
-        Raises:
-            Missing: some are not.
-        """
+        """Raise Missing for the first `wanted` not in memory; `behind` may be needed next."""
         find, asked_bytes = self._memory.extents.find, 0
         missing: list[ExtentPlace] = []
         for place in map(self.place, wanted):
@@ -291,16 +242,13 @@ class Extents:
     # Changes
 
     def append(self, line: Line) -> None:
-        """Add an extent behind all others."""
         self._insert(self._count, line)
 
     def extend(self, lines: Iterable[Line]) -> None:
-        """Add extents behind all others."""
         for line in lines:
             self.append(line)
 
     def replace(self, low: int, high: int, line: Line) -> None:
-        """Put an extent in the place of neighbours that have the same live entries."""
         self.drop(low, high)
         self._insert(low, line)
 
@@ -329,7 +277,6 @@ class Extents:
         return self._dead
 
     def drop(self, low: int, high: int) -> None:
-        """Remove the extents from `low` to before `high`."""
         if low == high:
             return
         at, end = self._head + low, self._head + high
@@ -365,25 +312,14 @@ class Extents:
                 del files[file]
 
     def leave(self) -> None:
-        """Take account of all of them going."""
         self._memory.cold_bytes -= self.size_bytes
         self._memory.index_bytes -= LINE_BYTES * self._count
 
     def release(self) -> None:
-        """Let go of the files."""
         self._leave(self._files())
 
     def kill(self, index: int, entry_id: EntryId, archive: Extents | None = None) -> bool:
-        """Mark an entry of an extent as dead; tells whether it was alive.
-
-        Args:
-            index: of the extent.
-            entry_id: of the entry.
-            archive: has it from then on; None: nobody.
-
-        Raises:
-            Missing: the extent is not in memory.
-        """
+        """Mark an entry as dead, or give it to `archive`; tells whether it was alive. Missing."""
         line = self.line(index)
         position = self._sound(index, line).position(entry_id)
         if position is None or line.dead >> position & 1:
@@ -394,15 +330,7 @@ class Extents:
         return True
 
     def kill_through(self, through: EntryId, archive: Extents | None = None) -> int:
-        """Remove all entries up to an id; returns how many were alive.
-
-        Args:
-            through: the id.
-            archive: has them from then on; None: nobody.
-
-        Raises:
-            Missing: the extent in which the id lies is not in memory.
-        """
+        """Remove entries up to an id, or give them to `archive`; returns how many. Missing."""
         whole = bisect_right(range(self._count), through, key=self.last_id)
         is_cut = whole < self._count and self.first_id(whole) <= through
         reached = self._sound(whole, self.line(whole)).reached(through) if is_cut else 0
@@ -420,11 +348,7 @@ class Extents:
         return killed
 
     def kill_above(self, last_id: EntryId) -> int:
-        """Remove all entries above an id; returns how many were alive.
-
-        Raises:
-            Missing: the extent in which the id lies is not in memory.
-        """
+        """Remove entries above an id; returns how many were alive. Missing."""
         low = self.below(last_id)
         killed = self.live_in(low, self._count)
         self.drop(low, self._count)
@@ -437,7 +361,6 @@ class Extents:
         return killed
 
     def take(self, other: Extents, count: int) -> None:
-        """Take over the oldest extents of another index, which lets go of them."""
         at = 0
         while at < count:
             line = other.line(at)
@@ -455,13 +378,11 @@ class Extents:
             at = end
 
     def _at(self, line: Line) -> int | None:
-        """Return the place in this index of the extent of a line, None if it is in another one."""
         at = self.below(line.first_id)
         near = (index for index in (at - 1, at) if 0 <= index < self._count)
         return next((index for index in near if self.place(index) == line.place), None)
 
     def _insert_part(self, index: int, other: Extents, low: int, high: int) -> None:
-        """Add neighbouring extents of another index."""
         if self._columns is _NO_COLUMNS:
             self._columns = _Columns()
         elif index < self._count or len(self._columns.lives) > self._head + self._count:
@@ -477,10 +398,7 @@ class Extents:
         self._note_added(index, index + high - low)
 
     def share(self, line: Line, alive: int) -> None:
-        """Take over some entries of an extent, whose bits are `alive`; its index keeps the others.
-
-        The extent is in memory. The line is that of the other index.
-        """
+        """Take over entries (bits `alive`) of an extent in memory; its index keeps the others."""
         known = self._at(line)
         if known is not None:
             mine = self.line(known)
@@ -493,16 +411,11 @@ class Extents:
         self._insert(self.below(shared.first_id), shared)
 
     def require_lost(self, first_id: EntryId, last_id: EntryId) -> None:
-        """Check that `lose` can be called; `Missing` if not."""
         for index in self._cut_by(first_id, last_id):
             self._opened(index)
 
     def lose(self, first_id: EntryId, last_id: EntryId) -> int:
-        """Remove damaged entries between two ids; returns how many were alive.
-
-        Raises:
-            Missing: an extent of which only some lies between them is not in memory.
-        """
+        """Remove damaged entries; returns how many were alive. Missing for a cut extent."""
         lost_count = 0
         for index in reversed(self._cut_by(first_id, last_id)):
             line, opened = self.line(index), self._opened(index)
@@ -520,7 +433,6 @@ class Extents:
         return lost_count
 
     def _cut_by(self, first_id: EntryId, last_id: EntryId) -> list[int]:
-        """Return the extents of which only some lies between two ids."""
         places = range(self.ending_below(first_id), self.below(last_id))
         return [
             at
@@ -529,7 +441,6 @@ class Extents:
         ]
 
     def _mark(self, index: int, line: Line, dead: int) -> None:
-        """Set which entries of an extent are dead; it is in memory."""
         chunks = self._opened(index).chunks(dead)
         if not chunks:
             self.drop(index, index + 1)
@@ -537,7 +448,6 @@ class Extents:
         self._put(index, line, line.marked(dead, chunks))
 
     def _put(self, index: int, before: Line, line: Line) -> None:
-        """Put a line in the place of one for the same extent."""
         self._unshare()
         self._note(before, -1)
         self._note(line, 1)
@@ -556,8 +466,7 @@ class Extents:
     def part(self, low: int, high: int) -> Extents:
         """Return the extents from `low` to before `high`, as a value that counts for nobody.
 
-        Its files stay until `close`. It has the same columns: whoever changes them first takes
-        columns of its own.
+        Its files stay until `close`. Columns are shared until one of the two changes them.
         """
         memory = Memory(extents=self._memory.extents, files=self._memory.files)
         part = Extents(memory, self.name)
@@ -588,7 +497,6 @@ class Extents:
             self._head = 0
 
     def dump(self, low: int, high: int) -> tuple[list[bytes], list[tuple[int, bytes]]]:
-        """Return lines as bytes, column by column, and their dead entries."""
         columns = self._columns.part(self._head + low, self._head + high)
         dead = [
             (index - low, line.dead.to_bytes((line.entry_count + 7) // 8, "little"))
@@ -598,11 +506,7 @@ class Extents:
         return [column.tobytes() for column in columns.all], dead
 
     def load(self, columns: Sequence[bytes], dead: Sequence[tuple[int, bytes]]) -> None:
-        """Add dumped lines behind all others.
-
-        Raises:
-            ValueError: they are no columns of equal length.
-        """
+        """Add dumped lines behind all others; ValueError for columns of unequal length."""
         if self._columns is _NO_COLUMNS:
             self._columns = _Columns()
         begin = self._count

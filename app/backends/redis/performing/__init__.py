@@ -1,4 +1,4 @@
-"""Performing: the function for each request, as a table."""
+"""The function that carries out each request, as a table."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ Perform = Callable[[Client, Any], Coroutine[Any, Any, Any]]
 
 
 class Performer(NamedTuple):
-    """The way of a kind of request."""
-
     way: Way
     perform: Perform
 
@@ -26,22 +24,17 @@ Performers = dict[type[Request[Any]], Performer]
 
 
 def natively(perform: Perform) -> Performer:
-    """Return a performer that uses commands of the server only."""
+    """Return a performer that uses only commands of the server."""
     return Performer(Way.NATIVELY, perform)
 
 
 def by_function(perform: Perform) -> Performer:
-    """Return a performer that calls functions of ours in the server, perhaps beside commands."""
+    """Return a performer that calls our functions in the server, perhaps beside commands."""
     return Performer(Way.BY_FUNCTION, perform)
 
 
 def by_operation(effect: Effect, read: Callable[[Any], Any] = lambda _: None) -> Performer:
-    """Return a performer that calls the operation that is named as the request.
-
-    Args:
-        effect: what the operation does to the state.
-        read: reads its reply; by default there is none.
-    """
+    """Return a performer that calls the operation named like the request; `read` its reply."""
 
     async def perform(client: Client, request: Request[Any]) -> Any:
         return read(await client.perform(effect, request))
@@ -50,12 +43,6 @@ def by_operation(effect: Effect, read: Callable[[Any], Any] = lambda _: None) ->
 
 
 def not_supported(what: str) -> Performer:
-    """Return the performer of requests that no server can carry out.
-
-    Args:
-        what: the ability that they need.
-    """
-
     async def refuse(client: Client, request: Request[Any]) -> Any:
         del client, request
         raise NotSupported(what)

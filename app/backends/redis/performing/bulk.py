@@ -1,9 +1,9 @@
-"""Plans: backlogs of streams for bulk readers, and cuts of a range.
+"""Backlogs of streams for bulk readers, and cuts of a range.
 
 The server cannot count the entries of a range. A function walks over them, some at a time, which
-takes about a second for a million. So the gateway remembers *places*: how many entries a stream had
-been given up to an id. While nothing above this id is deleted, what is above it follows from the
-number of all entries that were ever added.
+takes about a second for a million. So the gateway remembers *places*: how many entries had been
+added to a stream up to an id. While nothing above this id is deleted, the count above it follows
+from the number of all entries ever added.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _ONE_BY_ONE = "which this backend counts one by one: give a later start or an ea
 
 
 class _Places:
-    """The numbers of entries that streams had been given up to some ids, the last used last."""
+    """How many entries streams had been given up to some ids, in order of last use."""
 
     def __init__(self) -> None:
         self._places: OrderedDict[tuple[bytes, int, EntryId], int] = OrderedDict()
 
     def get(self, info: StreamInfo, entry_id: EntryId) -> int | None:
-        """Return the place of an id; None: it is not known, or something above is deleted."""
+        """Return the place of an id, or None if it is unknown or something above is deleted."""
         key = info.name, info.epoch, entry_id
         if info.max_deleted_id > entry_id or key not in self._places:
             return None
@@ -57,7 +57,6 @@ class _Places:
         return self._places[key]
 
     def put(self, info: StreamInfo, entry_id: EntryId, place: int) -> None:
-        """Remember the place of an id, unless something above it is deleted."""
         if info.max_deleted_id <= entry_id:
             self._places[info.name, info.epoch, entry_id] = place
             while len(self._places) > _PLACES_MAX:
@@ -68,15 +67,13 @@ _places: WeakKeyDictionary[Client, _Places] = WeakKeyDictionary()
 
 
 class _Backlog(NamedTuple):
-    """The entries of a stream above an id."""
-
     info: StreamInfo | None  # None: there is no stream
     after: EntryId
     length: int
 
 
 async def freeze_plan(client: Client, cursors: Sequence[BulkCursor]) -> tuple[BulkCursor, ...]:
-    """Replace each cursor at `From.NOW` by the stream's present last id and epoch."""
+    """Replace each cursor at `From.NOW` by the stream's current last id and epoch."""
     return tuple(await asyncio.gather(*(_frozen(client, cursor) for cursor in cursors)))
 
 
@@ -90,7 +87,6 @@ async def _frozen(client: Client, cursor: BulkCursor) -> BulkCursor:
 
 
 async def plan_once(client: Client, request: PlanRead) -> list[Portion]:
-    """Plan the next read of each stream, without waiting."""
     cursors = await freeze_plan(client, request.cursors)
     backlogs = await asyncio.gather(*(_backlog(client, cursor) for cursor in cursors))
     counts = [backlog.length for backlog in backlogs]
@@ -123,7 +119,6 @@ async def _backlog(client: Client, cursor: BulkCursor) -> _Backlog:
 
 
 async def _count_above(client: Client, info: StreamInfo, after: EntryId) -> int:
-    """Count the entries above an id."""
     if not info.length or after >= info.last_id:
         return 0
     if after < info.first_id:
@@ -169,14 +164,13 @@ async def _portion(client: Client, stream: bytes, backlog: _Backlog, share: int)
 
 
 async def _last(client: Client, info: StreamInfo) -> EntryId | None:
-    """Return the id of the last entry; None: all are gone meanwhile."""
     last = Range(info.name, end=info.last_id, limit=1, reverse=True)
     entries = await range_(client, last)
     return entries[0].id if entries else None
 
 
 class _Mark(NamedTuple):
-    """A place on the way through a range: so many entries up to this id."""
+    """A point in a walk through a range: the number of entries up to this id."""
 
     place: int
     id: EntryId
@@ -185,12 +179,9 @@ class _Mark(NamedTuple):
 async def _walk(
     client: Client, stream: bytes, after: EntryId, through: EntryId, limit: int | None = None
 ) -> list[_Mark]:
-    """Count the entries above an id, up to and including another one, and up to `limit` of them.
+    """Count the entries above `after`, up to and including `through`, and at most `limit`.
 
-    Returns marks on the way: the first at the beginning, the last at the end.
-
-    Raises:
-        StreamNotFound: the stream does not exist.
+    Return marks on the way: the first at the beginning, the last at the end.
     """
     marks, has_more = [_Mark(0, after)], 1
     while has_more and (limit is None or marks[-1].place < limit):
@@ -207,9 +198,7 @@ async def _walk(
 async def split_range(client: Client, request: SplitRange) -> list[Split]:
     """Cut a range into parts of equal count.
 
-    1. Walk through the range, and leave marks on the way.
-    2. The ends of the parts follow from the number of all entries. Look each of them up, from the
-       mark before it.
+    A walk through the range leaves marks; each end is then looked up from the mark before it.
     """
     stream = request.stream
     marks = await _walk(client, stream, request.after, request.through)
@@ -230,11 +219,7 @@ async def split_range(client: Client, request: SplitRange) -> list[Split]:
 
 
 async def count_by_time(client: Client, request: CountByTime) -> Histogram:
-    """Count the entries of a range by time, by walking through it.
-
-    Raises:
-        Invalid: the range has more entries than are counted.
-    """
+    """Count the entries of a range by time by walking it; Invalid if there are too many."""
     stream = request.stream
     info = await describe(client, stream)
     buckets = TimeBuckets.of(request, info.first_id if info.length else None, info.last_id)

@@ -39,7 +39,6 @@ _DELETIONS = {"d": Deletion.DELETED, "n": Deletion.NOT_FOUND, "r": Deletion.REFE
 
 
 async def ack(client: Client, request: Ack) -> list[Outcome]:
-    """Acknowledge entries (XACK)."""
     outcomes: list[Outcome] = []
     for ids in _parts(request.ids, _ACKED_AT_ONCE_MAX):
         codes = await client.perform(Effect.FREE, request, ids=ids)
@@ -48,14 +47,12 @@ async def ack(client: Client, request: Ack) -> list[Outcome]:
 
 
 async def ack_through(client: Client, request: AckThrough) -> None:
-    """Acknowledge a consumer's entries up to the entry `seen`."""
     start: bytes | None = b"-"
     while start is not None:
         start = await client.perform(Effect.FREE, request, start=start, limit=_ACKED_AT_ONCE_MAX)
 
 
 async def ack_and_delete(client: Client, request: AckAndDelete) -> list[Deletion]:
-    """Acknowledge entries and delete them (XACKDEL)."""
     deletions: list[Deletion] = []
     for ids in _parts(request.ids, _RELEASED_AT_ONCE_MAX):
         codes = await client.perform(Effect.FREE, request, ids=ids)
@@ -64,7 +61,7 @@ async def ack_and_delete(client: Client, request: AckAndDelete) -> list[Deletion
 
 
 async def nack(client: Client, request: Nack) -> list[Outcome]:
-    """Give deliveries back (XNACK). Entries that were delivered too often become dead letters."""
+    """Give deliveries back (XNACK); entries delivered too often become dead letters."""
     outcomes: list[Outcome] = []
     for ids in _parts(request.ids, _RELEASED_AT_ONCE_MAX):
         counts = request.counts and [str(request.counts[each]) for each in ids]
@@ -94,7 +91,7 @@ async def extend(client: Client, request: Extend) -> list[Outcome]:
 
 
 def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Yield parts of this size; without items one part, so that the group is looked at."""
+    """Yield parts of this size; no items make one empty part, so that the group is checked."""
     for at in range(0, max(len(items), 1), size):
         yield items[at : at + size]
 
@@ -109,7 +106,6 @@ _CLAIMED_AT_ONCE_MAX = 200
 
 
 async def claim(client: Client, request: Claim) -> Claimed:
-    """Take over pending entries by id (XCLAIM)."""
     claimed, room = Claimed([], [], MIN_ID), ReadRoom(request.size_bytes_max)
     for ids in _parts(request.ids, _CLAIMED_AT_ONCE_MAX):
         rows, gone, is_over = await client.perform(
@@ -129,7 +125,7 @@ async def claim(client: Client, request: Claim) -> Claimed:
 
 
 def _bounds(client: Client, room: ReadRoom) -> dict[str, int | None]:
-    """Return the bounds of a claim: consumers, bytes, and names and values."""
+    """Return the limits of a claim: consumers, bytes, and names and values."""
     return {
         "consumers_max": client.options.keyspace.consumers_max,
         "size_bytes_max": room.bytes_left,
@@ -156,10 +152,8 @@ async def autoclaim(client: Client, request: Autoclaim) -> Claimed:
 def read_deliveries(deliveries: Sequence[Sequence[Any]], *, by_id: bool = False) -> list[Delivery]:
     """Return deliveries of pending entries.
 
-    Args:
-        deliveries: each with id, fields, idle time, delivery count before, from whom it was taken,
-            delivery count from now on, and last error.
-        by_id: the entries were claimed by id or by page, so the count from now on is kept.
+    The rows have id, fields, idle time, delivery count before, previous owner, delivery count from
+    now on, and last error. `by_id` keeps the count from now on: entries claimed by id or by page.
     """
     return [
         Delivery(

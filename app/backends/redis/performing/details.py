@@ -1,4 +1,4 @@
-"""Details: streams with their groups, consumers and pending entries; what is observed of them.
+"""Streams with their groups, consumers and pending entries, and observations of them.
 
 They are put together from several calls, so each part shows the state at its own moment.
 """
@@ -54,7 +54,6 @@ _LISTED_AT_ONCE_MAX = 1_000
 
 
 async def list_pending(client: Client, request: ListPending) -> list[PendingItem]:
-    """List pending entries in id order (XPENDING, the long form), a page with each call."""
     start = request.start
     items: list[PendingItem] = []
     while True:
@@ -87,7 +86,6 @@ def _read_item(item: Any) -> PendingItem:
 
 
 async def detail_stream(client: Client, request: DetailStream) -> StreamDetail:
-    """Describe a stream with entries, groups, consumers and pending entries."""
     stream = request.stream
     info = await describe(client, stream)
     wanted = Range(stream, limit=request.count, size_bytes_max=request.size_bytes_max)
@@ -121,7 +119,6 @@ async def _consumers(client: Client, stream: bytes, group: bytes, limit: int) ->
 
 
 async def inspect_stream(client: Client, request: InspectStream) -> StreamInspection:
-    """Describe a stream with all the facts that Redis reports (XINFO STREAM)."""
     stream = request.stream
     info, key_facts, first, last = await asyncio.gather(
         describe(client, stream),
@@ -153,11 +150,7 @@ async def inspect_stream(client: Client, request: InspectStream) -> StreamInspec
 async def _parts(
     client: Client, request: InspectStream, info: StreamInfo, groups: Sequence[GroupInfo]
 ) -> list[list[ConsumerInfo]]:
-    """Return the consumers of each group, if there are not too many things to describe.
-
-    Raises:
-        ReplyTooLarge: there are too many.
-    """
+    """Return the consumers of each group; raises ReplyTooLarge if there is too much to describe."""
     described_max = request.described_max
     count = described_max + 1 if request.count is None else request.count
     total = min(info.length, count) + len(groups)
@@ -191,15 +184,6 @@ async def _inspected(
     consumers: Sequence[ConsumerInfo],
     time_ms: int,
 ) -> GroupInspection:
-    """Describe a group.
-
-    Args:
-        client: sends the commands.
-        request: what is asked.
-        group: the group.
-        consumers: its consumers.
-        time_ms: the present unix time; from it and the idle times follow all others.
-    """
     stream, limit = request.stream, COUNT_MAX if request.count is None else request.count
     held = [
         await _pending(client, stream, group.name, limit, consumer.name) for consumer in consumers
@@ -235,7 +219,6 @@ def _dated(items: Sequence[PendingItem], time_ms: int) -> list[PendingInspection
 
 
 async def observe(client: Client, request: Observe) -> Observation:
-    """Measure streams by name, and the groups of each."""
     names, count = await first_names_of(
         client, request.limit, after=request.after, only=request.only
     )
@@ -269,7 +252,7 @@ async def _observed_stream(client: Client, stream: bytes, groups_max: int) -> Ob
 
 
 async def _observed_group(client: Client, stream: bytes, group: GroupInfo) -> ObservedGroup:
-    """Measure a group. What the servers do not count follows from its position, if that is known.
+    """Measure a group; what the servers do not count follows from its position, if known.
 
     What it has read was delivered, and what of it is not pending was acknowledged. The entry with
     the smallest id was, as a rule, delivered first.

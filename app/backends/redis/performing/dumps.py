@@ -1,7 +1,7 @@
-"""Dumps: streams as one value, by DUMP, RESTORE and COPY of the server.
+"""Streams as one value, by DUMP, RESTORE and COPY of the server.
 
-What only we keep of a stream is in side keys. A dump leaves it out, but for the entries that nobody
-owns; a copy takes it along.
+What only we keep about a stream is in side keys. A dump leaves it out, except entries without an
+owner; a copy includes it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ _RELEASED = b"\0released"  # in a server, it owns what nobody owns: functions/pe
 
 
 async def dump_stream(client: Client, request: DumpStream) -> StreamImage:
-    """Return a stream as one value (DUMP)."""
     payload = await client.perform(Effect.READ, request)
     try:
         with PAYLOADS.share() as share:
@@ -52,7 +51,7 @@ def _without_stand_in(group: GroupImage) -> GroupImage:
 
 
 async def restore_stream(client: Client, request: RestoreStream) -> None:
-    """Make a stream of a value (RESTORE). Its idempotency keys are left out."""
+    """Create a stream from a value (RESTORE); its idempotency keys are left out."""
     payload, released = await PAYLOADS.run(lambda: _written(request.image))
     await client.perform(Effect.WRITE, request, payload, image=None, released=released)
 
@@ -81,7 +80,7 @@ def _with_stand_in(group: GroupImage) -> GroupImage:
 
 
 async def copy_stream(client: Client, request: CopyStream) -> bool:
-    """Copy a stream with everything in it (COPY). Both names must be in one slot of the cluster."""
+    """Copy a stream with everything in it (COPY); both names must be in one slot."""
     source, target = client.names.of(request.stream), client.names.of(request.to)
     if client.is_cluster and source.slot != target.slot:
         raise SeveralSlots("copies")

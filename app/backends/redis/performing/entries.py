@@ -76,7 +76,6 @@ _STREAMS_AT_ONCE = 16
 
 
 async def add(client: Client, request: Add) -> Added:
-    """Append entries in order, all or none, and then trim (XADD)."""
     stream, drafts = request.stream, request.drafts
     if request.trim is not None:
         check_trim(request.trim, at=("trim",))
@@ -100,7 +99,6 @@ async def add(client: Client, request: Add) -> Added:
 
 
 def timed(client: Client, timings: Sequence[_Timing]) -> dict[str, object]:
-    """Return the arguments for times of entries."""
     return {"timings": timings, "timed_max": client.options.keyspace.timed_max}
 
 
@@ -111,7 +109,6 @@ def _added(is_repeat: int, first: Any, *count: int) -> Added:
 
 
 async def close_stream(client: Client, request: CloseStream) -> ClosedStream:
-    """Append the last entries, if any, and let the stream take no others."""
     check_drafts(request.drafts)
     timings = timings_of(request.drafts)
     async with govern(client, request.stream, is_needed=bool(timings)):
@@ -127,7 +124,6 @@ async def close_stream(client: Client, request: CloseStream) -> ClosedStream:
 
 
 def _run(first: bytes, count: int) -> list[EntryId]:
-    """Return an id and those that follow it."""
     if not count:
         return []
     following = accumulate(repeat(read_id(first), count), lambda before, _: before.next())
@@ -135,11 +131,7 @@ def _run(first: bytes, count: int) -> list[EntryId]:
 
 
 def check_drafts(drafts: Sequence[Draft]) -> None:
-    """Refuse entries that cannot be stored.
-
-    Raises:
-        Invalid: an entry has no fields, a name without a value, too many fields or bytes.
-    """
+    """Raise Invalid for entries that cannot be stored: no fields, too many, or too large."""
     for index, (_, fields, _) in enumerate(drafts):
         check_fields(fields, index)
         if len(fields) > 2 * FIELDS_MAX:
@@ -148,8 +140,6 @@ def check_drafts(drafts: Sequence[Draft]) -> None:
 
 
 class _Timing(NamedTuple):
-    """The timing of a draft, as our functions take it."""
-
     place: int  # of the draft among all, from 1 on
     stream: int  # the place of its stream, from 1 on
     delay_ms: int | None
@@ -159,11 +149,7 @@ class _Timing(NamedTuple):
 
 
 def timings_of(drafts: Sequence[Draft], stream: int = 1) -> list[_Timing]:
-    """Return the timings of those drafts that have one.
-
-    Raises:
-        Invalid: times contradict each other, or are out of range.
-    """
+    """Return the timings of the drafts that have one; raises Invalid for impossible times."""
     if isinstance(drafts, EncodedDrafts):  # they have fields alone
         return []
     now_ms, timings = SystemClock().wall_ms(), list[_Timing]()
@@ -185,7 +171,6 @@ def timings_of(drafts: Sequence[Draft], stream: int = 1) -> list[_Timing]:
 
 
 def drafts_words(drafts: Sequence[Draft]) -> list[Word]:
-    """Return drafts as our functions take them: the kind of ids, the count, and each draft."""
     words: list[Word] = [_kind_of_ids([draft.id for draft in drafts]), len(drafts)]
     for wanted, fields, _ in drafts:
         words += (_id_word(wanted), len(fields), *fields)
@@ -193,7 +178,7 @@ def drafts_words(drafts: Sequence[Draft]) -> list[Word]:
 
 
 def _kind_of_ids(wanted: Sequence[IdRequest]) -> bytes:
-    """Return `*` if the server gives all ids, `<` if all are given and ascend, else nothing."""
+    """Return `*` if the server chooses all ids, `<` if all are given and ascend, else nothing."""
     if not any(wanted):  # an id is never false
         return b"*"
     ids = [entry_id for entry_id in wanted if isinstance(entry_id, EntryId)]
@@ -202,7 +187,6 @@ def _kind_of_ids(wanted: Sequence[IdRequest]) -> bytes:
 
 
 def _id_word(wanted: IdRequest) -> bytes:
-    """Return the id that an append asks for, as a word."""
     if wanted is None:
         return b"*"
     if isinstance(wanted, PartialId):
@@ -211,7 +195,6 @@ def _id_word(wanted: IdRequest) -> bytes:
 
 
 async def find_times(client: Client, request: FindTimes) -> dict[EntryId, EntryTimes]:
-    """Return the times of those of the entries that have some (unix times)."""
     times: dict[EntryId, EntryTimes] = {}
     for at in range(0, len(request.ids), _TIMES_AT_ONCE):
         ids = request.ids[at : at + _TIMES_AT_ONCE]
@@ -225,7 +208,7 @@ def _whole(number: bytes | None) -> int | None:
 
 
 async def delete(client: Client, request: Delete) -> list[Deletion]:
-    """Delete entries (XDEL, XDELEX). A long list is done in parts."""
+    """Delete entries (XDEL, XDELEX), a long list in parts."""
     ids = request.ids
     outcomes: list[Deletion] = []
     while True:
@@ -242,7 +225,7 @@ async def delete(client: Client, request: Delete) -> list[Deletion]:
 
 
 async def range_(client: Client, request: Range) -> list[Entry]:
-    """Return entries of a range (XRANGE, XREVRANGE). A long range is read in parts."""
+    """Return entries of a range (XRANGE, XREVRANGE); a long range is read in parts."""
     low, high = (b"%d-%d" % bound for bound in (request.start, request.end))
     limit, entries_max = request.limit, request.entries_max
     if request.whole and entries_max is not None:
@@ -259,7 +242,6 @@ async def range_(client: Client, request: Range) -> list[Entry]:
 
 
 async def range_matching(client: Client, request: RangeMatching) -> MatchingPage:
-    """Read the first entries of a range, and return those for which a filter holds."""
     matcher, is_down = matcher_of(request.filters), request.reverse
     low, high, size_bytes_max = request.start, request.end, _looked_bytes(request.size_bytes_max)
     wanted = Range(request.stream, low, high, _LOOKED_AT_ONCE, size_bytes_max, is_down)
@@ -269,10 +251,7 @@ async def range_matching(client: Client, request: RangeMatching) -> MatchingPage
 
 
 def unfiltered(request: Read) -> Read:
-    """Return the read of all entries among which those of a read with a filter are.
-
-    It is the same for many filters, so the servers are asked once.
-    """
+    """Return the read without its filter: equal for many filters, so servers are asked once."""
     size_bytes_max = _looked_bytes(request.size_bytes_max)
     return replace(
         request, filters=None, limit=_LOOKED_AT_ONCE, size_bytes_max=size_bytes_max, wait_ms=0
@@ -280,7 +259,6 @@ def unfiltered(request: Read) -> Read:
 
 
 def filtered(request: Read, reads: Sequence[StreamRead]) -> list[StreamRead]:
-    """Return the reads with a filter that `unfiltered` ones make."""
     assert request.filters is not None
     matcher = matcher_of(request.filters)
     results = []
@@ -298,7 +276,7 @@ def _looked_bytes(size_bytes_max: int | None) -> int:
 def _matching(
     entries: Sequence[Entry], matcher: Matcher, limit: int | None
 ) -> tuple[list[Entry], EntryId | None]:
-    """Return the entries for which a filter holds, and the last that was looked at."""
+    """Return the entries that match, and the id of the last one that was examined."""
     matching: list[Entry] = []
     last_id: EntryId | None = None
     for entry in entries[: matcher.portion]:
@@ -311,7 +289,7 @@ def _matching(
 
 
 async def range_packed(client: Client, request: RangePacked) -> PackedPage:
-    """Return entries of a range packed, as an engine has them anyway."""
+    """Return entries of a range in the packed form that an engine stores."""
     limit = min(request.limit, _ENTRIES_AT_ONCE)
     bounds = request.start, request.end, limit, request.size_bytes_max
     entries = await range_(client, Range(request.stream, *bounds))
@@ -327,7 +305,7 @@ async def range_packed(client: Client, request: RangePacked) -> PackedPage:
 
 
 async def _bound(client: Client, request: Range) -> int:
-    """Return how many entries a reply may have, or else could have."""
+    """Return how many entries a reply may have or, without a limit, could have."""
     if request.entries_max is not None:
         return request.entries_max
     if request.limit is not None:
@@ -337,8 +315,6 @@ async def _bound(client: Client, request: Range) -> int:
 
 
 class _Run:
-    """Entries of a stream that follow each other, as many as there is room for."""
-
     def __init__(self, client: Client, stream: bytes, limit: int | None, room: ReadRoom) -> None:
         self.entries: list[Entry] = []
         self._client = client
@@ -349,7 +325,6 @@ class _Run:
 
     @property
     def bounds(self) -> dict[str, int]:
-        """Return the bounds of the next call: entries, bytes, names and values."""
         left = _ENTRIES_AT_ONCE if self._limit is None else self._limit - len(self.entries)
         size_bytes, parts, room = _BYTES_AT_ONCE, _PARTS_AT_ONCE, self._room
         if room.bytes_left is not None:
@@ -362,7 +337,7 @@ class _Run:
         }
 
     def take(self, rows: Sequence[Any], *, has_more: bool) -> bool:
-        """Take in the rows of a call; tell whether to read on."""
+        """Add the rows of a call; return whether to read on."""
         entries = self.entries
         for entry_id, fields in rows:
             if not self._room.take(fields, is_first=not entries):
@@ -373,7 +348,6 @@ class _Run:
         return has_more and not is_full and not self._room.is_spent
 
     async def read(self, low: bytes, high: bytes, *, is_reverse: bool = False) -> None:
-        """Read a range, in descending order if `is_reverse`."""
         first, last = (high, low) if is_reverse else (low, high)
         while True:
             bounds = {"first": first, "last": last, **self.bounds}
@@ -385,7 +359,6 @@ class _Run:
             first = b"(" + rows[-1][0]
 
     async def is_cut(self, low: bytes, high: bytes, *, is_reverse: bool) -> bool:
-        """Tell whether the range has more entries, and the limit would allow them."""
         is_full = self._limit is not None and len(self.entries) >= self._limit
         if self._is_whole or is_full or not self.entries:
             return False
@@ -398,10 +371,7 @@ class _Run:
 
 
 async def freeze(client: Client, cursors: Sequence[StreamCursor]) -> tuple[StreamCursor, ...]:
-    """Replace each cursor at `From.NOW` by the stream's present last id.
-
-    So a read that waits does not miss entries.
-    """
+    """Replace cursors at `From.NOW` by the last id, so that a waiting read misses nothing."""
     return tuple(await asyncio.gather(*(_frozen(client, cursor) for cursor in cursors)))
 
 
@@ -414,7 +384,6 @@ async def _frozen(client: Client, cursor: StreamCursor) -> StreamCursor:
 
 
 async def read_once(client: Client, request: Read) -> list[StreamRead]:
-    """Read after each cursor, without waiting (XREAD)."""
     if request.filters is not None:
         return filtered(request, await read_once(client, unfiltered(request)))
     if request.budget is not None:
@@ -435,7 +404,7 @@ async def read_once(client: Client, request: Read) -> list[StreamRead]:
 
 
 async def _read_in_order(client: Client, request: Read, budget: Budget) -> list[StreamRead]:
-    """Read stream by stream until the budget is used up; the others are not in the reply."""
+    """Read stream by stream until the budget is used up; the reply omits the others."""
     reads: list[StreamRead] = []
     left = ReplyRoom(budget)
     for start in range(0, len(request.cursors), _STREAMS_AT_ONCE):
@@ -453,7 +422,7 @@ async def _read_in_order(client: Client, request: Read, budget: Budget) -> list[
 
 
 def _checked(request: Read, cursor: StreamCursor, read: StreamRead | None) -> StreamRead:
-    """Return a read; of a missing stream an empty one, if it may be missing."""
+    """Return a read; a missing stream has an empty one if it may be missing."""
     if read is not None:
         return read
     if not request.missing_ok:
@@ -463,7 +432,6 @@ def _checked(request: Read, cursor: StreamCursor, read: StreamRead | None) -> St
 
 
 def _shortened(read: StreamRead, count: int) -> StreamRead:
-    """Return only the first entries of what was read."""
     if count >= len(read.entries):
         return read
     return _stream_read(read, read.entries[:count])._replace(closed_at_ms=None)
@@ -490,7 +458,6 @@ async def _read_all(
 async def _read_stream(
     client: Client, cursor: StreamCursor, limit: int | None, room: ReadRoom
 ) -> StreamRead | None:
-    """Read after a cursor; None: there is no stream."""
     run = _Run(client, cursor.stream, limit, room)
     after = cursor.after.value if isinstance(cursor.after, From) else cursor.after
     reply = await client.call(Effect.READ, "read", cursor.stream, after=after, **run.bounds)

@@ -1,4 +1,4 @@
-"""Group reads: deliver entries to a consumer (XREADGROUP), without waiting."""
+"""Deliver entries to a consumer (XREADGROUP), without waiting."""
 
 from __future__ import annotations
 
@@ -30,25 +30,19 @@ _LOOKS_AGAIN = 0
 
 
 class Attempt(NamedTuple):
-    """The result of a read's attempt."""
-
     reads: list[GroupRead]
     claim_in_ms: int | None  # when it may claim something, if nothing changes; None: never
 
     @property
     def is_served(self) -> bool:
-        """Tell whether the read need not wait."""
         return any(read.served for read in self.reads)
 
 
 async def attempt(client: Client, request: ReadGroup) -> Attempt:
-    """Read once, without waiting. Each stream is read in one step of its own.
+    """Read once, without waiting; each stream is read in one step of its own.
 
     A read that is refused acknowledges and delivers nothing, unless a group is destroyed or gets
-    another consumer between the steps.
-
-    Raises:
-        StreamError: see `ReadGroup`.
+    another consumer between the steps. Raises the errors of `ReadGroup`.
     """
     acked = request.acked
     if len(request.cursors) > 1 or len(acked) > _ACKED_AT_ONCE_MAX:
@@ -84,7 +78,6 @@ async def attempt(client: Client, request: ReadGroup) -> Attempt:
 
 
 async def _with_times(client: Client, read: GroupRead) -> GroupRead:
-    """Return a read of a stream some of whose entries have times."""
     deliveries = read.deliveries
     with suppress(StreamNotFound, Fault):  # it was deleted meanwhile
         wanted = FindTimes(read.stream, [each.id for each in deliveries])
@@ -94,11 +87,6 @@ async def _with_times(client: Client, read: GroupRead) -> GroupRead:
 
 
 async def undo(client: Client, request: ReadGroup, reads: list[GroupRead]) -> None:
-    """Give back what was delivered to a reader that has gone.
-
-    Raises:
-        StreamError: the servers cannot do it.
-    """
     for cursor, read in zip(request.cursors, reads, strict=False):
         if cursor.after is None:  # else the reader held its history before the read
             counts = {delivery.id: delivery.delivery_count for delivery in read.deliveries}
@@ -109,8 +97,6 @@ async def undo(client: Client, request: ReadGroup, reads: list[GroupRead]) -> No
 
 
 class _Left:
-    """The remaining budget of a read."""
-
     def __init__(self, budget: Budget | None) -> None:
         self._entries = None if budget is None else budget.entries_max
         self._bytes: int | None = None
@@ -125,7 +111,6 @@ class _Left:
             )
 
     def limit(self, limit: int | None) -> int:
-        """Return the limit for the next stream of a read."""
         limit = GROUP_READ_MAX if limit is None else min(limit, GROUP_READ_MAX)
         if self._entries is None or self._bytes is None:
             return limit
@@ -134,7 +119,7 @@ class _Left:
 
     @property
     def fields(self) -> dict[str, object]:
-        """Return bytes, names and values, and whether the bytes are those of RESP2."""
+        """Return bytes, names and values, and whether the bytes are counted as in RESP2."""
         if self._bytes is None:
             return {}
         return {
@@ -144,7 +129,6 @@ class _Left:
         }
 
     def take(self, entry_count: int, bytes_left: int, parts_left: int) -> None:
-        """Take account of what a stream has used."""
         if self._entries is None:
             return
         self._entries -= entry_count
@@ -153,7 +137,6 @@ class _Left:
 
 
 async def _check(client: Client, request: ReadGroup, stream: bytes) -> None:
-    """Raise the error for which a stream refuses the read."""
     with as_stream_errors(stream, request.group):
         await client.call(
             *(Effect.FREE, "check_reader", stream),
@@ -204,7 +187,6 @@ def _read(stream: bytes, reply: Any) -> tuple[GroupRead, int | None, int]:
 
 
 async def read_group(client: Client, request: ReadGroup) -> list[GroupRead]:
-    """Read as a consumer of a group, without waiting (XREADGROUP)."""
     return (await attempt(client, request)).reads
 
 

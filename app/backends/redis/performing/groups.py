@@ -36,7 +36,6 @@ _RELEASED_AT_ONCE_MAX = 500
 
 
 async def list_groups(client: Client, request: ListGroups) -> list[GroupInfo]:
-    """Describe groups of a stream, by name (XINFO GROUPS)."""
     stream = request.stream
     names = sorted(await client.call(Effect.READ, "group_names", stream))
     if request.after is not None:
@@ -50,7 +49,6 @@ async def list_groups(client: Client, request: ListGroups) -> list[GroupInfo]:
 
 
 async def create_group(client: Client, request: CreateGroup) -> Created[GroupInfo]:
-    """Create a group (XGROUP CREATE), unless it exists."""
     policy, groups_max = request.policy, client.options.keyspace.groups_max
     await _check_targets(client, request)
     is_governed = policy is not None and policy.acts_by_time
@@ -80,7 +78,6 @@ async def _check_targets(client: Client, request: CreateGroup | UpdateGroup) -> 
 
 
 async def list_consumers(client: Client, request: ListConsumers) -> list[ConsumerInfo]:
-    """Describe consumers of a group, by name (XINFO CONSUMERS)."""
     described = await client.perform(Effect.READ, request)
     infos = sorted(map(read_consumer_info, described), key=lambda info: info.name)
     if request.after is not None:
@@ -89,20 +86,17 @@ async def list_consumers(client: Client, request: ListConsumers) -> list[Consume
 
 
 async def describe_consumer(client: Client, request: DescribeConsumer) -> ConsumerInfo | None:
-    """Describe one consumer; the reply is None if it does not exist."""
     described = await client.perform(Effect.READ, request)
     return None if described is None else read_consumer_info(described)
 
 
 async def create_consumer(client: Client, request: CreateConsumer) -> Created[ConsumerInfo]:
-    """Create a consumer (XGROUP CREATECONSUMER), unless it exists."""
     consumers_max = client.options.keyspace.consumers_max
     is_new, description = await client.perform(Effect.WRITE, request, consumers_max=consumers_max)
     return Created(bool(is_new), read_consumer_info(description))
 
 
 async def delete_consumer(client: Client, request: DeleteConsumer) -> int | None:
-    """Delete a consumer (XGROUP DELCONSUMER); reply how many entries it held."""
     held_count: int | None = None
     is_first, is_gone = True, False
     while not is_gone:
@@ -113,12 +107,11 @@ async def delete_consumer(client: Client, request: DeleteConsumer) -> int | None
 
 
 def _given(value: T | UnsetType | None, default: str | None) -> T | str | None:
-    """Return a value; if it is None, the default, and if it is not given, None."""
+    """Return a value; None becomes the default, and UNSET becomes None."""
     return default if value is None else None if value is UNSET else value
 
 
 def read_group_info(description: Sequence[Any]) -> GroupInfo:
-    """Return a group's description by `describe_group`."""
     facts = _by_name(description[0])
     nobodys_count, hidden_count, policy, closed_at_ms, is_over, delayed_count = description[1]
     return GroupInfo(
@@ -137,9 +130,9 @@ def read_group_info(description: Sequence[Any]) -> GroupInfo:
 
 
 def read_consumer_info(description: Sequence[Any]) -> ConsumerInfo:
-    """Return a consumer's description by XINFO CONSUMERS.
+    """Read a consumer from XINFO CONSUMERS.
 
-    Redis 7.0 does not say when a consumer last got something. Then its last attempt counts.
+    Redis 7.0 does not report when a consumer last got something; its last attempt counts instead.
     """
     facts = _by_name(description)
     inactive_ms = facts.get(b"inactive", facts[b"idle"])

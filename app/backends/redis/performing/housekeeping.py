@@ -1,9 +1,9 @@
-"""Housekeeping: removes what is too old, and does the regular work of the policies of groups.
+"""Remove what is too old, and do the regular work of the policies of groups.
 
 One gateway does it for all: the one that has the lock. It walks the index of governed streams
 (`streams.py`). For each of them it removes entries that are too old, makes dead letters, deletes
-consumers that have been away for too long, and relays dead letters that wait. A stream for which
-there has been nothing to do for a while leaves the index.
+consumers that have been away for too long, and relays dead letters that wait. A stream with nothing
+to do for a while leaves the index.
 """
 
 from __future__ import annotations
@@ -52,15 +52,8 @@ _NEEDLESS_ROUNDS = 60
 
 
 class Housekeeper:
-    """The regular work of one gateway, which is done while it has the lock."""
-
     def __init__(self, client: Client, *, needless_rounds: int = _NEEDLESS_ROUNDS) -> None:
-        """Get ready to run.
-
-        Args:
-            client: the servers.
-            needless_rounds: rounds in which a stream needs nothing before it leaves the index.
-        """
+        """Take the client; after `needless_rounds` with nothing to do a stream leaves the index."""
         self._client = client
         self._needless_rounds = needless_rounds
         self._token = secrets.token_hex(8).encode()
@@ -69,7 +62,6 @@ class Housekeeper:
         self._is_failing = False
 
     async def run(self) -> None:
-        """Do the work, a round in each interval, until cancelled."""
         await periodic.repeat("housekeeping at the servers", self._next_round)
 
     async def _next_round(self) -> None:
@@ -80,9 +72,9 @@ class Housekeeper:
             self._note([f"{type(error).__name__}: {error}"])
 
     async def round(self) -> bool:
-        """Look once after all streams of the index, if this gateway has the lock.
+        """Look once after all streams of the index, and return whether this gateway has the lock.
 
-        Tells whether it has it. What cannot be done for a stream does not stop the others.
+        A failure for one stream does not stop the others.
         """
         seen: set[bytes] = set()
         failures: list[str] = []
@@ -104,7 +96,7 @@ class Housekeeper:
         return has_lock
 
     def _note(self, failures: Sequence[str]) -> None:
-        """Say that something cannot be done: one line, however long and for how many streams."""
+        """Log failures in one line, however long they last and however many streams they affect."""
         if failures and not self._is_failing:
             facts = {"failures": len(failures), "first": failures[0]}
             log.warning("housekeeping cannot do all at the servers", extra=facts)
@@ -120,7 +112,7 @@ class Housekeeper:
             await asyncio.sleep(_PAUSE_S)
 
     async def _has_lock(self) -> bool:
-        """Take or renew the lock; tell whether this gateway has it."""
+        """Take or renew the lock; return whether this gateway has it."""
         key = self._client.names.side_index(b"housekeeping")
         slot = key_slot(key)
         taken, owner = await self._client.execute_all(
@@ -131,7 +123,6 @@ class Housekeeper:
         return bool(owner == self._token)
 
     async def _look_after(self, stream: bytes) -> None:
-        """Do the housekeeping of a stream; take it out of the index if it needs none."""
         if await self._needs(stream):
             self._needless.pop(stream, None)
             return
@@ -145,7 +136,6 @@ class Housekeeper:
             await execute_at_index(self._client, b"SADD", stream)
 
     async def _needs(self, stream: bytes) -> bool:
-        """Do the housekeeping of a stream, and tell whether it needs more."""
         await self._follow_name(stream)
         needs = await self._keep_ages(stream)
         try:
@@ -163,7 +153,6 @@ class Housekeeper:
         return needs
 
     async def _follow_name(self, stream: bytes) -> None:
-        """Put a stream into the index under its new name, if it was renamed."""
         names = self._client.names
         renamed = names.of(stream).side(b"renamed")
         key = await self._client.execute(stream, b"GET", renamed, changes=False)
@@ -172,7 +161,6 @@ class Housekeeper:
             await self._client.execute(stream, b"DEL", renamed, changes=True)
 
     async def _keep_ages(self, stream: bytes) -> bool:
-        """Remove entries that are too old; tell whether the stream has such a bound."""
         meta = self._client.names.of(stream).side(b"meta")
         bound = await self._client.execute(stream, b"HGET", meta, b"max_age_ms", changes=False)
         if bound is None:
@@ -184,7 +172,6 @@ class Housekeeper:
         return True
 
     async def _let_expire(self, stream: bytes) -> bool:
-        """Settle expired entries; tell whether entries of the stream have times."""
         has_times = 0
         for _ in range(_PARTS_MAX):
             has_more, has_times = await self._client.call(
@@ -195,7 +182,6 @@ class Housekeeper:
         return bool(has_times)
 
     async def _keep_policy(self, stream: bytes, group: bytes) -> bool:
-        """Carry out the policy of a group; tell whether there is such a policy."""
         needs = 0
         for _ in range(_PARTS_MAX):
             is_over, needs = await self._client.call(
@@ -208,7 +194,7 @@ class Housekeeper:
         return bool(needs)
 
     async def _forget_consumers(self, stream: bytes, group: bytes) -> None:
-        """Delete consumers that stay away. Many of them are looked at less often."""
+        """Delete consumers that stay away; large groups are checked less often."""
         skipped = self._rounds_to_skip.pop((stream, group), 0)
         if skipped:
             left = skipped - 1

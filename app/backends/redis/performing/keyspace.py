@@ -1,4 +1,4 @@
-"""Keyspace: what only Redis commands ask for."""
+"""Requests that only Redis commands make."""
 
 from __future__ import annotations
 
@@ -53,29 +53,27 @@ from headgate.engine.requests.streams import DeleteStream
 
 
 async def tell_time(client: Client, request: TellTime) -> int:
-    """Return the unix time of a server, in milliseconds (TIME)."""
     del request
     return await now_ms(client)
 
 
 async def require_groups(client: Client, request: RequireGroups) -> None:
-    """Raise `GroupNotFound` for the first of the streams that has no such group."""
+    """Raise `GroupNotFound` for the first stream that lacks its group."""
     for stream in request.streams:
         with as_stream_errors(stream, request.group):
             await client.call(Effect.READ, "require_group", stream, group=request.group)
 
 
 async def list_names(client: Client, request: ListNames) -> list[bytes]:
-    """Return the names of all streams, in byte order (KEYS)."""
     return await first_names(client, None, only=request.only)
 
 
 async def scan_names(client: Client, request: ScanNames) -> NamePage:
     """Return about `count` names after a cursor (SCAN).
 
-    If all names of clients are shown, the primaries are searched one after the other, in no order.
-    The cursor is that of a primary times the number of primaries, plus its place among them. Else
-    the cursor is the number of names before it, so that it says nothing of other names.
+    If all names may be shown, the primaries are searched one after the other, in no order; the
+    cursor is a primary's cursor times the number of primaries, plus its index. Otherwise the cursor
+    is the number of names before it, so that it reveals nothing about other names.
     """
     if request.only not in (None, UNRESERVED):
         end = request.cursor + request.count
@@ -91,10 +89,7 @@ async def scan_names(client: Client, request: ScanNames) -> NamePage:
 
 
 async def count_streams(client: Client, request: CountStreams) -> int:
-    """Count streams (EXISTS, DBSIZE).
-
-    A server that changes the size of its table may show a stream twice. Then it counts twice.
-    """
+    """Count streams (EXISTS, DBSIZE), perhaps one twice while a server resizes its table."""
     if request.streams is None:
         return sum([len(names) async for names in pages(client, only=request.only)])
     return await _sum_of(client, request.streams)
@@ -109,7 +104,6 @@ async def _sum_of(client: Client, streams: Sequence[bytes]) -> int:
 
 
 async def describe_keyspace(client: Client, request: DescribeKeyspace) -> KeyspaceInfo:
-    """Count the streams, and those of them that expire."""
     del request
     count, ttls = 0, list[int]()
     async for names in pages(client):
@@ -121,13 +115,12 @@ async def describe_keyspace(client: Client, request: DescribeKeyspace) -> Keyspa
 
 
 async def ttl_ms(client: Client, stream: bytes) -> int:
-    """Return in how many milliseconds a stream expires; -1: it does not; -2: there is none."""
+    """Return a stream's time to live as PTTL does: -1 has no expiry, -2 does not exist."""
     key = client.names.of(stream).key
     return int(await client.execute(stream, b"PTTL", key, changes=False))
 
 
 async def now_ms(client: Client) -> int:
-    """Return the unix time of a server, in milliseconds."""
     [address, *_] = await client.known()
     seconds, micros = await client.execute_at(address, b"TIME", changes=False)
     return int(seconds) * 1000 + int(micros) // 1000
@@ -139,7 +132,7 @@ async def delete_streams(client: Client, request: DeleteStreams) -> int:
 
 
 async def delete_all(client: Client, request: DeleteAll) -> None:
-    """Delete all streams (FLUSHALL), some at a time. What is not ours stays."""
+    """Delete all streams (FLUSHALL), some at a time; foreign keys stay."""
     del request
     async for names in pages(client):
         await _delete(client, names)
@@ -161,7 +154,7 @@ async def _delete_if_stream(client: Client, stream: bytes) -> bool:
 
 
 async def rename_stream(client: Client, request: RenameStream) -> bool:
-    """Rename a stream (RENAME, RENAMENX). Both names must be in one slot of the cluster."""
+    """Rename a stream (RENAME, RENAMENX); both names must be in one slot."""
     source, target = client.names.of(request.stream), client.names.of(request.to)
     if client.is_cluster and source.slot != target.slot:
         raise SeveralSlots("renames")
@@ -169,7 +162,7 @@ async def rename_stream(client: Client, request: RenameStream) -> bool:
 
 
 async def expire_stream(client: Client, request: ExpireStream) -> bool:
-    """Set when a stream expires, if the conditions hold (PEXPIRE)."""
+    """Set a stream's expiry if the conditions hold (PEXPIRE)."""
     out_of_range = Invalid("the time is out of range", location=("ttl_ms",))
     if abs(request.ttl_ms if request.at_ms is None else request.at_ms) > COUNT_MAX:
         raise out_of_range
@@ -182,7 +175,6 @@ async def expire_stream(client: Client, request: ExpireStream) -> bool:
 
 
 async def time_to_live(client: Client, request: TimeToLive) -> int | None:
-    """Return in how many milliseconds a stream expires (PTTL)."""
     left_ms = await ttl_ms(client, request.stream)
     if left_ms == -2:
         raise StreamNotFound(request.stream)
@@ -190,7 +182,7 @@ async def time_to_live(client: Client, request: TimeToLive) -> int | None:
 
 
 async def get_expiry(client: Client, request: GetExpiry) -> int | None:
-    """Return the unix time at which a stream expires, in milliseconds (PEXPIRETIME)."""
+    """Return a stream's expiry as unix time in milliseconds (PEXPIRETIME)."""
     key = client.names.of(request.stream).key
     at_ms = int(await client.execute(request.stream, b"PEXPIRETIME", key, changes=False))
     if at_ms == -2:
@@ -199,13 +191,13 @@ async def get_expiry(client: Client, request: GetExpiry) -> int | None:
 
 
 async def pick_name(client: Client, request: PickName) -> bytes | None:
-    """Return the name of some stream (RANDOMKEY); all names are looked at."""
+    """Return some stream's name (RANDOMKEY); all names are looked at."""
     names = await list_names(client, ListNames(request.only))
     return names[request.place % len(names)] if names else None
 
 
 async def get_defaults(client: Client, request: GetDefaults) -> StreamDefaults:
-    """Return the defaults of streams without a configuration of their own (CONFIG GET stream-*)."""
+    """Return the defaults of streams without their own configuration (CONFIG GET stream-*)."""
     del client, request
     return StreamDefaults(CHUNK_BYTES_MAX, CHUNK_ENTRIES_MAX, *KEY_DEFAULTS)
 

@@ -1,4 +1,4 @@
-"""Names: which streams there are. The servers are searched, as they have no list in order."""
+"""Which streams exist; the servers are searched, as they have no ordered list."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ async def first_names(
     after: bytes | None = None,
     only: NameFilter | None = None,
 ) -> list[bytes]:
-    """Return the first names in byte order. See `first_names_of`."""
     return (await first_names_of(client, limit, prefix, after, only))[0]
 
 
@@ -38,15 +37,8 @@ async def first_names_of(
 ) -> tuple[list[bytes], int]:
     """Return the first names in byte order, and how many there are in all.
 
-    No more names than these are kept meanwhile. A server that changes the size of its table may
-    show a stream twice. Then it counts twice.
-
-    Args:
-        client: sends the commands.
-        limit: how many; None: all.
-        prefix: what they begin with.
-        after: only names behind this one.
-        only: which may be shown; None: all.
+    `limit` None returns all; `after` is exclusive. No more names than are returned are kept
+    meanwhile. A stream may be counted twice while a server resizes its table.
     """
     kept: set[bytes] = set()
     count = 0
@@ -80,7 +72,7 @@ async def pages(
 async def search(
     client: Client, address: Address, cursor: int, count: int, shown: Shown
 ) -> tuple[int, list[bytes]]:
-    """Look at about `count` keys of a server; return where to go on, and the names to be shown."""
+    """Look at about `count` keys of a server; return the next cursor and the names to show."""
     pattern = client.names.pattern(shown.stem)
     words = (b"SCAN", cursor, b"MATCH", pattern, b"COUNT", count, b"TYPE", b"stream")
     following, keys = await client.execute_at(address, *words, changes=False)
@@ -89,14 +81,11 @@ async def search(
 
 
 async def _existing(client: Client, names: Sequence[bytes]) -> list[bytes]:
-    """Return those of the names that streams have."""
     exist = await asyncio.gather(*(exists(client, name) for name in names))
     return [name for name, is_there in zip(names, exist, strict=True) if is_there]
 
 
 class Shown:
-    """The requested names that may be shown."""
-
     def __init__(self, prefix: bytes, only: NameFilter | None) -> None:
         self._prefix, self._only = prefix, only
         prefixes = (b"",) if only is None else only.prefixes
@@ -111,17 +100,14 @@ class Shown:
 
     @property
     def stem(self) -> bytes:
-        """Return the common beginning of all names."""
         beginnings = [*self.starts, *self.names]
         pairs = zip(min(beginnings), max(beginnings), strict=False)
         return bytes(first for first, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
     def shows(self, name: bytes) -> bool:
-        """Tell whether a name is one of them."""
         return name.startswith(self._prefix) and is_shown(name, self._only)
 
 
 async def exists(client: Client, stream: bytes) -> bool:
-    """Tell whether there is a stream of this name."""
     kind = await client.execute(stream, b"TYPE", client.names.of(stream).key, changes=False)
     return bytes(kind) == b"stream"

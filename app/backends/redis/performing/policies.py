@@ -1,4 +1,4 @@
-"""Dead letters: relay them to their stream, and send them back.
+"""Relay dead letters to their stream, and send them back.
 
 A function moves a dead letter from the pending entries into the outbox of its stream, in one step.
 From there a gateway relays it to the dead letter stream, which may be in another slot. The dead
@@ -42,12 +42,10 @@ _RELAY_S_MAX = 0.25
 
 
 async def relay(client: Client, stream: bytes) -> None:
-    """Relay the dead letters that wait in the outbox of a stream.
+    """Relay the dead letters in the outbox of a stream.
 
-    Those that a dead letter stream does not take wait in the outbox, and hold up no others.
-
-    Raises:
-        Fault, Lost, NotSent, ResponseError, StreamError: why some of them wait on.
+    Those that a dead letter stream refuses stay in the outbox and do not delay others. Raises
+    Fault, Lost, NotSent, ResponseError or StreamError if some of them stay.
     """
     low, kept_pages = b"-", 0
     failure: Exception | None = None
@@ -63,9 +61,9 @@ async def relay(client: Client, stream: bytes) -> None:
 
 
 async def relay_now(client: Client, stream: bytes) -> None:
-    """Relay them before a request is answered, if this is quick; else housekeeping will.
+    """Relay them before a request is answered if this is quick; otherwise housekeeping will.
 
-    A transaction changes nothing after its commands: there it is left to housekeeping, too.
+    A transaction changes nothing after its commands, so there it is left to housekeeping, too.
     """
     with suppress(Fault, Lost, NotSent, ResponseError, StreamError, TimeoutError):
         async with asyncio.timeout(_RELAY_S_MAX):
@@ -73,7 +71,6 @@ async def relay_now(client: Client, stream: bytes) -> None:
 
 
 async def _page(client: Client, stream: bytes, low: bytes) -> Sequence[tuple[bytes, list[bytes]]]:
-    """Return records of the outbox of a stream, in order."""
     words = (b"XRANGE", _outbox(client, stream), low, b"+", b"COUNT", _RELAYED_AT_ONCE_MAX)
     page: Sequence[tuple[bytes, list[bytes]]]
     page = await client.execute(stream, *words, changes=False)
@@ -83,9 +80,9 @@ async def _page(client: Client, stream: bytes, low: bytes) -> Sequence[tuple[byt
 async def _relay_some(
     client: Client, stream: bytes, page: Sequence[tuple[bytes, list[bytes]]]
 ) -> tuple[int, Exception | None]:
-    """Relay dead letters, in order; return how many have left the outbox, and why others have not.
+    """Relay dead letters in order; return how many left the outbox, and why others did not.
 
-    What is no dead letter, since another client has put it there, is removed.
+    Records that are no dead letters, put there by another client, are removed.
     """
     by_target: dict[bytes, list[tuple[bytes, bytes]]] = {}
     gone: list[bytes] = []
@@ -122,19 +119,17 @@ def _outbox(client: Client, stream: bytes) -> bytes:
 
 
 class _DeadLetter(NamedTuple):
-    """A dead letter of the group whose dead letters are sent back."""
-
     id: EntryId
     origin: EntryId  # its id in the stream of the group
     fields: Fields  # those of the entry
 
 
 async def redrive(client: Client, request: Redrive) -> list[Redriven]:
-    """Send dead letters of a group back, the oldest first.
+    """Send dead letters of a group back, oldest first.
 
     Each one is first sent back and then deleted, which are two steps, as there may be two slots.
-    The group's stream remembers for a day what was sent back. So a redrive that was broken off can
-    be repeated.
+    The group's stream remembers for a day what was sent back, so an interrupted redrive can be
+    repeated.
     """
     stream, group = request.stream, request.group
     dead_letters = await client.call(Effect.READ, "dead_letter_stream", stream, group=group)
@@ -146,8 +141,6 @@ async def redrive(client: Client, request: Redrive) -> list[Redriven]:
 
 
 class _Redrive:
-    """The dead letters that are sent back, page by page."""
-
     def __init__(self, client: Client, request: Redrive, dead_letters: bytes) -> None:
         self._client = client
         self._request = request
@@ -155,7 +148,6 @@ class _Redrive:
         self._key = client.names.of(dead_letters).key
 
     async def run(self) -> list[Redriven]:
-        """Send them back, as many as the request allows."""
         redriven: list[Redriven] = []
         if self._request.ids is not None:
             ids = list(dict.fromkeys(self._request.ids))
@@ -196,12 +188,7 @@ class _Redrive:
         ]
 
     async def _send_back(self, entries: Sequence[Entry], before: int) -> list[Redriven]:
-        """Send back those of the entries that are dead letters of the group.
-
-        Args:
-            entries: of the dead letter stream.
-            before: how many dead letters the request has sent back before.
-        """
+        """Send back the entries that are dead letters of the group; `before` were sent earlier."""
         request = self._request
         own = (self._own(*entry) for entry in entries)
         sent = [each for each in own if each is not None][: max(request.limit - before, 0)]
@@ -225,7 +212,6 @@ class _Redrive:
         ]
 
     def _own(self, entry_id: EntryId, fields: Fields) -> _DeadLetter | None:
-        """Return an entry as a dead letter, if it is one of the group."""
         before_death = entry_of(fields, self._request.stream, self._request.group)
         return None if before_death is None else _DeadLetter(entry_id, *before_death)
 

@@ -37,7 +37,7 @@ _decode = msgspec.msgpack.Decoder(ScheduleInfo).decode
 
 
 def readable(texts: Iterable[bytes | None]) -> list[ScheduleInfo]:
-    """Return the schedules of texts, without those that another client has written there."""
+    """Return the schedules in texts, ignoring what another client has written there."""
     infos: list[ScheduleInfo] = []
     for text in texts:
         with suppress(msgspec.DecodeError):
@@ -47,11 +47,7 @@ def readable(texts: Iterable[bytes | None]) -> list[ScheduleInfo]:
 
 
 async def find(client: Client, name: bytes) -> tuple[bytes, ScheduleInfo | None]:
-    """Return a schedule as its text and as a value; none is empty text and None.
-
-    Raises:
-        WrongSideKey: another client has written something else there.
-    """
+    """Return a schedule as text and value, or empty text and None; raises WrongSideKey."""
     keys = client.names.of_schedules()
     [text] = await client.execute_all(keys.slot, [[b"HGET", keys.key, name]], changes=False)
     if text is None:
@@ -63,7 +59,7 @@ async def find(client: Client, name: bytes) -> tuple[bytes, ScheduleInfo | None]
 
 
 async def put(client: Client, name: bytes, before: bytes, info: ScheduleInfo | None) -> bool:
-    """Put a schedule in the place of its text; tell whether that still stood there."""
+    """Replace a schedule if its text is still `before`; return whether it was."""
     return bool(
         await call(
             client,
@@ -79,19 +75,16 @@ async def put(client: Client, name: bytes, before: bytes, info: ScheduleInfo | N
 
 
 async def forget(client: Client, info: ScheduleInfo) -> None:
-    """Let a stream forget what a schedule has appended to it."""
     stream = info.definition.stream
     key = client.names.of(stream).side(b"scheduled")
     await client.execute(stream, b"HDEL", key, identity_of(info), changes=True)
 
 
 def identity_of(info: ScheduleInfo) -> bytes:
-    """Return the name under which a stream remembers a schedule."""
     return b"%d:%b" % (info.epoch, info.name)
 
 
 async def call(client: Client, effect: Effect, operation: str, **facts: object) -> Any:
-    """Run an operation on all schedules, and return its reply."""
     return await client.call_at(effect, operation, [client.names.of_schedules()], **facts)
 
 
@@ -102,7 +95,6 @@ _TRIES_MAX = 20
 
 
 async def set_schedule(client: Client, request: SetSchedule) -> Created[ScheduleInfo]:
-    """Create a schedule, or give it another definition."""
     check_schedule(request.definition)
     name, definition = request.schedule, request.definition
     text, before = await find(client, name)
@@ -121,7 +113,6 @@ async def set_schedule(client: Client, request: SetSchedule) -> Created[Schedule
 
 
 async def get_schedule(client: Client, request: GetSchedule) -> ScheduleInfo:
-    """Describe a schedule."""
     _, info = await find(client, request.schedule)
     if info is None or not is_shown(info.definition.stream, request.only):
         raise ScheduleNotFound(request.schedule)
@@ -129,7 +120,6 @@ async def get_schedule(client: Client, request: GetSchedule) -> ScheduleInfo:
 
 
 async def list_schedules(client: Client, request: ListSchedules) -> list[ScheduleInfo]:
-    """Describe schedules by name, in byte order."""
     infos: list[ScheduleInfo] = []
     keys = client.names.of_schedules()
     low = b"-" if request.after is None else b"(" + request.after
@@ -149,7 +139,6 @@ async def list_schedules(client: Client, request: ListSchedules) -> list[Schedul
 
 
 async def delete_schedule(client: Client, request: DeleteSchedule) -> bool:
-    """Delete a schedule, and what its stream remembers of it."""
     for _ in range(_TRIES_MAX):
         text, info = await find(client, request.schedule)
         if info is None or not is_shown(info.definition.stream, request.only):
@@ -161,7 +150,6 @@ async def delete_schedule(client: Client, request: DeleteSchedule) -> bool:
 
 
 async def _time_ms(client: Client) -> int:
-    """Return the time of the server that has the schedules."""
     slot = client.names.of_schedules().slot
     [[seconds, micros]] = await client.execute_together(slot, [[b"TIME"]], changes=False)
     return int(seconds) * 1000 + int(micros) // 1000
@@ -181,7 +169,6 @@ _LEASE_MS = 10_000
 
 
 async def await_schedules(client: Client, request: AwaitSchedules) -> DueSchedules:
-    """Return the schedules that are due, once there is one or the wait is over."""
     loop = asyncio.get_running_loop()
     over_s = loop.time() + request.wait_ms / 1000
     while True:
@@ -231,7 +218,7 @@ async def run_schedule(client: Client, request: RunSchedule) -> EntryId | None:
 
 
 async def pass_schedule(client: Client, request: PassSchedule) -> bool:
-    """Go on to another due time without an entry, or wait."""
+    """Move to another due time without an entry, or to waiting."""
     text, info = await _awaiting(client, request)
     if info is None:
         return False

@@ -1,7 +1,7 @@
-"""Streams: list, describe, create, change, delete, watch.
+"""Create, describe, change, delete and watch streams.
 
 The *governed* streams have something to be done as time passes: a retention by age, a group with a
-policy, dead letters to relay. Their index is one set for all of them. `housekeeping.py` walks it.
+policy, dead letters to relay. Their index is one set for all of them; `housekeeping.py` walks it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from headgate.engine.requests.streams import (
 
 
 def bounded(to: TrimTo) -> TrimTo:
-    """Return a trim with the number of entries that it may remove; None is without limit."""
+    """Return a trim limited to what it may remove at once; a limit of None is unlimited."""
     if not to.approximate:
         return to._replace(limit=None)
     limit = TRIM_CHUNKS_DEFAULT * CHUNK_ENTRIES_MAX if to.limit is None else to.limit
@@ -50,7 +50,6 @@ def bounded(to: TrimTo) -> TrimTo:
 
 
 async def trim(client: Client, request: Trim) -> int:
-    """Remove the oldest entries (XTRIM). A long trim is done in parts."""
     check_trim(request.to)
     to = bounded(request.to)
     removed, after = 0, b"%d-%d" % MIN_ID
@@ -68,11 +67,6 @@ async def trim(client: Client, request: Trim) -> int:
 
 
 async def retain(client: Client, stream: bytes) -> None:
-    """Trim a stream by its retention.
-
-    Raises:
-        Fault: the stream does not exist.
-    """
     while await client.call(Effect.FREE, "retain", stream):
         pass
 
@@ -84,16 +78,11 @@ _CHANGES = {b"SADD", b"SREM"}
 
 
 async def describe_stream(client: Client, request: DescribeStream) -> StreamInfo:
-    """Describe a stream (XINFO STREAM)."""
     return await describe(client, request.stream)
 
 
 async def describe(client: Client, stream: bytes) -> StreamInfo:
-    """Describe a stream. A stream that another client has made gets its epoch now.
-
-    Raises:
-        Fault: the stream does not exist.
-    """
+    """Describe a stream; one that another client has created gets its epoch now."""
     row = await client.call(Effect.READ, "describe", stream)
     if row[0] is None:
         row = await client.call(Effect.FREE, "identify", stream)
@@ -122,7 +111,6 @@ def _info(stream: bytes, row: Sequence[Any]) -> StreamInfo:
 
 
 async def list_streams(client: Client, request: ListStreams) -> list[StreamInfo]:
-    """Describe streams whose names start with a prefix and are shown, in byte order."""
     infos: list[StreamInfo] = []
     after = request.after
     while len(infos) < request.limit:
@@ -146,7 +134,6 @@ async def _described(client: Client, stream: bytes) -> StreamInfo | None:
 
 
 async def create_stream(client: Client, request: CreateStream) -> Created[StreamInfo]:
-    """Create an empty stream, unless it exists with the same configuration."""
     stream = request.stream
     if request.config.archive:
         raise NoArchive
@@ -158,7 +145,7 @@ async def create_stream(client: Client, request: CreateStream) -> Created[Stream
 
 
 async def update_stream(client: Client, request: UpdateStream) -> StreamInfo:
-    """Change a stream's configuration. What it no longer allows is removed at once."""
+    """Change a stream's configuration; what it no longer allows is removed at once."""
     stream = request.stream
     if request.config.values.archive:
         raise NoArchive
@@ -172,22 +159,21 @@ async def update_stream(client: Client, request: UpdateStream) -> StreamInfo:
 
 
 async def get_revisions(client: Client, request: GetRevisions) -> list[bytes]:
-    """Return a revision for each of the streams (WATCH)."""
+    """Return a revision of each stream (WATCH)."""
     return [await client.call(Effect.FREE, "revision", stream) for stream in request.streams]
 
 
 async def if_unchanged(client: Client, request: IfUnchanged) -> None:
-    """Raise `StreamsChanged` unless each of the streams still has its revision."""
     if await get_revisions(client, GetRevisions(request.streams)) != list(request.revisions):
         raise StreamsChanged
 
 
 @asynccontextmanager
 async def govern(client: Client, stream: bytes, *, is_needed: bool) -> AsyncIterator[None]:
-    """Put a stream into the index before and after something is configured in the context.
+    """Put a stream into the index before and after the configuration in the context.
 
-    Before, so that nothing configured is missed if this gateway dies. After, because housekeeping
-    may meanwhile have seen that nothing is configured, and taken the stream out.
+    Before, so that nothing is missed if this gateway dies. After, because housekeeping may
+    meanwhile have seen nothing configured and removed the stream.
     """
     if is_needed:
         await execute_at_index(client, b"SADD", stream)
@@ -197,18 +183,15 @@ async def govern(client: Client, stream: bytes, *, is_needed: bool) -> AsyncIter
 
 
 async def get_attributes(client: Client, request: GetAttributes) -> dict[bytes, bytes]:
-    """Return those of the attributes that the stream has."""
     reply = await client.perform(Effect.READ, request)
     return dict(zip(reply[::2], reply[1::2], strict=True))
 
 
 async def change_attributes(client: Client, request: ChangeAttributes) -> None:
-    """Change attributes of a stream, if others are as expected."""
     await client.perform(Effect.WRITE, request, change=change_argument(request.change))
 
 
 async def execute_at_index(client: Client, command: bytes, *words: bytes | int) -> Any:
-    """Run a command on the index, and return its reply."""
     key = client.names.side_index(b"governed")
     [reply] = await client.execute_all(
         key_slot(key), [[command, key, *words]], changes=command in _CHANGES

@@ -1,4 +1,4 @@
-"""The table of performers: the way of each request, and the function that carries it out."""
+"""The function that carries out each request."""
 
 from __future__ import annotations
 

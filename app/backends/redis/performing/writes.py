@@ -1,9 +1,9 @@
-"""Bulk: commit batches, and say what a writer has committed.
+"""Commit batches of bulk writers, and report their last commits.
 
 A batch is committed in one slot of a cluster, where it is atomic. Beside each stream, `writers` has
-the last batch that each writer has put into it. A writer has a hash of its own, in a slot of its
-own: `last` is the last batch that is known to be committed, and when. A field for each stream of a
-batch that is about to be committed says where else to look.
+the last batch that each writer has put into it. A writer has a hash of its own, in its own slot:
+`last` is the last batch known to be committed, and when. A field for each stream of a batch that is
+about to be committed says where else to look.
 """
 
 from __future__ import annotations
@@ -129,7 +129,6 @@ async def _commit(
 
 
 async def last_commit(client: Client, request: LastCommit) -> Commit | None:
-    """Return the last commit of a writer, or None if the writer is not known."""
     return await _last_commit(client, request.writer)
 
 

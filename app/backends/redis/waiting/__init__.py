@@ -1,1 +1,1 @@
-"""Waiting: reads that block in this gateway until something comes at the servers."""
+"""Reads that block in this gateway until something arrives at the servers."""

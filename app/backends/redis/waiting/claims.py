@@ -1,8 +1,8 @@
-"""Claims: a consumer is notified which of its entries other consumers have taken over.
+"""Notify a consumer which of its entries other consumers have taken over.
 
 The function that takes entries over writes a record into a stream beside the stream (see
-claims.lua). So no takeover is lost while a connection is. The gateways read the records on when a
-server tells that there are new ones.
+claims.lua), so no takeover is lost while a connection is down. Gateways read the records when a
+server reports new ones.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ _AT_ONCE = 500
 
 
 class _Records:
-    """The records of one stream."""
-
     def __init__(self, key: bytes, last: bytes) -> None:
         self.key = key
         self.last = last  # the record that was read last
@@ -35,10 +33,7 @@ class _Records:
 
 
 class Claims:
-    """The feeds that are open in this gateway."""
-
     def __init__(self, client: Client) -> None:
-        """Start without feeds."""
         self._client = client
         self._feeds = Feeds()
         self._records: dict[bytes, _Records] = {}  # by stream
@@ -49,7 +44,6 @@ class Claims:
     def claims(
         self, stream: bytes, group: bytes, consumer: bytes
     ) -> AbstractAsyncContextManager[AsyncIterator[Takeover]]:
-        """Open a feed of what other consumers take over. See `ClaimFeed`."""
         return self._open(stream, group, consumer)
 
     @asynccontextmanager
@@ -79,7 +73,7 @@ class Claims:
         return self._records[stream]
 
     def signal(self, key: bytes) -> bool:
-        """Note that a key was changed; return whether it is one of records."""
+        """Note a change of a key; return whether the key holds records."""
         stream = self._streams.get(key)
         if stream is None:
             return False
@@ -87,12 +81,10 @@ class Claims:
         return True
 
     def signal_all(self) -> None:
-        """Note that there may be new records of every stream."""
         for stream in list(self._records):
             self._read_on(stream)
 
     async def run(self) -> None:
-        """Read records, until cancelled."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 self.signal_all()
@@ -107,7 +99,6 @@ class Claims:
             records.reading = self._tasks.create_task(self._read(stream, records))
 
     async def _read(self, stream: bytes, records: _Records) -> None:
-        """Put the records after the last one into the feeds."""
         try:
             while records.has_new:
                 records.has_new = False

@@ -1,4 +1,4 @@
-"""Group reads: they block here, and ask the servers again when something may have come."""
+"""Group reads block here, and ask the servers again when something may have arrived."""
 
 from __future__ import annotations
 
@@ -22,15 +22,7 @@ from headgate.engine.requests.groups import DeleteConsumer
 
 
 class GroupReaders:
-    """Reads as a consumer of a group, and blocks if there is nothing to read."""
-
     def __init__(self, client: Client, queues: WaitQueues) -> None:
-        """Get ready.
-
-        Args:
-            client: reads.
-            queues: where reads block.
-        """
         self._client = client
         self._queues = queues
         # What goes on for readers that have gone, by group and consumer: it may make the consumer
@@ -95,7 +87,7 @@ class GroupReaders:
         return waiting
 
     async def _attempt(self, request: ReadGroup) -> Attempt:
-        """Read once; if the caller is cancelled, give back what it gets."""
+        """Read once; give back what was delivered if the caller is cancelled."""
         task = asyncio.ensure_future(attempt(self._client, request))
         try:
             return await asyncio.shield(task)
@@ -108,7 +100,6 @@ class GroupReaders:
             await self._give_back(request, (await task).reads)
 
     def _undo(self, request: ReadGroup, reads: list[GroupRead]) -> None:
-        """Give back what was delivered to a reader that has gone."""
         if any(read.deliveries for read in reads):
             self._spawn(request, self._give_back(request, reads))
 
@@ -130,17 +121,16 @@ class GroupReaders:
         task.add_done_callback(forget)
 
     async def delete_consumer(self, request: DeleteConsumer) -> int | None:
-        """Delete a consumer, once the reads are over whose callers have gone.
+        """Delete a consumer once the reads of callers that have gone are over.
 
-        Such a read may reach the server later than the deletion, where the read is sent again, and
-        would make the consumer again.
+        Such a read, if sent again, may reach the server after the deletion and would create the
+        consumer again.
         """
         while reads := self._undoing.get((request.group, request.consumer)):
             await asyncio.wait(list(reads))
         return await delete_consumer(self._client, request)
 
     async def close(self) -> None:
-        """Return when everything is given back that has to be."""
         while self._undoing:
             await asyncio.wait([task for tasks in self._undoing.values() for task in tasks])
 
@@ -151,7 +141,7 @@ def _full(reads: list[GroupRead]) -> frozenset[bytes]:
 
 
 def _served_reply(waiting: QueuedRead[list[GroupRead]]) -> list[GroupRead]:
-    """Return the reply of a read that was served just before it was cancelled; [] if none was."""
+    """Return the reply of a read that was served just before its cancellation, or []."""
     served = waiting.served
     if not served.done() or served.cancelled() or served.exception() is not None:
         return []

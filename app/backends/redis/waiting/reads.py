@@ -1,4 +1,4 @@
-"""Reads without a group: they block here, and the servers are asked once for readers alike."""
+"""Reads without a group block here; the servers are asked once for equal readers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,7 @@ from headgate.engine.requests.entries import Read
 
 
 class StreamReaders:
-    """Reads streams, and blocks if there is nothing to read."""
-
     def __init__(self, client: Client, queues: WaitQueues) -> None:
-        """Get ready.
-
-        Args:
-            client: reads.
-            queues: where reads block.
-        """
         self._client = client
         self._queues = queues
         # Reads of followers, and the number of the change of the stream that they come after. Those
@@ -35,7 +27,6 @@ class StreamReaders:
         self._under_way: dict[tuple[Read, int], asyncio.Task[list[StreamRead]]] = {}
 
     async def read(self, request: Read) -> list[StreamRead]:
-        """Read after each cursor, and block if there are no entries (XREAD BLOCK)."""
         wait_ms = request.wait_ms
         if wait_ms == 0:
             return await entries.read_once(self._client, request)
@@ -59,12 +50,9 @@ class StreamReaders:
         return reads if served is None else served
 
     async def _look(self, request: Read) -> list[StreamRead]:
-        """Look at the next part of each stream, with a filter."""
         return entries.filtered(request, await self._read_alike(entries.unfiltered(request)))
 
     async def _wait(self, request: Read, wait_ms: int | None) -> list[StreamRead] | None:
-        """Block until something comes that matches; what does not is looked at as it comes."""
-
         async def attempt() -> list[StreamRead] | None:
             reads = await self._look(waiting.request)
             waiting.request = behind(waiting.request, reads)
@@ -79,7 +67,7 @@ class StreamReaders:
         return await self._look(waiting.request) if reads is None else reads
 
     async def _read_alike(self, request: Read) -> list[StreamRead]:
-        """Read for a reader that will wait. What was read after the last change will do.
+        """Read for a reader that will wait; a result read after the last change is shared.
 
         A change that is not noticed yet will be noticed while the reader waits.
         """
@@ -104,7 +92,6 @@ class StreamReaders:
         return reads
 
     async def plan(self, request: PlanRead) -> list[Portion]:
-        """Plan the next read of each stream, and block if no stream has any entries."""
         wait_ms = request.wait_ms
         cursors = await bulk.freeze_plan(self._client, request.cursors)
         request = replace(request, cursors=cursors, wait_ms=0)
@@ -124,5 +111,5 @@ class StreamReaders:
 
 
 def _drop(reply: object) -> None:
-    """Drop a read of a reader that has gone: its entries are still in the stream."""
+    """Discard a read of a reader that has gone: its entries are still in the stream."""
     del reply

@@ -1,17 +1,17 @@
-"""Wait queues: the blocked reads of this gateway. No read blocks at the servers.
+"""The blocked reads of this gateway; no read blocks at the servers.
 
-A *signal* says that something may have come to a stream or to a group. The reads of the queue are
+A *signal* says that something may have arrived for a stream or a group. The reads of the queue are
 then run again, in order of arrival:
 
 1. In the queue of a group, run the first read, then the next two, then four, until one of them gets
    nothing. The reads after that one would get nothing either. Reads that are run together are sent
    together, in order, so the first in the queue is the first to be served.
-2. In the queue of reads without a group, run each distinct request once. All its readers get what
-   it returns.
+2. In the queue of reads without a group, run each distinct request once. All its readers get the
+   result.
 3. A signal that arrives meanwhile starts this again.
 
-A read that could be served earlier by other gateways has no place in this order: each gateway has
-its own queues.
+Reads that other gateways could serve earlier have no place in this order: each gateway has its own
+queues.
 """
 
 from __future__ import annotations
@@ -53,8 +53,6 @@ group that another client destroys sends none."""
 
 
 class QueuedRead(BlockedRead[T]):
-    """A blocked read that is run again by asking a server."""
-
     __slots__ = ("_idle", "_is_expired", "_is_running", "_run", "give_back", "request")
 
     def __init__(
@@ -70,15 +68,10 @@ class QueuedRead(BlockedRead[T]):
     ) -> None:
         """Describe a blocked read.
 
-        Args:
-            queues: the queues in which it waits.
-            request: reads without a group and with equal requests get the same reply; while they
-                wait, an attempt may move them on to another one.
-            attempt: runs the whole read again; returns None if there is still nothing.
-            give_back: called with what was read for a reader that has gone meanwhile.
-            claim_idle_ms: the idle time after which it claims pending entries.
-            consumer: the consumer that reads, for a group read.
-            by_policy: the read goes by the group's rules.
+        Reads without a group and with equal `request` get the same reply; an attempt may move a
+        waiting read on to another request. `attempt` returns None if there is still nothing.
+        `give_back` gets what was read for a reader that has gone. After `claim_idle_ms` the read
+        claims pending entries. `by_policy`: the read goes by the group's rules.
         """
         super().__init__(
             queues, claim_idle_ms=claim_idle_ms, consumer=consumer, by_policy=by_policy
@@ -91,7 +84,6 @@ class QueuedRead(BlockedRead[T]):
         self._is_expired = False  # the wait time ended while the read was run
 
     async def attempt(self) -> T | None:
-        """Run the whole read again; return None if there is still nothing."""
         self._is_running = True
         try:
             return await self._run()
@@ -102,17 +94,15 @@ class QueuedRead(BlockedRead[T]):
 
     @property
     def is_running(self) -> bool:
-        """Tell whether it is being run."""
         return self._is_running
 
     async def until_idle(self) -> None:
-        """Return once it is not being run."""
         if self._is_running:
             self._idle = asyncio.Event()
             await self._idle.wait()
 
     def expire(self) -> None:
-        """End the wait without a reply. A read that is being run gets what that brings.
+        """End the wait without a reply; a read that is being run gets what that brings.
 
         The servers may have delivered entries to it that need no acknowledgement: these could not
         be given back.
@@ -127,7 +117,7 @@ class QueuedRead(BlockedRead[T]):
             super().expire()
 
     def give(self, reply: T) -> None:
-        """Answer the read, or give back what was read if nobody waits for it any more."""
+        """Answer the read, or give back its reply if nobody waits for it any more."""
         if self.served.done():
             self.give_back(reply)
         else:
@@ -140,13 +130,10 @@ class Watch:
     __slots__ = ("has_signal",)
 
     def __init__(self) -> None:
-        """Start without a signal."""
         self.has_signal = False
 
 
 class _Queue(WaitQueue[QueuedRead[Any]]):
-    """The blocked reads of a stream or of a group, and whether they are to be run again."""
-
     __slots__ = ("due", "due_at_s", "has_signal", "serving")
 
     def __init__(self) -> None:
@@ -158,16 +145,8 @@ class _Queue(WaitQueue[QueuedRead[Any]]):
 
 
 class WaitQueues:
-    """All blocked reads of this gateway."""
-
     def __init__(self, names: KeyNames, limit: int, are_noticed: Callable[[], bool]) -> None:
-        """Start without reads.
-
-        Args:
-            names: the keys of streams and of what belongs to them.
-            limit: how many reads may be blocked at the same time.
-            are_noticed: tells whether every change of a stream is signalled now.
-        """
+        """Allow `limit` blocked reads; `are_noticed` tells if every change is signalled now."""
         self._names = names
         self.are_noticed = are_noticed
         self._watches: dict[bytes, set[Watch]] = {}
@@ -184,21 +163,14 @@ class WaitQueues:
         self.is_draining = False  # no read may block any more
 
     def __len__(self) -> int:
-        """Return how many reads are blocked."""
         return self._count
 
     @property
     def keys(self) -> Iterable[QueueKey]:
-        """Return the queues in which reads are blocked."""
         return self._queues.keys()
 
     def check_room(self) -> None:
-        """Check whether another read may block.
-
-        Raises:
-            TooManyWaiters: too many reads are already blocked.
-            Draining: reads may no longer block.
-        """
+        """Raise TooManyWaiters or Draining if another read may not block."""
         if self.is_draining:
             raise Draining
         if self._count >= self._limit:
@@ -206,7 +178,7 @@ class WaitQueues:
 
     @contextmanager
     def watching(self, keys: Sequence[QueueKey]) -> Iterator[Watch]:
-        """Note the signals of queues from now on, for a read that may block in them soon."""
+        """Record the signals of queues from now on, for a read that may block in them soon."""
         watch = Watch()
         for key in keys:
             self._watches.setdefault(key.stream, set()).add(watch)
@@ -227,7 +199,7 @@ class WaitQueues:
                         del self._watches[key.stream]
 
     def change_of(self, stream: bytes) -> int | None:
-        """Return the number of the last change of a stream; None if changes may go unnoticed."""
+        """Return the number of a stream's last change, or None if changes may go unnoticed."""
         if not self.are_noticed():
             return None
         if len(self._changes) > _CHANGES_MAX:
@@ -244,16 +216,9 @@ class WaitQueues:
     ) -> T | None:
         """Block a read until it is served or fails; return None if its wait time is over.
 
-        Args:
-            read: what is run again.
-            wait_ms: how long it waits; None: without limit.
-            watch: what came while the read was run for the first time.
-            due_in_ms: when the read may claim something, if nothing changes; None: never.
-
-        Raises:
-            TooManyWaiters: too many reads are already blocked.
-            Draining: the gateway is about to stop.
-            StreamError: what the read raised when it was run again.
+        `wait_ms` None waits without limit. `watch` has the signals since the read was first run.
+        `due_in_ms` is when the read may claim something even if nothing changes; None is never.
+        Raises TooManyWaiters, Draining, or what the read raised when it was run again.
         """
         self.check_room()
         self._add(read)
@@ -276,10 +241,7 @@ class WaitQueues:
             read.leave()
 
     async def wait_turn(self, keys: Iterable[QueueKey]) -> None:
-        """Return once the reads that block in these queues have been run again.
-
-        Then whatever is there now is for somebody who came later.
-        """
+        """Wait until the reads that block in these queues have been run again."""
         for key in keys:
             self.signal(key)
             queue = self._queues.get(key)
@@ -289,7 +251,6 @@ class WaitQueues:
     # What happened
 
     def signal(self, key: QueueKey) -> None:
-        """Note that there may be something for the reads of a queue."""
         for watch in self._watches.get(key.stream, ()):
             watch.has_signal = True
         queue = self._queues.get(key)
@@ -300,7 +261,6 @@ class WaitQueues:
             queue.serving = self._tasks.create_task(self._serve(key, queue))
 
     def signal_stream(self, stream: bytes) -> None:
-        """Note that there may be something for all reads of a stream."""
         if stream in self._changes:
             self._changes[stream] = next(self._numbers)
         for watch in self._watches.get(stream, ()):
@@ -315,13 +275,12 @@ class WaitQueues:
                 self.signal(key)
 
     def signal_side(self, key: bytes) -> None:
-        """Note that entries of a group may have been released: its side key was changed."""
+        """Note a changed side key: entries of its group may have been released."""
         queue_key = self._by_released.get(key)
         if queue_key is not None:
             self.signal(queue_key)
 
     def signal_all(self) -> None:
-        """Note that there may be something for all reads."""
         self._changes.clear()
         for watch in chain.from_iterable(self._watches.values()):
             watch.has_signal = True
@@ -329,14 +288,13 @@ class WaitQueues:
             self.signal(key)
 
     def drain(self) -> None:
-        """End all blocked reads with `Draining`, in turns, and let no read block from now on."""
+        """End all blocked reads with `Draining`, in turns; no read may block from now on."""
         self.is_draining = True
         queues = list(self._queues.values())
         reads = [read for queue in queues for read in chain(queue.in_order(), queue.of_full())]
         _end_in_turns(iter(reads))
 
     async def run(self) -> None:
-        """Serve the reads that are signalled, until cancelled."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 self.signal_all()
@@ -377,7 +335,6 @@ class WaitQueues:
             queue.serving = None
 
     async def _serve_everybody(self, queue: _Queue) -> None:
-        """Run each distinct request once, and answer all its readers."""
         by_request: dict[Hashable, list[QueuedRead[Any]]] = {}
         for read in queue.in_order():
             by_request.setdefault(read.request, []).append(read)
@@ -401,15 +358,10 @@ class WaitQueues:
     async def _serve_in_order(
         self, queue: _Queue, of_group: Iterable[QueuedRead[Any]], *, full: bool = False
     ) -> bool:
-        """Run reads of a group, those that wait longest first, until one gets nothing.
+        """Run reads of a group, longest waiting first, until one gets nothing.
 
-        Args:
-            queue: the queue of the group.
-            of_group: these reads.
-            full: their consumers held as many entries as they may.
-
-        Returns:
-            Whether those that do not go by the group's rules may get something nevertheless.
+        `full`: their consumers held as many entries as they may. Return whether reads that do not
+        go by the group's rules may still get something.
         """
         reads = iter(of_group)
         together = 1
@@ -482,7 +434,6 @@ class WaitQueues:
     # Time
 
     def due_in(self, key: QueueKey, delay_ms: int) -> None:
-        """Note that something of a group becomes claimable after this time."""
         queue = self._queues.get(key)
         if queue is None:
             return
@@ -506,10 +457,10 @@ def _end_in_turns(reads: Iterator[QueuedRead[Any]]) -> None:
 
 
 async def _outcome(read: QueuedRead[T]) -> T | Exception | None:
-    """Run a read again; return what it got, or its error, or None if it goes on waiting.
+    """Run a read again; return its result or error, or None if it goes on waiting.
 
-    A read goes on waiting while the servers are not there. But it does not if entries may have been
-    delivered to it and lost on the way: then its reader has to look what it holds.
+    A read goes on waiting while the servers are down, unless entries may have been delivered to it
+    and lost on the way: then its reader has to check what it holds.
     """
     try:
         return await read.attempt()

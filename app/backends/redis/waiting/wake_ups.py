@@ -1,10 +1,10 @@
-"""Wake-ups: the servers tell which keys were changed, so that blocked reads are run again.
+"""The servers report changed keys, so that blocked reads are run again.
 
 One connection to each primary has CLIENT TRACKING in its broadcasting mode. The server pushes the
 names of keys with our prefix that any client changes: one push for all changes of a turn of its
 loop. Only changes that could serve a read push anything: XADD does, XREADGROUP and XACK do not.
 
-While a connection is lost, changes go unnoticed. So all reads are run again once it is back.
+While a connection is lost, changes go unnoticed, so all reads are run again once it is back.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ _LOOK_S = 0.25
 
 
 class WakeUps:
-    """The connections over which servers report changes."""
-
     def __init__(
         self,
         options: ClientOptions,
@@ -47,14 +45,10 @@ class WakeUps:
         on_missed: Callable[[], None],
         on_lost: Callable[[], None],
     ) -> None:
-        """Get ready. `follow` connects, while `run` runs.
+        """Take the callbacks; `follow` chooses the servers, and `run` connects.
 
-        Args:
-            options: how servers are reached.
-            prefixes: what the keys begin with that matter.
-            on_changed: called with the keys that were changed.
-            on_missed: called if any key may have been changed.
-            on_lost: called if a server cannot be heard: it may not be a primary any more.
+        `on_missed` is called if any key may have changed, `on_lost` if a server cannot be heard: it
+        may no longer be a primary.
         """
         self._options = options
         self._prefixes = prefixes
@@ -70,11 +64,9 @@ class WakeUps:
 
     @property
     def are_live(self) -> bool:
-        """Tell whether every change is noticed now."""
         return bool(self._primaries) and self._live.issuperset(self._primaries)
 
     def follow(self, primaries: Sequence[Address]) -> None:
-        """Listen to these servers from now on, and to no others."""
         self._primaries = primaries
         if self._tasks is None:
             return
@@ -88,7 +80,6 @@ class WakeUps:
                 self._followed[address] = self._tasks.create_task(listening)
 
     async def run(self) -> None:
-        """Listen, until cancelled."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 self.follow(self._primaries)
@@ -114,7 +105,6 @@ class WakeUps:
         await asyncio.sleep(pause_s)
 
     async def _listen_once(self, address: Address) -> None:
-        """Connect, and pass on what the server pushes, until the connection ends."""
         timeout_s = self._options.connect_ms_max / 1000
         connection = connection_to(self._options.servers, address, protocol=3, timeout_s=timeout_s)
         try:
@@ -134,7 +124,7 @@ class WakeUps:
                 await connection.disconnect(nowait=True)
 
     async def _poll(self, address: Address, why: str) -> None:
-        """Run all reads again from time to time, because the server does not tell of changes."""
+        """Run all reads again periodically, because the server does not report changes."""
         if not self.is_polling:
             facts = {"server": str(address), "why": why}
             log.warning("the server does not tell what was changed: it is polled", extra=facts)
@@ -145,8 +135,6 @@ class WakeUps:
 
 
 class _Pushes:
-    """The pushes of a server over one connection."""
-
     def __init__(
         self,
         connection: Connection,
@@ -161,11 +149,10 @@ class _Pushes:
         connection._parser.set_invalidation_push_handler(self._on_push)  # type: ignore[attr-defined]  # noqa: SLF001
 
     async def read(self) -> None:
-        """Pass on the pushes.
+        """Pass on the pushes until the connection fails.
 
-        Raises:
-            RedisError, OSError: the connection has ended.
-            TimeoutError: the server gives no sign of life.
+        Raises RedisError or OSError when it ends, and TimeoutError if the server gives no sign of
+        life.
         """
         is_asked = False
         while True:
