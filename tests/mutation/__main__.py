@@ -28,6 +28,9 @@ ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "mutants"
 NOTED = BUILD / "noted"
 
+LINKED = (".venv", "dist", "node_modules")
+"""Folders that copies share."""
+
 ENVIRONMENT = {"HEADGATE_TEST_SEED": "1"} | os.environ
 """Cases that are chosen by a seed are the same when they are noted and when they are run."""
 
@@ -87,11 +90,15 @@ def _note(tests: list[str], processes: int) -> None:
 
 
 def _copy(copy: Path) -> Path:
-    """Return a copy of what is in the repository, with what was made beside it."""
+    """Return a copy of what is in the repository; what was made or installed there is linked."""
     shutil.rmtree(copy, ignore_errors=True)
-    ignored = shutil.ignore_patterns("build", "dist", "data", ".venv", ".git", "node_modules")
+    ignored = shutil.ignore_patterns("build", "data", ".git", *LINKED)
     shutil.copytree(ROOT, copy, symlinks=True, ignore=ignored)
-    (copy / ".venv").symlink_to(ROOT / ".venv")
+    for folder in (copy, *copy.rglob("package.json")):
+        place = (folder if folder.is_dir() else folder.parent).relative_to(copy)
+        for name in LINKED:
+            if (ROOT / place / name).exists():
+                (copy / place / name).symlink_to(ROOT / place / name)
     return copy
 
 
