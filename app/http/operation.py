@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from copy import deepcopy
+from threading import RLock
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -19,6 +20,7 @@ from fastapi.params import Form
 from fastapi.routing import APIRoute
 from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, HTTPConnection
+from starlette.routing import compile_path
 from starlette.types import Receive, Scope
 
 from headgate.app.auth.access import Access
@@ -38,6 +40,9 @@ JSON = frozenset({"application/json"})
 ARROW = "application/vnd.apache.arrow.stream"
 
 _NOTHING = object()
+
+_READING = RLock()
+"""Held while FastAPI reads a signature, for a request or for the document in its thread."""
 
 
 def prompt(endpoint: F) -> F:
@@ -87,17 +92,26 @@ class CompiledOperation:
         self.segments: list[str] = route.path.split("/")[1:]
         self.is_longer = ":" in route.path  # a parameter of it may be several segments
         self.methods = frozenset(route.methods or ())
+        self.needs = _needs_of(route)
+        self.is_prompt: bool = getattr(route.endpoint, "is_prompt", False)
+        self._is_compiled = False
+
+    def compile(self) -> None:
+        """Read what FastAPI knows of the operation, once; raises Unsupported for what is not run.
+
+        The first request does it: FastAPI takes 3 ms to read a signature, and a start has no time
+        to read them all.
+        """
+        route = self.operation
         try:
             _check_route(route)
             self._parameters = Parameters(
                 route.dependant, {"body_params", "response_param_name", "scope"}
             )
             self._model = AnswerModel(route)
-            self.needs = _needs_of(route)
         except Unsupported as error:
             raise Unsupported(f"{self}: this is not supported: {error}") from None
         self._call = route.endpoint
-        self.is_prompt: bool = getattr(route.endpoint, "is_prompt", False)
         self._status_code: int = route.status_code or 200
         self._media_types = route.media_types
         self._content_types = {text.encode() for text in self._media_types or ()}
@@ -109,6 +123,7 @@ class CompiledOperation:
         )
         by_url = {TICKET} if self.needs.by_url else set[str]()
         self._known_of_query = self._parameters.query_names | by_url
+        self._is_compiled = True
 
     def __str__(self) -> str:
         return f"{' '.join(sorted(self.methods))} {self.operation.path}"
@@ -118,6 +133,8 @@ class CompiledOperation:
         alternative = self.alternative
         if alternative is not None and alternative.operation.is_for(request.sent):
             return await alternative.answer(scope, receive)
+        if not self._is_compiled:
+            self.compile()
         scope["access"] = access = self._access(request)
         usage = access.usage
         if self._media_types is not None:
@@ -183,7 +200,7 @@ class CompiledOperation:
 def _needs_of(operation: "Operation") -> Needs:
     needs = needs_of(operation.endpoint) or operation.needs
     if needs is None:
-        raise Unsupported("an operation that does not say what it needs: @needs(Verb.READ)")
+        raise Unsupported(f"{operation.path} does not say what it needs: @needs(Verb.READ)")
     return needs
 
 
@@ -205,6 +222,9 @@ class Operation(APIRoute):
 
     FastAPI reads its signature and describes it in the document. `Dispatch` runs it, because
     FastAPI would be less strict.
+
+    FastAPI reads it when something asks for what it knows: read at the start, the signatures of all
+    operations would take a third of its time.
     """
 
     media_types: frozenset[str] | None = JSON
@@ -217,8 +237,21 @@ class Operation(APIRoute):
     """Another operation has the same path and method, and answers whatever this is not for."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        super().__init__(path, endpoint, **options)
+        self.path, self.endpoint = path, endpoint
+        self.methods = set(options["methods"] or ["GET"])
+        self.path_regex, self.path_format, self.param_convertors = compile_path(path)
+        self._options: dict[str, Any] | None = options
         self.compiled = CompiledOperation(self)
+
+    def __getattr__(self, name: str) -> Any:
+        with _READING:
+            options = self.__dict__.get("_options")
+            if options is not None:
+                self._options = None
+                regex = self.path_regex
+                super().__init__(self.path, self.endpoint, **options)
+                self.path_regex = regex
+        return object.__getattribute__(self, name)
 
     @property
     def declared(self) -> Needs:

@@ -150,6 +150,8 @@ async def _behind_socket(
 async def _served(
     settings: Settings, backend: Backend | None, trust: ssl.SSLContext | None
 ) -> AsyncIterator[Live]:
+    # The machine may be busy, and a loop of the session rests between tests: no test is about that.
+    settings = settings.model_copy(update={"loop_delay_warn_ms": 2**31})
     app = await asyncio.to_thread(create_app, settings, backend)
     # The protocol must be named, or asyncio leaves Nagle's delay of 40 ms on every answer.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -219,8 +221,7 @@ async def live(settings: Settings) -> AsyncIterator[Live]:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def one_gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Live]:
     data_dir = tmp_path_factory.mktemp("data")
-    # Its loop rests while other tests run: nobody is to be warned of that.
-    settings = Settings(heartbeat_ms=200, data_dir=data_dir, loop_delay_warn_ms=2**31)
+    settings = Settings(heartbeat_ms=200, data_dir=data_dir)
     async with running(settings) as gateway:
         yield gateway
 
