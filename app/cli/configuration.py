@@ -4,14 +4,17 @@ import difflib
 import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_origin
 
 import click
-from click.decorators import FC
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from headgate.app.cli.declaration import option
 from headgate.app.settings import PREFIX, Settings, read_settings
 
 _FILE_VARIABLE = f"{PREFIX}CONFIG"
@@ -25,32 +28,53 @@ _NOT_OF_THE_GATEWAY = frozenset(
 )
 """Variables that are no settings: the name of the settings file, and variables of clients."""
 
-config_option = click.option(
-    "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+CONFIG = option(
+    "A TOML file with settings; variables and flags win over it.",
+    click.Path(exists=True, dir_okay=False, path_type=Path),
     envvar=_FILE_VARIABLE,
-    help="A TOML file with settings; variables and flags win over it.",
 )
 
+_FLAGS = {"allowed_hosts": "--allow-host", "allowed_origins": "--allow-origin"}
+_METAVARS = {
+    **dict.fromkeys(("backend", "bucket", "address"), "URL"),
+    **dict.fromkeys(("trusted_proxies", "push_allow", "push_deny"), "NETWORK"),
+    "allowed_hosts": "NAME",
+    "allowed_origins": "ORIGIN",
+    "redis_username": "NAME",
+    "redis_prefix": "TEXT",
+    "push_key_file": "FILE",
+    "root_path": "PATH",
+    "workers": "N|auto",
+}
 
-def setting_option(name: str, flag: str | None = None, **attributes: Any) -> Callable[[FC], FC]:
-    """Return the flag of a setting: its help is the text of the setting, with its default.
 
-    Args:
-        name: of the setting.
-        flag: how it is written, unless as the name is.
-        attributes: what else click is to know of it.
-    """
-    field = Settings.model_fields[name]
-    help_text = (field.description or "").replace("`", "")
-    if attributes.get("multiple"):
-        help_text += " May be repeated."
-    elif attributes.get("is_flag"):
-        attributes["default"] = None  # not given, so that a variable counts
+def setting_flags(*names: str) -> list[click.Parameter]:
+    """Return the flags of settings: the help is the text of the setting, with its default."""
+    return [_setting_flag(name, Settings.model_fields[name]) for name in names]
+
+
+def _setting_flag(name: str, field: FieldInfo) -> click.Parameter:
+    text = (field.description or "").replace("`", "")
+    kind: Any = field.annotation
+    if NoneType in get_args(kind):
+        [kind] = set(get_args(kind)) - {NoneType}
+    attributes: dict[str, Any] = {"metavar": _METAVARS.get(name)}
+    if get_origin(kind) is list:
+        text += " May be repeated."
+        attributes["multiple"] = True
+    elif kind is bool:
+        attributes |= {"is_flag": True, "default": None}  # not given, so that a variable counts
     elif field.default not in (None, ""):
-        help_text += f"  [default: {field.default}]"
-    flag = flag or f"--{name.replace('_', '-')}"
-    return click.option(flag, name, help=help_text, **attributes)
+        text += f"  [default: {field.default}]"
+    if kind is Path and name not in _METAVARS:
+        is_dir = name.endswith("_dir")
+        attributes["type"] = click.Path(file_okay=not is_dir, dir_okay=is_dir, path_type=Path)
+    elif isinstance(kind, type) and issubclass(kind, StrEnum):
+        attributes["type"] = click.Choice([each.value for each in kind])
+    elif kind is int and name not in _METAVARS:
+        attributes["type"] = int
+    flag = _FLAGS.get(name, f"--{name.replace('_', '-')}")
+    return click.Option([flag, name], help=text, **attributes)
 
 
 _SECRETS = frozenset(

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as ProgressBars
 
 from headgate.app.backends.copying.moving import MoveOutcome, MoveState, Summary, Watcher
+from headgate.app.cli.declaration import option
 from headgate.app.cli.output.listing import counted_entries
 from headgate.app.cli.words import json_line, word
 from headgate.engine.errors import Invalid, StreamError
@@ -24,15 +25,9 @@ _PATTERN = "Redis patterns, such as 'orders*'. May be repeated."
 _THRESHOLDS = (200_000, 20, 1_000)
 """With the usual ones of Python, copying takes twice as long."""
 
-only_option = click.option(
-    "--only", multiple=True, metavar="PATTERN", help=f"Copy these only. {_PATTERN}"
-)
-except_option = click.option(
-    "--except", "left_out", multiple=True, metavar="PATTERN", help="Copy all but these."
-)
-replace_option = click.option(
-    "--replace", is_flag=True, help="Delete other streams of the same names."
-)
+ONLY = option(f"Copy these only. {_PATTERN}", click.STRING, metavar="PATTERN")
+EXCEPT = option("Copy all but these.", click.STRING, "--except", metavar="PATTERN")
+REPLACE = option("Delete other streams of the same names.")
 
 
 def choice(only: tuple[str, ...], left_out: tuple[str, ...]) -> Callable[[bytes], bool]:

@@ -1,19 +1,22 @@
-"""The flags and arguments of commands that use a running gateway."""
+"""Flags: the flags and arguments of commands that use a running gateway."""
 
 import asyncio
-import functools
 import inspect
+import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, Unpack, get_args, get_origin, get_type_hints
 
 import click
 import httpx
 from click.shell_completion import CompletionItem
 
+from headgate.app.cli.declaration import Declared, Utf8, argument, command, option
+from headgate.app.cli.durations import Duration, Durations, TimeToCome
 from headgate.app.cli.gateway_place import GatewayPlace, chosen_credential
 from headgate.app.wire.name_rule import fault_of
 from headgate.client.address import is_loopback, urls_of
@@ -21,24 +24,12 @@ from headgate.client.blocking import Client
 from headgate.client.problems import HeadgateError
 
 _URL = "http://127.0.0.1:8080"
-_RETRY_S = 30.0
+PATIENT_S = 30.0
+"""How long what goes on for long waits for a gateway that is away for a moment."""
+
 _COMPLETION_S = 0.5
 """Time of a completion, at most."""
 _COMPLETIONS_MAX = 100
-
-
-class Utf8(click.ParamType[str]):
-    """An argument that is UTF-8."""
-
-    name = "text"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return it."""
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            self.fail("it is not UTF-8", param, ctx)
-        return value
 
 
 class _Name(Utf8):
@@ -53,6 +44,38 @@ class _Name(Utf8):
         if fault is not None:
             self.fail(f"{name!r} cannot be the name of a {self.name}: {fault}.", param, ctx)
         return name
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return names that complete a word, if the gateway says them at once."""
+        del param
+        given = ctx.params
+        try:
+            url, insecure = given.get("url") or _URL, bool(given.get("insecure"))
+            place = GatewayPlace(
+                url,
+                chosen_credential(url, given.get("token_file"), insecure=insecure),
+                ca=given.get("ca"),
+                answer_s=_COMPLETION_S,
+            )
+            with place.client() as gateway:
+                names = self._known(gateway, given.get("stream"), incomplete)
+                fitting = (name for name in names if name.startswith(incomplete))
+                return [CompletionItem(name) for name in islice(fitting, _COMPLETIONS_MAX)]
+        except (click.ClickException, HeadgateError):
+            return []
+
+    def _known(self, gateway: Client, stream: str | None, incomplete: str) -> Iterator[str]:
+        if self.name == "stream":
+            return (each["name"] for each in gateway.streams(prefix=incomplete))
+        if self.name == "schedule":
+            return (each["name"] for each in gateway.schedules())
+        return (
+            iter(())
+            if stream is None
+            else (each["name"] for each in gateway.stream(stream).groups())
+        )
 
 
 class _Url(click.ParamType[str]):
@@ -70,85 +93,36 @@ class _Url(click.ParamType[str]):
         return ",".join(urls)
 
 
-def _names(ctx: click.Context, names: Callable[[Client], Iterator[str]]) -> list[CompletionItem]:
-    """Return names that complete a word, if the gateway says them at once."""
-    given = ctx.params
-    try:
-        url, insecure = given.get("url") or _URL, bool(given.get("insecure"))
-        place = GatewayPlace(
-            url,
-            chosen_credential(url, given.get("token_file"), insecure=insecure),
-            ca=given.get("ca"),
-            answer_s=_COMPLETION_S,
-        )
-        with place.client() as gateway:
-            return [CompletionItem(name) for name in islice(names(gateway), _COMPLETIONS_MAX)]
-    except (click.ClickException, HeadgateError):
-        return []
+class FilterJson(click.ParamType[Any]):
+    """A filter, or a list of filters that all hold, as JSON."""
 
+    name = "filter"
 
-def _stream_names(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Return the streams whose names begin so."""
-    del param
-    return _names(
-        ctx, lambda gateway: (stream["name"] for stream in gateway.streams(prefix=incomplete))
-    )
-
-
-def _schedule_names(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Return the schedules whose names begin so."""
-    del param
-
-    def names(gateway: Client) -> Iterator[str]:
-        all_names = (schedule["name"] for schedule in gateway.schedules())
-        return (name for name in all_names if name.startswith(incomplete))
-
-    return _names(ctx, names)
-
-
-def _group_names(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Return the groups of the stream whose names begin so."""
-    del param
-    stream = ctx.params.get("stream")
-    if stream is None:
-        return []
-
-    def names(gateway: Client) -> Iterator[str]:
-        all_names = (group["name"] for group in gateway.stream(stream).groups())
-        return (name for name in all_names if name.startswith(incomplete))
-
-    return _names(ctx, names)
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return it; the gateway looks whether it makes sense."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return json.loads(value)
+        except ValueError as error:
+            self.fail(f"it is not JSON: {error}", param, ctx)
 
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
+_KNOWN: Mapping[str, Declared] = {
+    **{name: argument(_Name(name)) for name in ("schedule", "stream", "group")},
+    "ids": argument(required=True, metavar="ID…"),
+}
 
-def _where(default: str | Callable[[], str]) -> list[Callable[..., Callable[..., None]]]:
-    """Return the flags that say where the gateway is; `default` is its URL unless given."""
-    return [
-        click.option(
-            "--url",
-            type=_Url(),
-            envvar="HEADGATE_URL",
-            show_envvar=True,
-            default=default,
-            show_default=_URL,
-            help="URL of the gateway; with commas between those of several on one bucket.",
-        ),
-        click.option(
-            "--ca",
-            type=_FILE,
-            envvar="SSL_CERT_FILE",
-            show_envvar=True,
-            help="Trust the certificates of this file, as those of a private CA.",
-        ),
-    ]
+LIMIT = option("So many at most.", click.IntRange(min=1), default=100, show_default=True)
+
+
+FILTER = option(
+    """Only entries for which it holds, such as '{"exact":{"kind":"sale"}}'.""",
+    FilterJson(),
+    metavar="JSON",
+)
 
 
 def _own_url() -> str:
@@ -158,98 +132,171 @@ def _own_url() -> str:
     return f"{scheme}://127.0.0.1:{port if port.isdecimal() else 8080}"
 
 
-_WHO = [
-    click.option(
-        "--token-file",
-        type=_FILE,
-        envvar="HEADGATE_TOKEN_FILE",
-        show_envvar=True,
-        help="Send the key or token of this file; without it that of HEADGATE_TOKEN. There is no "
-        "flag for the token itself, as every user of the machine can read flags.",
-    ),
-    click.option(
-        "--insecure",
-        is_flag=True,
-        envvar="HEADGATE_INSECURE",
-        show_envvar=True,
-        help="Send the token over plain http to another machine, too.",
-    ),
-]
+def _where(default: str | Callable[[], str]) -> list[click.Parameter]:
+    """Return the flags that say where the gateway is; `default` is its URL unless given."""
+    return [
+        click.Option(
+            ["--url"],
+            type=_Url(),
+            envvar="HEADGATE_URL",
+            show_envvar=True,
+            default=default,
+            show_default=_URL,
+            help="URL of the gateway; with commas between those of several on one bucket.",
+        ),
+        click.Option(
+            ["--ca"],
+            type=_FILE,
+            envvar="SSL_CERT_FILE",
+            show_envvar=True,
+            help="Trust the certificates of this file, as those of a private CA.",
+        ),
+    ]
 
 
-def gateway_options(command: Callable[..., Any]) -> Callable[..., None]:
-    """Give a command the flags for the gateway's URL and the caller's credential.
+def _who() -> list[click.Parameter]:
+    """Return the flags that say who calls."""
+    return [
+        click.Option(
+            ["--token-file"],
+            type=_FILE,
+            envvar="HEADGATE_TOKEN_FILE",
+            show_envvar=True,
+            help="Send the key or token of this file; without it that of HEADGATE_TOKEN. There is "
+            "no flag for the token itself, as every user of the machine can read flags.",
+        ),
+        click.Option(
+            ["--insecure"],
+            is_flag=True,
+            envvar="HEADGATE_INSECURE",
+            show_envvar=True,
+            help="Send the token over plain http to another machine, too.",
+        ),
+    ]
 
-    It gets a client as `gateway`: `Client`, or `AsyncClient` if it is a coroutine function.
+
+# Rules: the flags for the configuration of a stream, and for the policy of a group.
+
+_NO_RULE = "none"
+
+
+class _OrNone(click.ParamType[Any]):
+    """A value, or `none` for no such rule."""
+
+    def __init__(self, kind: click.ParamType[Any]) -> None:
+        self.name = kind.name
+        self._kind = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if value == _NO_RULE else self._kind.convert(value, param, ctx)
+
+
+class _Filters(FilterJson):
+    """A filter, or a list of filters, as JSON."""
+
+    name = "filters"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a list of them."""
+        filters = super().convert(value, param, ctx)
+        return filters if isinstance(filters, list) else [filters]
+
+
+def given_rules(flags: Mapping[str, Any]) -> Any:
+    """Return the configuration, or the policy, that flags say."""
+    return {
+        name: None if value == _NO_RULE else value
+        for name, value in flags.items()
+        if value is not None
+    }
+
+
+def _rule(name: str, hint: Any) -> click.Parameter:
+    """Return the flag of a setting: `--claim-idle` for `claim_idle_ms`."""
+    hint, description = get_args(hint)
+    [kind] = (each for each in get_args(hint) if each is not NoneType)
+    value, metavar, example = _value(name, kind)
+    text = description.replace("`", "") + example
+    declared: click.Parameter = option(text, value, metavar=metavar)(name, hint)
+    return declared
+
+
+def _value(name: str, kind: Any) -> tuple[click.ParamType[Any], str | None, str]:
+    """Return the type, the placeholder and an example of the value of a flag."""
+    if kind == list[int]:
+        return _OrNone(Durations()), None, " Such as 1s,10s,1m."
+    if kind == list[dict[str, Any]]:
+        return _OrNone(_Filters()), "JSON", """ Such as '{"exact":{"kind":"sale"}}'."""
+    if kind is str:
+        return _OrNone(Utf8()), name.rpartition("_")[2].upper(), ""
+    if kind is bool:
+        return _OrNone(click.BOOL), "true|false", ""
+    if kind is not int:
+        return click.Choice([*get_args(kind), _NO_RULE]), None, ""
+    if name.endswith("_until_ms"):
+        return _OrNone(TimeToCome()), None, " Such as 10m, or 2026-12-24T18:00+01:00."
+    if name.endswith("_ms"):
+        return _OrNone(Duration()), None, " Such as 30s."
+    return _OrNone(click.IntRange(min=0)), "N", ""
+
+
+def gateway_command(
+    name: str, example: str = "", *, retry_s: float = 0.0, is_open: bool = False, **attributes: Any
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Return the decorator of a command that uses a running gateway; see `command`.
+
+    It gets a client as `gateway`: `Client`, or `AsyncClient` for a coroutine function.
+
+    Args:
+        name: of the command.
+        example: a call.
+        retry_s: how long it waits for a gateway that is away for a moment.
+        is_open: it needs no token. On this machine any certificate will do, as hardly any is made
+            out to 127.0.0.1.
+        attributes: what else there is to say of the command.
     """
-    return _gateway_options(command, retry_s=0.0)
+
+    def declare(function: Callable[..., Any]) -> click.Command:
+        settings = (
+            each for each in get_type_hints(function).values() if get_origin(each) is Unpack
+        )
+        rules = [
+            _rule(*each) for one in settings for each in get_args(one)[0].__annotations__.items()
+        ]
+        made = command(name, example, known=_KNOWN, more=rules, **attributes)(function)
+        made.params += _where(_own_url) if is_open else [*_where(_URL), *_who()]
+
+        def call(url: str, ca: Path | None, **words: Any) -> None:
+            if is_open:
+                is_own = all(map(is_loopback, urls_of(url)))
+                place = GatewayPlace(url, ca=None if is_own else ca, verifies=not is_own)
+            else:
+                who = words.pop("token_file"), words.pop("insecure")
+                credential = chosen_credential(url, who[0], insecure=who[1])
+                place = GatewayPlace(url, credential, ca=ca, retry_s=retry_s)
+            _run(place, function, words)
+
+        made.callback = call
+        return made
+
+    return declare
 
 
-def patient_gateway_options(command: Callable[..., Any]) -> Callable[..., None]:
-    """Likewise, for what goes on for long: it waits for a gateway that is away for a moment."""
-    return _gateway_options(command, retry_s=_RETRY_S)
-
-
-def _gateway_options(command: Callable[..., Any], *, retry_s: float) -> Callable[..., None]:
-    @functools.wraps(command)
-    def with_gateway(
-        *, url: str, ca: Path | None, token_file: Path | None, insecure: bool, **words: Any
-    ) -> None:
-        credential = chosen_credential(url, token_file, insecure=insecure)
-        _run(GatewayPlace(url, credential, ca=ca, retry_s=retry_s), command, words)
-
-    return _with(with_gateway, [*_where(_URL), *_WHO])
-
-
-def open_gateway_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that needs no token the flags that say where the gateway is.
-
-    On this machine any certificate will do, as hardly any is made out to 127.0.0.1.
-    """
-
-    @functools.wraps(command)
-    def with_gateway(*, url: str, ca: Path | None, **words: Any) -> None:
-        is_own = all(map(is_loopback, urls_of(url)))
-        _run(GatewayPlace(url, ca=None if is_own else ca, verifies=not is_own), command, words)
-
-    return _with(with_gateway, _where(_own_url))
-
-
-def _run(place: GatewayPlace, command: Callable[..., Any], words: dict[str, Any]) -> None:
+def _run(place: GatewayPlace, function: Callable[..., Any], words: dict[str, Any]) -> None:
     """Run a command with a client."""
     with place.explained():
-        if inspect.iscoroutinefunction(command):
-            asyncio.run(_run_async(place, command, words))
+        if inspect.iscoroutinefunction(function):
+            asyncio.run(_run_async(place, function, words))
         else:
             with place.client() as gateway:
-                command(gateway=gateway, **words)
+                function(gateway=gateway, **words)
 
 
 async def _run_async(
-    place: GatewayPlace, command: Callable[..., Any], words: dict[str, Any]
+    place: GatewayPlace, function: Callable[..., Any], words: dict[str, Any]
 ) -> None:
     async with place.async_client() as gateway:
-        await command(gateway=gateway, **words)
-
-
-def _with(
-    command: Callable[..., None], options: Sequence[Callable[..., Callable[..., None]]]
-) -> Callable[..., None]:
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON value per line.")
-schedule_argument = click.argument(
-    "schedule", type=_Name("schedule"), shell_complete=_schedule_names
-)
-stream_argument = click.argument("stream", type=_Name("stream"), shell_complete=_stream_names)
-group_argument = click.argument("group", type=_Name("group"), shell_complete=_group_names)
-ids_argument = click.argument("ids", nargs=-1, required=True, type=Utf8(), metavar="ID…")
-
-
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+        await function(gateway=gateway, **words)
 
 
 def confirm(question: str, *, yes: bool) -> None:

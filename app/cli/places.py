@@ -16,6 +16,7 @@ from headgate.app.backends.embedded import open_snapshot
 from headgate.app.backends.plain.rdb_file import RdbFile
 from headgate.app.backends.plain.server import PlainServer
 from headgate.app.backends.redis.durability import DurabilityLevel
+from headgate.app.cli.declaration import option
 from headgate.app.gateway.backends import open_backend, open_engine
 from headgate.app.gateway.servers import client_options
 from headgate.app.runtime.logs import show_progress
@@ -51,27 +52,15 @@ class StreamPlace(click.ParamType[str]):
         return [*map(CompletionItem, schemes)] or [CompletionItem(incomplete, type="file")]
 
 
-def place_option(
-    command: str, name: str, flag: str, text: str, **attributes: Any
-) -> Callable[..., Callable[..., None]]:
-    """Return the flag of a command that names a place.
-
-    Args:
-        command: the name of the command.
-        name: of the parameter.
-        flag: how it is written.
-        text: its help.
-        attributes: what else click is to know of it.
-    """
-    variable = f"HEADGATE_{command.upper()}_{flag.removeprefix('--').upper()}"
-    return click.option(
+def place_option(command: str, flag: str, text: str, **attributes: Any) -> Any:
+    """Declare the flag of a command that names a place; its help is the text."""
+    return option(
+        text,
+        StreamPlace(),
         flag,
-        name,
         metavar="PLACE",
-        type=StreamPlace(),
-        envvar=variable,
+        envvar=f"HEADGATE_{command.upper()}_{flag.removeprefix('--').upper()}",
         show_envvar=True,
-        help=text,
         **attributes,
     )
 

@@ -15,8 +15,7 @@ from typing import IO
 import click
 
 from headgate.app.cli.data_dir import data_dir_option, take_all_descriptors
-from headgate.app.cli.flags import json_option
-from headgate.app.cli.manual import epilog
+from headgate.app.cli.declaration import argument, command, option
 from headgate.app.cli.output.listing import contents, counted
 from headgate.app.runtime.logs import show_progress
 from headgate.engine.bucket.tiers import tiered
@@ -122,39 +121,35 @@ def _pieces(content: IO[bytes], member: tarfile.TarInfo) -> Iterator[bytes]:
         raise Corrupt(member.name, 0, str(error)) from None
 
 
-_BACKUP_HELP = """\
-Back up the data of a gateway, which may be running.
-
-TARGET is a directory, a file that ends in .tar, or - for standard output. A directory may hold an
-earlier backup: then only what is new is copied, and an interrupted backup leaves the earlier one
-as it was. On the same file system it shares files that do not change any more with the gateway,
-and they take no room. The backup is the state at one moment, and has everything that was
-acknowledged before. The gateway is not asked: this needs to read its data directory, as the
-gateway's user.
-
-\b
-headgate backup --data-dir data backups/orders
-headgate backup --data-dir data orders.tar
-ssh gateway headgate backup --data-dir /var/lib/headgate - > orders.tar
-
-Not in it: the keys file, chunks of batches that are not committed, the secret of tickets.
-With --backend the servers keep the streams, so back those up.
-"""
-
 _progress = partial(show_progress, what="Backing up")
 
 
-@click.command(
+@command(
     "backup",
-    help=_BACKUP_HELP,
+    failed="a file is damaged, or the target takes nothing",
     short_help="Back up the data of a gateway that runs.",
-    epilog=epilog(failed="a file is damaged, or the target takes nothing"),
 )
-@click.argument("target", type=click.Path(path_type=Path, allow_dash=True))
-@data_dir_option("Directory of the journal.", exists=True)
-@json_option
-def backup_command(target: Path, data_dir: Path, as_json: bool) -> None:
-    """Back up the data of a gateway."""
+def backup_command(
+    as_json: bool,
+    target: Path = argument(click.Path(path_type=Path, allow_dash=True)),
+    data_dir: Path = data_dir_option("Directory of the journal.", exists=True),
+) -> None:
+    """Back up the data of a gateway, which may be running.
+
+    TARGET is a directory, a file that ends in .tar, or - for standard output. A directory may hold
+    an earlier backup: then only what is new is copied, and an interrupted backup leaves the earlier
+    one as it was. On the same file system it shares files that do not change any more with the
+    gateway, and they take no room. The backup is the state at one moment, and has everything that
+    was acknowledged before. The gateway is not asked: this needs to read its data directory, as the
+    gateway's user.
+
+        headgate backup --data-dir data backups/orders
+        headgate backup --data-dir data orders.tar
+        ssh gateway headgate backup --data-dir /var/lib/headgate - > orders.tar
+
+    Not in it: the keys file, chunks of batches that are not committed, the secret of tickets.
+    With --backend the servers keep the streams, so back those up.
+    """
     is_pipe = str(target) == "-"
     if is_pipe and sys.stdout.isatty():
         raise click.UsageError("a terminal is no place for a tar file: > orders.tar")
@@ -201,32 +196,27 @@ def _into(source: Disk, target: Path) -> TakenBackup:
     return taken
 
 
-_RESTORE_HELP = """\
-Put a backup into a data directory that has no journal yet, and verify it.
-
-SOURCE is what `headgate backup` has written: a directory, a tar file, or - for standard input.
-Every file is compared with its checksum, and then loaded as a start of the gateway does. If
-anything is wrong nothing is left behind.
-
-\b
-headgate restore backups/orders --data-dir data
-headgate restore orders.tar --verify-only
-ssh vault cat orders.tar | headgate restore - --data-dir /var/lib/headgate
-"""
-
-
-@click.command(
+@command(
     "restore",
-    help=_RESTORE_HELP,
+    failed="the backup is damaged, or there is a journal already",
     short_help="Put a backup into a new data directory.",
-    epilog=epilog(failed="the backup is damaged, or there is a journal already"),
 )
-@click.argument("source", type=click.Path(path_type=Path, allow_dash=True))
-@data_dir_option("Where a gateway will find it.", exists=False)
-@click.option("--verify-only", is_flag=True, help="Compare all checksums, and restore nothing.")
-@json_option
-def restore_command(source: Path, data_dir: Path, verify_only: bool, as_json: bool) -> None:
-    """Restore a backup."""
+def restore_command(
+    as_json: bool,
+    source: Path = argument(click.Path(path_type=Path, allow_dash=True)),
+    data_dir: Path = data_dir_option("Where a gateway will find it.", exists=False),
+    verify_only: bool = option("Compare all checksums, and restore nothing."),
+) -> None:
+    """Put a backup into a data directory that has no journal yet, and verify it.
+
+    SOURCE is what `headgate backup` has written: a directory, a tar file, or - for standard input.
+    Every file is compared with its checksum, and then loaded as a start of the gateway does. If
+    anything is wrong nothing is left behind.
+
+        headgate restore backups/orders --data-dir data
+        headgate restore orders.tar --verify-only
+        ssh vault cat orders.tar | headgate restore - --data-dir /var/lib/headgate
+    """
     try:
         with _opened(source) as backup:
             if verify_only:

@@ -8,61 +8,37 @@ from typing import Any
 
 import click
 
+from headgate.app.cli.declaration import option
 from headgate.app.cli.durations import Duration
-from headgate.app.cli.flags import gateway_options, json_option
-from headgate.app.cli.manual import epilog
+from headgate.app.cli.flags import gateway_command
 from headgate.app.cli.output.listing import show_item
 from headgate.client.client import AsyncClient
 from headgate.client.job import Job
 from headgate.client.problems import HeadgateError
 
-_HELP = """\
-Append entries to a stream of its own, work them off in a group, and tell how fast that was.
 
-Writers append batches one after the other. A consumer acknowledges each entry when it comes. The
-latency of an append is that of its request; the latency of a delivery is from before the append
-until the consumer has the entry. All of it runs in this process, so it shows what one program in
-Python gets, and not the limit of the gateway. The stream is deleted in the end.
-
-\b
-headgate bench --for 10s --writers 4 --batch 100
-"""
-
-
-@click.command(
-    "bench", help=_HELP, short_help="Put a load on the gateway, and measure.", epilog=epilog()
-)
-@click.option(
-    "--for",
-    "for_ms",
-    type=Duration(),
-    default=5_000,
-    show_default="5s",
-    help="Duration of the load.",
-)
-@click.option(
-    "--size", type=click.IntRange(0, 2**20), default=100, show_default=True, help="Bytes."
-)
-@click.option(
-    "--batch",
-    type=click.IntRange(1, 10_000),
-    default=100,
-    show_default=True,
-    help="Entries of each request.",
-)
-@click.option(
-    "--writers",
-    type=click.IntRange(1, 256),
-    default=4,
-    show_default=True,
-    help="Requests at the same time.",
-)
-@json_option
-@gateway_options
+@gateway_command("bench", short_help="Put a load on the gateway, and measure.")
 async def bench_command(
-    for_ms: int, size: int, batch: int, writers: int, as_json: bool, gateway: AsyncClient
+    gateway: AsyncClient,
+    as_json: bool,
+    for_ms: int = option("Duration of the load.", Duration(), default=5_000, show_default="5s"),
+    size: int = option("Bytes.", click.IntRange(0, 2**20), default=100, show_default=True),
+    batch: int = option(
+        "Entries of each request.", click.IntRange(1, 10_000), default=100, show_default=True
+    ),
+    writers: int = option(
+        "Requests at the same time.", click.IntRange(1, 256), default=4, show_default=True
+    ),
 ) -> None:
-    """Measure."""
+    """Append entries to a stream of its own, work them off in a group, and tell how fast that was.
+
+    Writers append batches one after the other. A consumer acknowledges each entry when it comes.
+    The latency of an append is that of its request; the latency of a delivery is from before the
+    append until the consumer has the entry. All of it runs in this process, so it shows what one
+    program in Python gets, and not the limit of the gateway. The stream is deleted in the end.
+
+        headgate bench --for 10s --writers 4 --batch 100
+    """
     load = _Load(gateway, size=size, batch=batch)
     try:
         await load.run(for_ms / 1000, writers)

@@ -12,9 +12,8 @@ from pathlib import Path
 import click
 
 from headgate.app.cli.data_dir import data_dir_option
+from headgate.app.cli.declaration import argument, command, epilog, option
 from headgate.app.cli.durations import TimePast
-from headgate.app.cli.flags import json_option
-from headgate.app.cli.manual import epilog
 from headgate.app.cli.output.listing import contents, counted
 from headgate.app.runtime.logs import show_progress
 from headgate.engine.bucket import restoring
@@ -25,8 +24,6 @@ from headgate.engine.errors import StreamError
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
 
-_url_argument = click.argument("url")
-
 
 @click.group("bucket", epilog=epilog("headgate bucket ls s3://streams/prod"))
 def bucket_command() -> None:
@@ -36,20 +33,19 @@ def bucket_command() -> None:
     """
 
 
-@bucket_command.command("ls", epilog=epilog("headgate bucket ls s3://streams/prod"))
-@_url_argument
-@json_option
-def ls(url: str, as_json: bool) -> None:
+_URL = argument(click.STRING)
+
+
+@command("ls", "headgate bucket ls s3://streams/prod", group=bucket_command)
+def ls(as_json: bool, url: str = _URL) -> None:
     """Show the leader of a bucket, its content, and since when it can be restored."""
     with _opened(url) as bucket:
         content = restoring.content(bucket)
     click.echo(json.dumps(_facts(content)) if as_json else "\n".join(_lines(content)))
 
 
-@bucket_command.command("verify", epilog=epilog("headgate bucket verify s3://streams/prod"))
-@_url_argument
-@json_option
-def verify(url: str, as_json: bool) -> None:
+@command("verify", "headgate bucket verify s3://streams/prod", group=bucket_command)
+def verify(as_json: bool, url: str = _URL) -> None:
     """Read all of a bucket, and compare it with its checksums."""
     with _opened(url) as bucket:
         verified = restoring.verify(bucket, partial(show_progress, what="Reading"))
@@ -63,31 +59,28 @@ def verify(url: str, as_json: bool) -> None:
         click.echo(f"{objects} of uploads that did not end: {verified.unnamed[0]} …")
 
 
-_RESTORE = """\
-Make a data directory from a bucket, as it is or as it was.
-
-The directory belongs to no bucket: a gateway can serve it as it is, or ship it to a new one. The
-moment of --at is that of the last part of the journal before it; parts are put a second apart.
-
-\b
-headgate bucket restore s3://streams/prod --data-dir restored
-headgate bucket restore s3://streams/prod --data-dir before --at 2026-11-26T10:30:00Z
-headgate bucket restore s3://streams/prod --data-dir before --at 15m
-"""
-
-
-@bucket_command.command(
+@command(
     "restore",
-    help=_RESTORE,
+    group=bucket_command,
+    failed="the bucket is damaged, or there is a journal already",
     short_help="Make a data directory from a bucket, as it is or as it was.",
-    epilog=epilog(failed="the bucket is damaged, or there is a journal already"),
 )
-@_url_argument
-@data_dir_option("Where a gateway will find it.", exists=False)
-@click.option("--at", "at_ms", type=TimePast(), help="As it was then: 15m ago, or at that time.")
-@json_option
-def restore(url: str, data_dir: Path, at_ms: int | None, as_json: bool) -> None:
-    """Restore a bucket."""
+def restore(
+    as_json: bool,
+    url: str = _URL,
+    data_dir: Path = data_dir_option("Where a gateway will find it.", exists=False),
+    at_ms: int | None = option("As it was then: 15m ago, or at that time.", TimePast()),
+) -> None:
+    """Make a data directory from a bucket, as it is or as it was.
+
+    The directory belongs to no bucket: a gateway can serve it as it is, or ship it to a new one.
+    The moment of --at is that of the last part of the journal before it; parts are put a second
+    apart.
+
+        headgate bucket restore s3://streams/prod --data-dir restored
+        headgate bucket restore s3://streams/prod --data-dir before --at 2026-11-26T10:30:00Z
+        headgate bucket restore s3://streams/prod --data-dir before --at 15m
+    """
     with _opened(url) as bucket, closing(SystemDisk(data_dir)) as disk:
         if recovery.names_in_use(disk):
             raise click.ClickException(f"{data_dir}: there is a journal already")

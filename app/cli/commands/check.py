@@ -12,10 +12,9 @@ import click
 from pydantic.fields import FieldInfo
 
 from headgate.app.cli.commands import serve
-from headgate.app.cli.configuration import config_option, settings_from
+from headgate.app.cli.configuration import CONFIG, settings_from
 from headgate.app.cli.data_dir import data_dir_option
-from headgate.app.cli.flags import json_option
-from headgate.app.cli.manual import epilog
+from headgate.app.cli.declaration import command, option
 from headgate.app.cli.output.listing import contents, counted, counted_entries
 from headgate.app.cli.words import one_line
 from headgate.app.runtime.logs import show_progress
@@ -33,21 +32,18 @@ from headgate.engine.state.extents.extent import Damaged
 _progress = partial(show_progress, what="Reading what is cold,")
 
 
-@click.command(
+@command(
     "check",
-    epilog=epilog(
-        "headgate check --data-dir data", failed="damaged and not repaired, or in use by a gateway"
+    "headgate check --data-dir data",
+    failed="damaged and not repaired, or in use by a gateway",
+)
+def check_command(
+    as_json: bool,
+    data_dir: Path = data_dir_option("Directory of the journal.", exists=True),
+    is_repaired: bool = option(
+        "Go on without what is damaged; that is put into files of its own.", None, "--repair"
     ),
-)
-@data_dir_option("Directory of the journal.", exists=True)
-@click.option(
-    "--repair",
-    "is_repaired",
-    is_flag=True,
-    help="Go on without what is damaged; that is put into files of its own.",
-)
-@json_option
-def check_command(data_dir: Path, is_repaired: bool, as_json: bool) -> None:
+) -> None:
     """Read a data directory as a start does, and all entries on disk, and report what is there."""
     try:
         directory = SystemDisk(data_dir)
@@ -166,14 +162,14 @@ the pod leaves them out.
 """
 
 
-@click.command(
-    "check-config",
-    epilog=epilog("headgate check-config --config headgate.toml", failed="a setting is wrong"),
+@command(
+    "check-config", "headgate check-config --config headgate.toml", failed="a setting is wrong"
 )
-@config_option
-@click.option("--markdown", is_flag=True, help="Print a table of all there are instead.")
-@json_option
-def check_config_command(config: Path | None, markdown: bool, as_json: bool) -> None:
+def check_config_command(
+    as_json: bool,
+    config: Path | None = CONFIG,
+    markdown: bool = option("Print a table of all there are instead."),
+) -> None:
     """Show the settings that `serve` would use, or say what is wrong with them."""
     if markdown:
         click.echo(_PAGE + "\n".join(_rows()))

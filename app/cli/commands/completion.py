@@ -1,32 +1,24 @@
 """`headgate completion`."""
 
+from typing import Literal
+
 import click
 from click.shell_completion import get_completion_class
 
-from headgate.app.cli.manual import epilog
-
-_HELP = """\
-Print the script by which a shell completes commands, flags, streams and groups.
-
-\b
-bash:  headgate completion bash > ~/.local/share/bash-completion/completions/headgate
-zsh:   headgate completion zsh > ~/.zfunc/_headgate      (~/.zfunc on the fpath)
-fish:  headgate completion fish > ~/.config/fish/completions/headgate.fish
-
-Names are asked of the gateway at HEADGATE_URL, and not completed if it is not there.
-"""
+from headgate.app.cli.declaration import argument, command
 
 
-@click.command(
-    "completion",
-    help=_HELP,
-    short_help="Print a script for the shell's completion.",
-    epilog=epilog(failed=""),
-)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.pass_context
-def completion_command(ctx: click.Context, shell: str) -> None:
-    """Print the script."""
+@command("completion", failed="", short_help="Print a script for the shell's completion.")
+def completion_command(shell: Literal["bash", "zsh", "fish"] = argument()) -> None:
+    """Print the script by which a shell completes commands, flags, streams and groups.
+
+        bash:  headgate completion bash > ~/.local/share/bash-completion/completions/headgate
+        zsh:   headgate completion zsh > ~/.zfunc/_headgate      (~/.zfunc on the fpath)
+        fish:  headgate completion fish > ~/.config/fish/completions/headgate.fish
+
+    Names are asked of the gateway at HEADGATE_URL, and not completed if it is not there.
+    """
     make = get_completion_class(shell)
     assert make is not None
-    click.echo(make(ctx.find_root().command, {}, "headgate", "_HEADGATE_COMPLETE").source())
+    root = click.get_current_context().find_root().command
+    click.echo(make(root, {}, "headgate", "_HEADGATE_COMPLETE").source())

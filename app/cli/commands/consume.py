@@ -12,15 +12,9 @@ from typing import Any, Self
 
 import click
 
+from headgate.app.cli.declaration import argument, option
 from headgate.app.cli.durations import Duration
-from headgate.app.cli.flags import (
-    Utf8,
-    group_argument,
-    json_option,
-    patient_gateway_options,
-    stream_argument,
-)
-from headgate.app.cli.manual import epilog
+from headgate.app.cli.flags import PATIENT_S, gateway_command
 from headgate.app.cli.words import one_line
 from headgate.client.client import AsyncClient
 from headgate.client.entries import Delivery, encoded
@@ -96,63 +90,46 @@ class _StandardError(asyncio.Protocol):
             self.data_received(data)
 
 
-_HELP = """\
-Work the entries of a group off: for each of them COMMAND is run.
-
-The fields of the entry are one line of JSON on its standard input. If it ends with 0, the entry is
-acknowledged. Otherwise the entry has failed, and comes again as the policy of the group says, with
-the exit code and the last line of the command's standard error as its error. ENTRY_ID and
-ENTRY_DELIVERIES are variables of the command, ENTRY_ERROR is the last error of an entry that has
-failed before, and ENTRY_BASE64 is a list of the fields whose values are not UTF-8.
-
-\b
-headgate consume orders billing --concurrency 4 -- ./charge.sh
-headgate consume orders billing -- jq -c .sku
-
-It ends when the stream is closed and all of it is done. SIGTERM or Ctrl-C lets the commands that
-run end, and takes no more entries; the second time it ends these commands, too.
-"""
-
-
-@click.command(
+@gateway_command(
     "consume",
-    help=_HELP,
+    is_stopped=True,
+    retry_s=PATIENT_S,
     short_help="Run a command for each entry of a group.",
-    epilog=epilog(is_stopped=True),
 )
-@stream_argument
-@group_argument
-@click.argument("words", nargs=-1, required=True, metavar="-- COMMAND…")
-@click.option(
-    "--concurrency",
-    type=click.IntRange(1, 1_000),
-    default=1,
-    show_default=True,
-    help="Commands that run at the same time.",
-)
-@click.option(
-    "--consumer", type=Utf8(), help="Name of the consumer; unless given, the gateway makes one."
-)
-@click.option(
-    "--claim-idle",
-    type=Duration(),
-    help="Take over what others have had for so long, as 1m; unless given, as the policy says.",
-)
-@click.option("--limit", type=click.IntRange(min=1), help="End after so many entries.")
-@json_option
-@patient_gateway_options
 async def consume_command(
+    gateway: AsyncClient,
     stream: str,
     group: str,
-    words: tuple[str, ...],
-    concurrency: int,
-    consumer: str | None,
-    claim_idle: int | None,
-    limit: int | None,
     as_json: bool,
-    gateway: AsyncClient,
+    words: tuple[str, ...] = argument(click.STRING, required=True, metavar="-- COMMAND…"),
+    concurrency: int = option(
+        "Commands that run at the same time.",
+        click.IntRange(1, 1_000),
+        default=1,
+        show_default=True,
+    ),
+    consumer: str | None = option("Name of the consumer; unless given, the gateway makes one."),
+    claim_idle_ms: int | None = option(
+        "Take over what others have had for so long, as 1m; unless given, as the policy says.",
+        Duration(),
+    ),
+    limit: int | None = option("End after so many entries.", click.IntRange(min=1)),
 ) -> None:
-    """Run a command for each entry."""
+    """Work the entries of a group off: for each of them COMMAND is run.
+
+    The fields of the entry are one line of JSON on its standard input. If it ends with 0, the entry
+    is acknowledged. Otherwise the entry has failed, and comes again as the policy of the group
+    says, with the exit code and the last line of the command's standard error as its error.
+    ENTRY_ID and ENTRY_DELIVERIES are variables of the command, ENTRY_ERROR is the last error of an
+    entry that has failed before, and ENTRY_BASE64 is a list of the fields whose values are not
+    UTF-8.
+
+        headgate consume orders billing --concurrency 4 -- ./charge.sh
+        headgate consume orders billing -- jq -c .sku
+
+    It ends when the stream is closed and all of it is done. SIGTERM or Ctrl-C lets the commands
+    that run end, and takes no more entries; the second time it ends these commands, too.
+    """
     if shutil.which(words[0]) is None:
         raise click.ClickException(f"there is no command {words[0]!r}")
     runs = _Runs(words, limit=limit, as_json=as_json)
@@ -162,7 +139,7 @@ async def consume_command(
         concurrency=concurrency if limit is None else min(concurrency, limit),
         consumer=consumer,
         credit=concurrency,
-        claim_idle_ms=claim_idle,
+        claim_idle_ms=claim_idle_ms,
         on_error=runs.report,
         stop=runs.stop,
     )

@@ -6,16 +6,9 @@ from typing import Any
 
 import click
 
+from headgate.app.cli.declaration import CALL, argument, option
 from headgate.app.cli.durations import Duration
-from headgate.app.cli.flags import (
-    Utf8,
-    gateway_options,
-    group_argument,
-    ids_argument,
-    json_option,
-    stream_argument,
-)
-from headgate.app.cli.manual import CALL, epilog
+from headgate.app.cli.flags import LIMIT, gateway_command
 from headgate.app.cli.output.listing import show_entries, show_item, show_items, show_outcomes
 from headgate.app.cli.words import json_of, word
 from headgate.client.blocking import Client
@@ -23,32 +16,23 @@ from headgate.client.entries import Entry
 from headgate.client.subscription import Mode
 
 _COLUMNS = ("id", "consumer", "idle_ms", "deliveries", "last_error", "waits_for", "delay_ms")
+_SOME_IDS = argument(metavar="[ID…]")
 
 
-@click.command(
+@gateway_command(
     "pending",
+    "headgate pending orders billing --min-idle 1m",
     short_help="Show what was delivered and is not acknowledged.",
-    epilog=epilog("headgate pending orders billing --min-idle 1m"),
 )
-@stream_argument
-@group_argument
-@click.option("--consumer", type=Utf8(), help="Only what this consumer has.")
-@click.option("--min-idle", type=Duration(), help="Only what was idle for so long, as 1m.")
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="So many at most."
-)
-@click.option("--summary", is_flag=True, help="Only how many there are, and with whom.")
-@json_option
-@gateway_options
 def pending_command(
+    gateway: Client,
     stream: str,
     group: str,
-    consumer: str | None,
-    min_idle: int | None,
-    limit: int,
-    summary: bool,
     as_json: bool,
-    gateway: Client,
+    consumer: str | None = option("Only what this consumer has."),
+    min_idle_ms: int | None = option("Only what was idle for so long, as 1m.", Duration()),
+    limit: int = LIMIT,
+    summary: bool = option("Only how many there are, and with whom."),
 ) -> None:
     """Show the entries that were delivered and are not acknowledged, the lowest id first."""
     reader = gateway.group(stream, group)
@@ -57,114 +41,84 @@ def pending_command(
         shares = {each["name"]: each["pending"] for each in counts["consumers"]}
         show_item(counts if as_json else {**counts, "consumers": shares}, as_json=as_json)
         return
-    entries = reader.pending(consumer=consumer, min_idle_ms=min_idle, limit=limit)
+    entries = reader.pending(consumer=consumer, min_idle_ms=min_idle_ms, limit=limit)
     show_items(entries, _COLUMNS, as_json=as_json, nothing="Nothing is pending.")
 
 
-@click.command(
+_STILL = "Only what this consumer still has."
+_NOT_PENDING = f"{CALL}, or an entry was not pending"
+
+
+@gateway_command(
     "ack",
+    "headgate ack orders billing 1718000000000-0",
+    failed=_NOT_PENDING,
     short_help="Acknowledge entries of a group.",
-    epilog=epilog(
-        "headgate ack orders billing 1718000000000-0", failed=f"{CALL}, or an entry was not pending"
-    ),
 )
-@stream_argument
-@group_argument
-@ids_argument
-@click.option("--consumer", type=Utf8(), help="Only what this consumer still has.")
-@json_option
-@gateway_options
 def ack_command(
+    gateway: Client,
     stream: str,
     group: str,
     ids: tuple[str, ...],
-    consumer: str | None,
     as_json: bool,
-    gateway: Client,
+    consumer: str | None = option(_STILL),
 ) -> None:
     """Acknowledge entries: they are done."""
     outcomes = gateway.group(stream, group).ack(ids, consumer=consumer)
     show_outcomes(outcomes, "acked", as_json=as_json)
 
 
-@click.command(
+@gateway_command(
     "nack",
+    "headgate nack orders billing 1718000000000-0 --delay 1m",
+    failed=_NOT_PENDING,
     short_help="Give entries of a group back.",
-    epilog=epilog(
-        "headgate nack orders billing 1718000000000-0 --delay 1m",
-        failed=f"{CALL}, or an entry was not pending",
-    ),
 )
-@stream_argument
-@group_argument
-@ids_argument
-@click.option(
-    "--mode",
-    type=click.Choice(["fail", "fatal", "silent"]),
-    default="fail",
-    show_default=True,
-    help="fail counts as a failure, fatal makes a dead letter at once, silent counts nothing.",
-)
-@click.option("--delay", type=Duration(), help="Nobody gets them before that, as 1m.")
-@click.option("--error", type=Utf8(), help="Error of the consumer; 1,000 characters are kept.")
-@click.option("--consumer", type=Utf8(), help="Only what this consumer still has.")
-@json_option
-@gateway_options
 def nack_command(
+    gateway: Client,
     stream: str,
     group: str,
     ids: tuple[str, ...],
-    mode: Mode,
-    delay: int | None,
-    error: str | None,
-    consumer: str | None,
     as_json: bool,
-    gateway: Client,
+    mode: Mode = option(
+        "fail counts as a failure, fatal makes a dead letter at once, silent counts nothing.",
+        default="fail",
+        show_default=True,
+    ),
+    delay_ms: int | None = option("Nobody gets them before that, as 1m.", Duration()),
+    error: str | None = option("Error of the consumer; 1,000 characters are kept."),
+    consumer: str | None = option(_STILL),
 ) -> None:
     """Give entries back, so that others get them."""
     outcomes = gateway.group(stream, group).nack(
-        ids, consumer=consumer, mode=mode, delay_ms=delay, error=error
+        ids, consumer=consumer, mode=mode, delay_ms=delay_ms, error=error
     )
     show_outcomes(outcomes, "released", as_json=as_json)
 
 
-@click.command(
+@gateway_command(
     "claim",
+    "headgate claim orders billing --consumer me --min-idle 5m",
     short_help="Take over pending entries of other consumers.",
-    epilog=epilog("headgate claim orders billing --consumer me --min-idle 5m"),
 )
-@stream_argument
-@group_argument
-@click.argument("ids", nargs=-1, type=Utf8(), metavar="[ID…]")
-@click.option("--consumer", type=Utf8(), required=True, help="Their new owner.")
-@click.option(
-    "--min-idle", type=Duration(), default=0, help="Only what was idle for so long, as 5m."
-)
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=100,
-    show_default=True,
-    help="So many at most, without IDs.",
-)
-@json_option
-@gateway_options
 def claim_command(
+    gateway: Client,
     stream: str,
     group: str,
-    ids: tuple[str, ...],
-    consumer: str,
-    min_idle: int,
-    limit: int,
     as_json: bool,
-    gateway: Client,
+    ids: tuple[str, ...] = _SOME_IDS,
+    consumer: str = option("Their new owner.", required=True),
+    min_idle_ms: int = option("Only what was idle for so long, as 5m.", Duration(), default=0),
+    limit: int = option(
+        "So many at most, without IDs.", click.IntRange(min=1), default=100, show_default=True
+    ),
 ) -> None:
     """Take over pending entries, and show those that were: the IDs, or whatever is idle."""
     pending = gateway.group(stream, group)
     if ids:
-        entries = pending.claim(ids, consumer=consumer, min_idle_ms=min_idle)
+        entries = pending.claim(ids, consumer=consumer, min_idle_ms=min_idle_ms)
     else:
-        entries = pending.autoclaim(consumer=consumer, min_idle_ms=min_idle, limit=limit).entries
+        entries = pending.autoclaim(consumer=consumer, min_idle_ms=min_idle_ms, limit=limit).entries
     show_entries(entries, as_json=as_json)
 
 
@@ -173,20 +127,13 @@ _FACTS = {"_deliveries": "deliveries", "_reason": "reason", "_error": "error"}
 _LETTER_COLUMNS = ("id", "entry_id", "deliveries", "reason", "error", "fields")
 
 
-@click.command(
+@gateway_command(
     "dead-letters",
+    "headgate dead-letters orders billing",
     short_help="Show the entries that a group has given up.",
-    epilog=epilog("headgate dead-letters orders billing"),
 )
-@stream_argument
-@group_argument
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="So many at most."
-)
-@json_option
-@gateway_options
 def dead_letters_command(
-    stream: str, group: str, limit: int, as_json: bool, gateway: Client
+    gateway: Client, stream: str, group: str, as_json: bool, limit: int = LIMIT
 ) -> None:
     """Show the entries that a group has given up, the oldest first, and why.
 
@@ -216,19 +163,18 @@ def _dead_letters(entries: Iterator[Entry], stream: str, group: str) -> Iterator
 _PAGE = 1_000
 
 
-@click.command(
+@gateway_command(
     "redrive",
+    "headgate redrive orders billing --all",
     short_help="Let dead letters be delivered again.",
-    epilog=epilog("headgate redrive orders billing --all"),
 )
-@stream_argument
-@group_argument
-@click.argument("ids", nargs=-1, type=Utf8(), metavar="[ID…]")
-@click.option("--all", "is_all", is_flag=True, help="All dead letters of the group.")
-@json_option
-@gateway_options
 def redrive_command(
-    stream: str, group: str, ids: tuple[str, ...], is_all: bool, as_json: bool, gateway: Client
+    gateway: Client,
+    stream: str,
+    group: str,
+    as_json: bool,
+    ids: tuple[str, ...] = _SOME_IDS,
+    is_all: bool = option("All dead letters of the group.", None, "--all"),
 ) -> None:
     """Let dead letters be delivered again: those with these ids, or all.
 

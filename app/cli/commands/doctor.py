@@ -12,11 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from headgate.app.backends.redis.diagnosis import examine
-from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.backends.redis.keys import KeyNames
-from headgate.app.cli.configuration import config_option, setting_option, settings_from
-from headgate.app.cli.flags import json_option
-from headgate.app.cli.manual import epilog
+from headgate.app.cli.configuration import CONFIG, setting_flags, settings_from
+from headgate.app.cli.declaration import command, option
 from headgate.app.cli.output.listing import screen
 from headgate.app.cli.words import json_line, one_line
 from headgate.app.diagnosis import Finding, Severity, examine_bucket
@@ -33,35 +31,30 @@ _STYLE_OF = {
     Severity.UNKNOWN: "dim",
 }
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
-
-@click.command(
+@command(
     "doctor",
+    "headgate doctor --backend redis://localhost:6379\n"
+    "  headgate doctor --bucket s3://orders/gateway",
+    failed="a gateway would not work with these servers, or with this bucket",
     short_help="Say what Redis or Valkey servers, or a bucket, have and lack.",
-    epilog=epilog(
-        "headgate doctor --backend redis://localhost:6379\n"
-        "  headgate doctor --bucket s3://orders/gateway",
-        failed="a gateway would not work with these servers, or with this bucket",
+    more=setting_flags(
+        *("backend", "redis_durability", "redis_prefix", "redis_username"),
+        *("redis_tls_ca", "redis_tls_cert", "redis_tls_key"),
     ),
 )
-@config_option
-@click.option(
-    "--bucket",
-    metavar="URL",
-    envvar=f"{PREFIX}BUCKET",
-    help="An object store: s3://NAME/PREFIX, gs://NAME/PREFIX, az://CONTAINER/PREFIX, or a"
-    " directory as file:///DIRECTORY. The variables of the store say how it is reached.",
-)
-@setting_option("backend", metavar="URL")
-@setting_option("redis_durability", type=click.Choice([level.value for level in DurabilityLevel]))
-@setting_option("redis_prefix", metavar="TEXT")
-@setting_option("redis_username", metavar="NAME")
-@setting_option("redis_tls_ca", type=_FILE)
-@setting_option("redis_tls_cert", type=_FILE)
-@setting_option("redis_tls_key", type=_FILE)
-@json_option
-def doctor_command(config: Path | None, bucket: str | None, as_json: bool, **flags: Any) -> None:
+def doctor_command(
+    as_json: bool,
+    config: Path | None = CONFIG,
+    bucket: str | None = option(
+        "An object store: s3://NAME/PREFIX, gs://NAME/PREFIX, az://CONTAINER/PREFIX, or a"
+        " directory as file:///DIRECTORY. The variables of the store say how it is reached.",
+        click.STRING,
+        metavar="URL",
+        envvar=f"{PREFIX}BUCKET",
+    ),
+    **flags: Any,
+) -> None:
     """Examine Redis or Valkey servers, or a bucket: abilities, faults, and effects on a gateway.
 
     Nothing is changed at the servers. Give the password as HEADGATE_REDIS_PASSWORD: every user of

@@ -5,13 +5,13 @@ import sys
 
 import click
 
-from headgate.app.cli.manual import epilog
+from headgate.app.cli.declaration import command
 from headgate.app.live import asyncapi
 from headgate.app.main import create_app
 from headgate.app.settings import MEMORY, Settings
 
 
-@click.command("openapi", epilog=epilog("headgate openapi > openapi.json", failed=""))
+@command("openapi", "headgate openapi > openapi.json", failed="")
 def openapi_command() -> None:
     """Print the OpenAPI document."""
     document = create_app(Settings(data_dir=MEMORY)).openapi()
@@ -19,7 +19,7 @@ def openapi_command() -> None:
     click.echo()
 
 
-@click.command("asyncapi", epilog=epilog("headgate asyncapi > asyncapi.json", failed=""))
+@command("asyncapi", "headgate asyncapi > asyncapi.json", failed="")
 def asyncapi_command() -> None:
     """Print the AsyncAPI document: what is said over the WebSocket."""
     json.dump(asyncapi.document(), sys.stdout, indent=2, ensure_ascii=False)

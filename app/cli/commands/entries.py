@@ -7,12 +7,11 @@ from typing import Any, BinaryIO
 
 import click
 
+from headgate.app.cli.declaration import argument, option
 from headgate.app.cli.durations import Duration, TimeToCome
-from headgate.app.cli.flags import Utf8, gateway_options, json_option, stream_argument
-from headgate.app.cli.manual import epilog
+from headgate.app.cli.flags import FILTER, LIMIT, gateway_command
 from headgate.app.cli.output.display import Display, open_display
 from headgate.app.cli.output.listing import counted_entries, show_entries
-from headgate.app.cli.rules import filter_option
 from headgate.app.cli.words import fields_of
 from headgate.client.blocking import BlockingStream, Client
 from headgate.client.client import AsyncClient
@@ -27,54 +26,35 @@ _BATCH_MAX = 500
 
 _TIMES = ("delay_ms", "deliver_at_ms", "ttl_ms", "expires_at_ms")
 
-_APPEND_HELP = """\
-Append an entry made of NAME=VALUE words, or entries from standard input.
 
-\b
-headgate append orders sku=42 note='two words'
-headgate append reminders to=ann --delay 10m --ttl 1d
-headgate append orders - < entries.ndjson
-headgate tail orders --no-follow --json | headgate append copies -
-
-With - each line is a JSON object with `fields`, as `headgate tail --json` prints them; lines are
-sent as they come. A line may have times as entries of the API have, such as `delay_ms`; flags count
-instead of them. What was appended is told by its id, one per line.
-"""
-
-
-@click.command(
-    "append", help=_APPEND_HELP, short_help="Append entries to a stream.", epilog=epilog()
-)
-@stream_argument
-@click.argument("fields", nargs=-1, required=True, type=Utf8(), metavar="NAME=VALUE…|-")
-@click.option("--id", "entry_id", type=Utf8(), help="The entry's own id, instead of the next one.")
-@click.option("--keep-ids", is_flag=True, help="With -: append under the ids the lines have.")
-@click.option(
-    "--delay", "delay_ms", type=Duration(), help="Groups deliver it so much later, as 10m."
-)
-@click.option(
-    "--deliver-at",
-    "deliver_at_ms",
-    type=TimeToCome(),
-    help="Instead: no sooner than this time, as 2026-12-24T18:00+01:00.",
-)
-@click.option(
-    "--ttl", "ttl_ms", type=Duration(), help="Groups deliver it for so long, as 1h, and no more."
-)
-@click.option("--expires-at", "expires_at_ms", type=TimeToCome(), help="Instead: until this time.")
-@json_option
-@gateway_options
+@gateway_command("append", short_help="Append entries to a stream.")
 def append_command(
-    stream: str,
-    fields: tuple[str, ...],
-    entry_id: str | None,
-    keep_ids: bool,
-    as_json: bool,
     gateway: Client,
-    **times: int | None,
+    stream: str,
+    as_json: bool,
+    fields: tuple[str, ...] = argument(required=True, metavar="NAME=VALUE…|-"),
+    entry_id: str | None = option("The entry's own id, instead of the next one.", None, "--id"),
+    keep_ids: bool = option("With -: append under the ids the lines have."),
+    delay_ms: int | None = option("Groups deliver it so much later, as 10m.", Duration()),
+    deliver_at_ms: int | None = option(
+        "Instead: no sooner than this time, as 2026-12-24T18:00+01:00.", TimeToCome()
+    ),
+    ttl_ms: int | None = option("Groups deliver it for so long, as 1h, and no more.", Duration()),
+    expires_at_ms: int | None = option("Instead: until this time.", TimeToCome()),
 ) -> None:
-    """Append entries."""
-    given = {name: ms for name, ms in times.items() if ms is not None}
+    """Append an entry made of NAME=VALUE words, or entries from standard input.
+
+        headgate append orders sku=42 note='two words'
+        headgate append reminders to=ann --delay 10m --ttl 1d
+        headgate append orders - < entries.ndjson
+        headgate tail orders --no-follow --json | headgate append copies -
+
+    With - each line is a JSON object with `fields`, as `headgate tail --json` prints them; lines
+    are sent as they come. A line may have times as entries of the API have, such as `delay_ms`;
+    flags count instead of them. What was appended is told by its id, one per line.
+    """
+    times = zip(_TIMES, (delay_ms, deliver_at_ms, ttl_ms, expires_at_ms), strict=True)
+    given = {name: ms for name, ms in times if ms is not None}
     if fields == ("-",):
         if entry_id is not None:
             raise click.UsageError("--id is for one entry; lines have their own, with --keep-ids.")
@@ -140,44 +120,27 @@ def _read(line: bytes, number: int, times: Mapping[str, int], *, keep_ids: bool)
     return Draft(pairs or fields, entry.get("id") if keep_ids else None, **(times or own))
 
 
-@click.command(
+@gateway_command(
     "read",
+    "headgate read orders --group billing --consumer me --wait 5s",
     short_help="Read entries, of a range or for a consumer of a group.",
-    epilog=epilog("headgate read orders --group billing --consumer me --wait 5s"),
 )
-@stream_argument
-@click.option("--after", type=Utf8(), metavar="ID", help="Entries after this id; $: from now on.")
-@click.option("--start", type=Utf8(), metavar="ID", help="The lowest id, inclusive.")
-@click.option("--end", type=Utf8(), metavar="ID", help="The highest id, inclusive.")
-@click.option("--reverse", is_flag=True, help="The highest id first.")
-@click.option("--group", type=Utf8(), help="Read for a consumer of this group.")
-@click.option("--consumer", type=Utf8(), help="Name of the consumer, with --group.")
-@click.option(
-    "--claim-idle",
-    type=Duration(),
-    help="With --group: first take over what was idle for so long, as 1m.",
-)
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="So many at most."
-)
-@click.option("--wait", type=Duration(), default=0, help="Wait so long for an entry, as 5s.")
-@filter_option
-@json_option
-@gateway_options
 def read_command(
-    stream: str,
-    after: str | None,
-    start: str | None,
-    end: str | None,
-    reverse: bool,
-    group: str | None,
-    consumer: str | None,
-    claim_idle: int | None,
-    limit: int,
-    wait: int,
-    filter: Any,  # noqa: A002
-    as_json: bool,
     gateway: Client,
+    stream: str,
+    as_json: bool,
+    after: str | None = option("Entries after this id; $: from now on.", metavar="ID"),
+    start: str | None = option("The lowest id, inclusive.", metavar="ID"),
+    end: str | None = option("The highest id, inclusive.", metavar="ID"),
+    reverse: bool = option("The highest id first."),
+    group: str | None = option("Read for a consumer of this group."),
+    consumer: str | None = option("Name of the consumer, with --group."),
+    claim_idle_ms: int | None = option(
+        "With --group: first take over what was idle for so long, as 1m.", Duration()
+    ),
+    limit: int = LIMIT,
+    wait_ms: int = option("Wait so long for an entry, as 5s.", Duration(), default=0),
+    filter: Any = FILTER,  # noqa: A002
 ) -> None:
     """Read entries, a line for each: all of a range, or those that a group has not delivered yet.
 
@@ -192,17 +155,23 @@ def read_command(
         if filter is not None:
             raise click.UsageError("A group has filters of its own: headgate group --filters.")
         reader = gateway.group(stream, group)
-        entries = reader.read(consumer, limit=limit, wait_ms=wait, claim_idle_ms=claim_idle)
+        entries = reader.read(consumer, limit=limit, wait_ms=wait_ms, claim_idle_ms=claim_idle_ms)
         show_entries(entries, as_json=as_json)
         return
-    if claim_idle is not None:
+    if claim_idle_ms is not None:
         raise click.UsageError("--claim-idle is for a --group.")
-    if is_range and (after is not None or wait):
+    if is_range and (after is not None or wait_ms):
         raise click.UsageError("--after and --wait are for what comes, not for a range.")
     if not is_range and after is None:
-        after = "$" if wait else "0"
+        after = "$" if wait_ms else "0"
     page = gateway.stream(stream).read(
-        after=after, start=start, end=end, limit=limit, reverse=reverse, wait_ms=wait, filter=filter
+        after=after,
+        start=start,
+        end=end,
+        limit=limit,
+        reverse=reverse,
+        wait_ms=wait_ms,
+        filter=filter,
     )
     if page.gap is not None:
         gap = f"trimmed and missed: after {page.gap.first_id} to {page.gap.last_id}"
@@ -214,54 +183,37 @@ _PAGE = 1_000
 
 _GLOB = frozenset("*?[")
 
-_TAIL_HELP = """\
-Follow a stream: every entry, as it comes, until Ctrl-C or until the stream is closed.
-A name with *, ? or [ is a pattern, unless there is --no-follow: every entry of all streams that
-match comes, with its stream.
 
-A connection that breaks is made again, and goes on after the last entry. On a terminal entries
-are cut to one line each; in a pipe they are whole, as lines `ID NAME=VALUE …`.
-
-\b
-headgate tail orders                      what comes from now on
-headgate tail orders --after 0            everything, then what comes
-headgate tail orders --no-follow          everything there is
-headgate tail orders --no-follow --json | jq .fields.sku
-headgate tail orders --filter '{"exact":{"sku":"42"}}'
-headgate tail 'orders.*'                  all streams that match, and those that come later
-"""
-
-
-@click.command(
-    "tail",
-    help=_TAIL_HELP,
-    short_help="Follow a stream: every entry, as it comes.",
-    epilog=epilog(),
-)
-@stream_argument
-@click.option(
-    "--after",
-    metavar="ID",
-    help="Begin after this entry; 0 is before the oldest, $ is from now on.  "
-    "[default: $; with --no-follow: 0]",
-)
-@click.option("--limit", type=click.IntRange(min=1), help="End after so many entries.")
-@filter_option
-@click.option("--no-follow", is_flag=True, help="Show what is there, and end.")
-@click.option("--wrap", is_flag=True, help="On a terminal: show long entries whole.")
-@json_option
-@gateway_options
+@gateway_command("tail", short_help="Follow a stream: every entry, as it comes.")
 async def tail_command(
-    stream: str,
-    after: str | None,
-    limit: int | None,
-    filter: Any,  # noqa: A002
-    no_follow: bool,
-    wrap: bool,
-    as_json: bool,
     gateway: AsyncClient,
+    stream: str,
+    as_json: bool,
+    after: str | None = option(
+        "Begin after this entry; 0 is before the oldest, $ is from now on.  "
+        "[default: $; with --no-follow: 0]",
+        click.STRING,
+        metavar="ID",
+    ),
+    limit: int | None = option("End after so many entries.", click.IntRange(min=1)),
+    filter: Any = FILTER,  # noqa: A002
+    no_follow: bool = option("Show what is there, and end."),
+    wrap: bool = option("On a terminal: show long entries whole."),
 ) -> None:
-    """Follow a stream."""
+    """Follow a stream: every entry, as it comes, until Ctrl-C or until the stream is closed.
+    A name with *, ? or [ is a pattern, unless there is --no-follow: every entry of all streams that
+    match comes, with its stream.
+
+    A connection that breaks is made again, and goes on after the last entry. On a terminal entries
+    are cut to one line each; in a pipe they are whole, as lines `ID NAME=VALUE …`.
+
+        headgate tail orders                      what comes from now on
+        headgate tail orders --after 0            everything, then what comes
+        headgate tail orders --no-follow          everything there is
+        headgate tail orders --no-follow --json | jq .fields.sku
+        headgate tail orders --filter '{"exact":{"sku":"42"}}'
+        headgate tail 'orders.*'                  all streams that match, and those that come later
+    """  # noqa: D205 - the first paragraph is one
     display = open_display(stream, as_json=as_json, wrap=wrap)
     source = gateway.stream(stream)
     if no_follow:

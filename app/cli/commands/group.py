@@ -2,29 +2,21 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
 import click
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from headgate.app.cli.declaration import argument, epilog, option
 from headgate.app.cli.durations import age_text
-from headgate.app.cli.flags import (
-    Utf8,
-    confirm,
-    gateway_options,
-    group_argument,
-    json_option,
-    stream_argument,
-    yes_option,
-)
-from headgate.app.cli.manual import epilog
+from headgate.app.cli.flags import confirm, gateway_command, given_rules
 from headgate.app.cli.output.listing import NAME, NARROW, screen, show_deletion, show_item
-from headgate.app.cli.rules import policy_of, policy_options
 from headgate.app.cli.words import json_line, one_line, word
 from headgate.client.blocking import BlockingStream, Client
 from headgate.client.shapes.answers import GroupDetail
+from headgate.client.shapes.settings import Policy
 
 _WATCH_S = 1.0
 _COUNTS_WIDTH = 24
@@ -130,36 +122,36 @@ def group_command() -> None:
     """Create, list, set and delete groups of consumers, and change their policies."""
 
 
-@group_command.command(
-    "create", epilog=epilog("headgate group create orders billing --start 0 --max-deliveries 5")
+@gateway_command(
+    "create",
+    "headgate group create orders billing --start 0 --max-deliveries 5",
+    group=group_command,
 )
-@stream_argument
-@group_argument
-@click.option(
-    "--start",
-    type=Utf8(),
-    default="$",
-    show_default=True,
-    metavar="ID",
-    help="It reads entries after this id; 0: all, $: those from now on.",
-)
-@policy_options
-@json_option
-@gateway_options
 def create(
-    stream: str, group: str, start: str, as_json: bool, gateway: Client, **rules: Any
+    gateway: Client,
+    stream: str,
+    group: str,
+    as_json: bool,
+    start: str = option(
+        "It reads entries after this id; 0: all, $: those from now on.",
+        default="$",
+        show_default=True,
+        metavar="ID",
+    ),
+    **rules: Unpack[Policy],
 ) -> None:
     """Create a group, and its stream if it is not there; or do nothing if it has this policy."""
-    policy = policy_of(rules) or None
+    policy = given_rules(rules) or None
     show_item(gateway.group(stream, group).create(start=start, policy=policy), as_json=as_json)
 
 
-@group_command.command("list", epilog=epilog("headgate group list orders --watch"))
-@stream_argument
-@click.option("--watch", is_flag=True, help="Show it anew every second, until Ctrl-C.")
-@json_option
-@gateway_options
-def list_groups(stream: str, watch: bool, as_json: bool, gateway: Client) -> None:
+@gateway_command("list", "headgate group list orders --watch", group=group_command)
+def list_groups(
+    gateway: Client,
+    stream: str,
+    as_json: bool,
+    watch: bool = option("Show it anew every second, until Ctrl-C."),
+) -> None:
     """Show the groups of a stream and their consumers.
 
     Pending entries were delivered and not acknowledged. The lag counts entries that the group has
@@ -173,39 +165,28 @@ def list_groups(stream: str, watch: bool, as_json: bool, gateway: Client) -> Non
     show_groups(gateway.stream(stream), as_json=as_json)
 
 
-@group_command.command("set", epilog=epilog("headgate group set orders billing 0"))
-@stream_argument
-@group_argument
-@click.argument("start", type=Utf8(), metavar="ID")
-@json_option
-@gateway_options
-def set_start(stream: str, group: str, start: str, as_json: bool, gateway: Client) -> None:
+@gateway_command("set", "headgate group set orders billing 0", group=group_command)
+def set_start(
+    gateway: Client, stream: str, group: str, as_json: bool, start: str = argument(metavar="ID")
+) -> None:
     """Let a group read on after an id; 0: from the beginning, $: from now on."""
     show_item(gateway.group(stream, group).update(start=start), as_json=as_json)
 
 
-@group_command.command(
-    "policy", epilog=epilog("headgate group policy orders billing --backoff 1s,1m")
+@gateway_command(
+    "policy", "headgate group policy orders billing --backoff 1s,1m", group=group_command
 )
-@stream_argument
-@group_argument
-@policy_options
-@json_option
-@gateway_options
-def policy(stream: str, group: str, as_json: bool, gateway: Client, **rules: Any) -> None:
+def policy(
+    gateway: Client, stream: str, group: str, as_json: bool, **rules: Unpack[Policy]
+) -> None:
     """Show the policy of a group, or change what flags name; `none` ends a rule."""
-    reader, changes = gateway.group(stream, group), policy_of(rules)
+    reader, changes = gateway.group(stream, group), given_rules(rules)
     shown = reader.update(policy=changes) if changes else reader.info()
     show_item(shown["policy"], as_json=as_json, nothing="No rules are set.")
 
 
-@group_command.command("delete", epilog=epilog("headgate group delete orders billing --yes"))
-@stream_argument
-@group_argument
-@yes_option
-@json_option
-@gateway_options
-def delete(stream: str, group: str, yes: bool, as_json: bool, gateway: Client) -> None:
+@gateway_command("delete", "headgate group delete orders billing --yes", group=group_command)
+def delete(gateway: Client, stream: str, group: str, yes: bool, as_json: bool) -> None:
     """Delete a group with what is pending in it. On a terminal it asks before."""
     confirm(f"Delete the group {group!r} of {stream!r}?", yes=yes)
     gateway.group(stream, group).delete()

@@ -5,19 +5,18 @@ import json
 import click
 
 from headgate.app.cli.durations import age_text
-from headgate.app.cli.flags import json_option, open_gateway_options
-from headgate.app.cli.manual import epilog
+from headgate.app.cli.flags import gateway_command
 from headgate.client.blocking import Client
 from headgate.client.shapes.answers import Readiness
 
 
-@click.command(
+@gateway_command(
     "health",
-    epilog=epilog("headgate health --url localhost:8080", failed="not ready, or not reachable"),
+    "headgate health --url localhost:8080",
+    failed="not ready, or not reachable",
+    is_open=True,
 )
-@json_option
-@open_gateway_options
-def health_command(as_json: bool, gateway: Client) -> None:
+def health_command(gateway: Client, as_json: bool) -> None:
     """Ask whether the gateway is ready, and whether its bucket has everything.
 
     A standby is not ready. With several URLs, it is the leader that answers.

@@ -25,10 +25,9 @@ from headgate.app.auth.keys.key_file import (
     read_keys,
     read_use,
 )
-from headgate.app.cli.configuration import config_option, setting_option, settings_from
+from headgate.app.cli.configuration import CONFIG, setting_flags, settings_from
+from headgate.app.cli.declaration import JSON, argument, command, epilog, option
 from headgate.app.cli.durations import Duration
-from headgate.app.cli.flags import json_option
-from headgate.app.cli.manual import epilog
 from headgate.app.cli.output.listing import NAME, NARROW, screen, show_item
 from headgate.app.cli.words import one_line, word
 from headgate.app.settings import MEMORY
@@ -212,19 +211,12 @@ class KeyPlace:
             raise click.ClickException(str(error)) from None
 
 
-def _in_place(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the flags that say where the keys are."""
-    options = (
-        config_option,
-        setting_option("data_dir", type=click.Path(file_okay=False, path_type=Path)),
-        setting_option("keys_file", type=click.Path(dir_okay=False, path_type=Path)),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+_PLACE = setting_flags("data_dir", "keys_file")
+_KEY_ID = argument(click.STRING, metavar="ID")
+_REFUSED = "refused; nothing is changed"
 
 
-@click.group("keys", epilog=epilog("headgate keys list", failed="refused; nothing is changed"))
+@click.group("keys", epilog=epilog("headgate keys list", failed=_REFUSED))
 def keys_command() -> None:
     """Add, list, revoke and rotate API keys.
 
@@ -234,41 +226,34 @@ def keys_command() -> None:
     """
 
 
-@keys_command.command(
+@command(
     "add",
+    f"headgate keys add bob --grant {GRANT_EXAMPLE}",
+    group=keys_command,
+    failed=_REFUSED,
     short_help="Make a key, and print it.",
-    epilog=epilog(
-        f"headgate keys add bob --grant {GRANT_EXAMPLE}", failed="refused; nothing is changed"
-    ),
+    more=_PLACE,
 )
-@click.argument("name")
-@click.option(
-    "--grant",
-    "grants",
-    multiple=True,
-    required=True,
-    metavar="JSON",
-    help=f"What the key may do, such as {GRANT_EXAMPLE}. May be repeated.",
-)
-@click.option(
-    "--limit",
-    "limits",
-    multiple=True,
-    metavar="NAME=NUMBER",
-    help="A limit of its use, such as requests_per_s_max=100. May be repeated.",
-)
-@click.option(
-    "--expires", type=Duration(shortest_ms=1), help="Time that it is valid, such as 90d or 12h."
-)
-@json_option
-@_in_place
 def add(
-    name: str,
-    grants: tuple[str, ...],
-    limits: tuple[str, ...],
-    expires: int | None,
-    as_json: bool,
-    config: Path | None,
+    name: str = argument(click.STRING),
+    grants: tuple[str, ...] = option(
+        f"What the key may do, such as {GRANT_EXAMPLE}. May be repeated.",
+        click.STRING,
+        "--grant",
+        required=True,
+        metavar="JSON",
+    ),
+    limits: tuple[str, ...] = option(
+        "A limit of its use, such as requests_per_s_max=100. May be repeated.",
+        click.STRING,
+        "--limit",
+        metavar="NAME=NUMBER",
+    ),
+    expires_ms: int | None = option(
+        "Time that it is valid, such as 90d or 12h.", Duration(shortest_ms=1)
+    ),
+    as_json: bool = JSON,
+    config: Path | None = CONFIG,
     **flags: Any,
 ) -> None:
     """Make a key, and print it. It is shown this once.
@@ -285,7 +270,7 @@ def add(
             "grants": [grant_of(grant) for grant in grants],
             "limits": limits_of(limits),
             "created_at_ms": now_ms,
-            "expires_at_ms": None if expires is None else now_ms + expires,
+            "expires_at_ms": None if expires_ms is None else now_ms + expires_ms,
         }
     )
     place = KeyPlace(config, flags)
@@ -300,14 +285,15 @@ def add(
     _show(text, explanation, facts_of(key, None, now_ms) if as_json else None)
 
 
-@keys_command.command(
+@command(
     "list",
+    "headgate keys list --json",
+    group=keys_command,
+    failed=_REFUSED,
     short_help="List the keys: what they may do, and until when.",
-    epilog=epilog("headgate keys list --json", failed="refused; nothing is changed"),
+    more=_PLACE,
 )
-@json_option
-@_in_place
-def list_keys(as_json: bool, config: Path | None, **flags: Any) -> None:
+def list_keys(as_json: bool = JSON, config: Path | None = CONFIG, **flags: Any) -> None:
     """List the keys: what they may do, until when, and when they were last used.
 
     A gateway notes once a minute, in its data directory, when a key was used.
@@ -330,15 +316,17 @@ def list_keys(as_json: bool, config: Path | None, **flags: Any) -> None:
         console.print(Text(text))
 
 
-@keys_command.command(
+@command(
     "revoke",
+    "headgate keys revoke 6jze42yvcm",
+    group=keys_command,
+    failed=_REFUSED,
     short_help="Revoke a key, for good.",
-    epilog=epilog("headgate keys revoke 6jze42yvcm", failed="refused; nothing is changed"),
+    more=_PLACE,
 )
-@click.argument("key_id", metavar="ID")
-@json_option
-@_in_place
-def revoke(key_id: str, as_json: bool, config: Path | None, **flags: Any) -> None:
+def revoke(
+    key_id: str = _KEY_ID, as_json: bool = JSON, config: Path | None = CONFIG, **flags: Any
+) -> None:
     """Revoke a key, for good. Connections that were opened with it end."""
     place, now_ms = KeyPlace(config, flags), _now_ms()
 
@@ -353,19 +341,22 @@ def revoke(key_id: str, as_json: bool, config: Path | None, **flags: Any) -> Non
         show_item(facts_of(place.read()[key_id], None, now_ms), as_json=True)
 
 
-@keys_command.command(
+@command(
     "rotate",
+    "headgate keys rotate 6jze42yvcm",
+    group=keys_command,
+    failed=_REFUSED,
     short_help="Make a new secret for a key, and print the key.",
-    epilog=epilog("headgate keys rotate 6jze42yvcm", failed="refused; nothing is changed"),
+    more=_PLACE,
 )
-@click.argument("key_id", metavar="ID")
-@click.option(
-    "--overlap", type=Duration(), help="Time that the key of before stays valid, such as 1h."
-)
-@json_option
-@_in_place
 def rotate(
-    key_id: str, overlap: int | None, as_json: bool, config: Path | None, **flags: Any
+    key_id: str = _KEY_ID,
+    overlap_ms: int | None = option(
+        "Time that the key of before stays valid, such as 1h.", Duration()
+    ),
+    as_json: bool = JSON,
+    config: Path | None = CONFIG,
+    **flags: Any,
 ) -> None:
     """Make a new secret for a key, and print the key. It is shown this once.
 
@@ -378,13 +369,13 @@ def rotate(
         if key.revoked_at_ms is not None or (key.expires_at_ms or now_ms) < now_ms:
             raise click.ClickException(f"The key {key_id} has ended: headgate keys add makes one.")
         previous = None
-        if overlap is not None:
-            previous = PreviousSecret(sha256=key.sha256, expires_at_ms=now_ms + overlap)
+        if overlap_ms is not None:
+            previous = PreviousSecret(sha256=key.sha256, expires_at_ms=now_ms + overlap_ms)
         keys[key_id] = key.model_copy(update={"sha256": text.sha256, "previous": previous})
 
     text = make_key(key_id)
     place.change(change)
-    end = "has ended" if overlap is None else "stays valid until the overlap ends"
+    end = "has ended" if overlap_ms is None else "stays valid until the overlap ends"
     explanation = f"This is the key {key_id} from now on, in {place.path}. That of before {end}."
     _show(text, explanation, facts_of(place.read()[key_id], None, now_ms) if as_json else None)
 

@@ -2,21 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
 
+from headgate.app.cli.declaration import argument, epilog, option
 from headgate.app.cli.durations import Duration, duration_text, time_text
-from headgate.app.cli.flags import (
-    Utf8,
-    confirm,
-    gateway_options,
-    group_argument,
-    json_option,
-    stream_argument,
-    yes_option,
-)
-from headgate.app.cli.manual import epilog
+from headgate.app.cli.flags import confirm, gateway_command
 from headgate.app.cli.output.listing import show_deletion, show_item, show_items
 from headgate.app.cli.words import fields_of, one_line
 from headgate.client.blocking import Client
@@ -114,62 +106,42 @@ def push_command() -> None:
     """Let the gateway send the entries of a group to a URL."""
 
 
-@push_command.command(
+@gateway_command(
     "set",
-    epilog=epilog("headgate push set orders billing https://hooks.example/orders --concurrency 20"),
+    "headgate push set orders billing https://hooks.example/orders --concurrency 20",
+    group=push_command,
 )
-@stream_argument
-@group_argument
-@click.argument("receiver", type=Utf8(), metavar="URL")
-@click.option("--concurrency", type=click.IntRange(min=1), help="Requests at a time, at most; 10.")
-@click.option(
-    "--timeout",
-    type=Duration(shortest_ms=1),
-    help="Time for a request with its answer; 10s unless given.",
-)
-@click.option(
-    "--body",
-    type=click.Choice(get_args(PushBody)),
-    help="What a request has: an entry unless given, several entries, or events of CloudEvents.",
-)
-@click.option(
-    "--batch-max", type=click.IntRange(min=1), help="Entries of a request that has several; 100."
-)
-@click.option(
-    "--signature",
-    type=click.Choice(get_args(PushSignature)),
-    help="v1: by the secret that is printed. v1a: by a key of the gateway, whose public part is "
-    "at /v1/push/jwks.json.",
-)
-@click.option(
-    "--header",
-    "headers",
-    multiple=True,
-    type=Utf8(),
-    metavar="NAME=VALUE",
-    help="A header of each request. May be repeated. NAME=@FILE takes the value from a file, as "
-    "every user of the machine can read flags.",
-)
-@click.option(
-    "--disable-after",
-    type=Duration(shortest_ms=1),
-    help="Behind nothing but failures for so long, the push is disabled; 5d unless given.",
-)
-@json_option
-@gateway_options
 def set_push(
+    gateway: Client,
     stream: str,
     group: str,
-    receiver: str,
-    concurrency: int | None,
-    timeout: int | None,
-    body: PushBody | None,
-    batch_max: int | None,
-    signature: PushSignature | None,
-    headers: tuple[str, ...],
-    disable_after: int | None,
     as_json: bool,
-    gateway: Client,
+    receiver: str = argument(metavar="URL"),
+    concurrency: int | None = option("Requests at a time, at most; 10.", click.IntRange(min=1)),
+    timeout_ms: int | None = option(
+        "Time for a request with its answer; 10s unless given.", Duration(shortest_ms=1)
+    ),
+    body: PushBody | None = option(
+        "What a request has: an entry unless given, several entries, or events of CloudEvents."
+    ),
+    batch_max: int | None = option(
+        "Entries of a request that has several; 100.", click.IntRange(min=1)
+    ),
+    signature: PushSignature | None = option(
+        "v1: by the secret that is printed. v1a: by a key of the gateway, whose public part is "
+        "at /v1/push/jwks.json."
+    ),
+    headers: tuple[str, ...] = option(
+        "A header of each request. May be repeated. NAME=@FILE takes the value from a file, as "
+        "every user of the machine can read flags.",
+        None,
+        "--header",
+        metavar="NAME=VALUE",
+    ),
+    disable_after_ms: int | None = option(
+        "Behind nothing but failures for so long, the push is disabled; 5d unless given.",
+        Duration(shortest_ms=1),
+    ),
 ) -> None:
     """Create a push, or replace it, and print its secret if it is new. It is shown this once.
 
@@ -178,20 +150,18 @@ def set_push(
     made = gateway.group(stream, group).push.set(
         receiver,
         concurrency=concurrency,
-        timeout_ms=timeout,
+        timeout_ms=timeout_ms,
         body=body,
         batch_max=batch_max,
         signature=signature,
         headers=_headers_of(headers),
-        disable_after_ms=disable_after,
+        disable_after_ms=disable_after_ms,
     )
     show_secret(made, as_json=as_json)
 
 
-@push_command.command("list", epilog=epilog("headgate push list --json"))
-@json_option
-@gateway_options
-def list_pushes(as_json: bool, gateway: Client) -> None:
+@gateway_command("list", "headgate push list --json", group=push_command)
+def list_pushes(gateway: Client, as_json: bool) -> None:
     """List the pushes, the worst first: those that are disabled, then those that fail.
 
     In a pipe: a header, then columns separated by tabs.
@@ -199,12 +169,8 @@ def list_pushes(as_json: bool, gateway: Client) -> None:
     show_pushes(gateway.pushes(), as_json=as_json)
 
 
-@push_command.command("show", epilog=epilog("headgate push show orders billing"))
-@stream_argument
-@group_argument
-@json_option
-@gateway_options
-def show(stream: str, group: str, as_json: bool, gateway: Client) -> None:
+@gateway_command("show", "headgate push show orders billing", group=push_command)
+def show(gateway: Client, stream: str, group: str, as_json: bool) -> None:
     """Show a push, and the last answers of its receiver, the newest first.
 
     In a pipe: lines of names and values, an empty line, then a header and a line for each answer.
@@ -212,59 +178,41 @@ def show(stream: str, group: str, as_json: bool, gateway: Client) -> None:
     show_push(gateway.group(stream, group).push.info(), as_json=as_json)
 
 
-@push_command.command("pause", epilog=epilog("headgate push pause orders billing"))
-@stream_argument
-@group_argument
-@json_option
-@gateway_options
-def pause(stream: str, group: str, as_json: bool, gateway: Client) -> None:
+@gateway_command("pause", "headgate push pause orders billing", group=push_command)
+def pause(gateway: Client, stream: str, group: str, as_json: bool) -> None:
     """Send nothing until `resume`; requests on their way end."""
     show_push(gateway.group(stream, group).push.pause(), as_json=as_json)
 
 
-@push_command.command("resume", epilog=epilog("headgate push resume orders billing"))
-@stream_argument
-@group_argument
-@json_option
-@gateway_options
-def resume(stream: str, group: str, as_json: bool, gateway: Client) -> None:
+@gateway_command("resume", "headgate push resume orders billing", group=push_command)
+def resume(gateway: Client, stream: str, group: str, as_json: bool) -> None:
     """Go on after a pause, or after the push was disabled."""
     show_push(gateway.group(stream, group).push.resume(), as_json=as_json)
 
 
-@push_command.command("retry", epilog=epilog("headgate push retry orders billing"))
-@stream_argument
-@group_argument
-@json_option
-@gateway_options
-def retry(stream: str, group: str, as_json: bool, gateway: Client) -> None:
+@gateway_command("retry", "headgate push retry orders billing", group=push_command)
+def retry(gateway: Client, stream: str, group: str, as_json: bool) -> None:
     """Send failed entries at once that have to wait; 10,000 of them at most."""
     show_item({"entries": gateway.group(stream, group).push.retry()}, as_json=as_json)
 
 
-@push_command.command("rotate", epilog=epilog("headgate push rotate orders billing --overlap 1h"))
-@stream_argument
-@group_argument
-@click.option(
-    "--overlap",
-    type=Duration(),
-    help="Requests are signed with the old secret as well for so long; 1d unless given.",
-)
-@json_option
-@gateway_options
-def rotate(stream: str, group: str, overlap: int | None, as_json: bool, gateway: Client) -> None:
+@gateway_command("rotate", "headgate push rotate orders billing --overlap 1h", group=push_command)
+def rotate(
+    gateway: Client,
+    stream: str,
+    group: str,
+    as_json: bool,
+    overlap_ms: int | None = option(
+        "Requests are signed with the old secret as well for so long; 1d unless given.", Duration()
+    ),
+) -> None:
     """Make a new secret for a push, and print it. It is shown this once."""
-    secret = gateway.group(stream, group).push.rotate(overlap_ms=overlap)
+    secret = gateway.group(stream, group).push.rotate(overlap_ms=overlap_ms)
     show_secret({"stream": stream, "group": group, "secret": secret}, as_json=as_json)
 
 
-@push_command.command("delete", epilog=epilog("headgate push delete orders billing --yes"))
-@stream_argument
-@group_argument
-@yes_option
-@json_option
-@gateway_options
-def delete(stream: str, group: str, yes: bool, as_json: bool, gateway: Client) -> None:
+@gateway_command("delete", "headgate push delete orders billing --yes", group=push_command)
+def delete(gateway: Client, stream: str, group: str, yes: bool, as_json: bool) -> None:
     """Delete a push; its group stays, with what is pending. On a terminal it asks before."""
     confirm(f"Delete the push of the group {group!r} of {stream!r}?", yes=yes)
     gateway.group(stream, group).push.delete()

@@ -4,17 +4,9 @@ from collections.abc import Sequence
 
 import click
 
+from headgate.app.cli.declaration import argument, epilog, option
 from headgate.app.cli.durations import time_text
-from headgate.app.cli.flags import (
-    Utf8,
-    confirm,
-    gateway_options,
-    json_option,
-    schedule_argument,
-    stream_argument,
-    yes_option,
-)
-from headgate.app.cli.manual import epilog
+from headgate.app.cli.flags import confirm, gateway_command
 from headgate.app.cli.output.listing import show_deletion, show_item, show_items
 from headgate.app.cli.words import fields_of
 from headgate.client.blocking import Client
@@ -54,42 +46,27 @@ def schedule_command() -> None:
     """Append entries at the times of a cron expression."""
 
 
-@schedule_command.command(
-    "set", epilog=epilog("headgate schedule set nightly jobs kind=report --cron '0 2 * * *'")
+@gateway_command(
+    "set",
+    "headgate schedule set nightly jobs kind=report --cron '0 2 * * *'",
+    group=schedule_command,
 )
-@schedule_argument
-@stream_argument
-@click.argument("fields", nargs=-1, required=True, type=Utf8(), metavar="NAME=VALUE…")
-@click.option(
-    "--cron",
-    required=True,
-    type=Utf8(),
-    metavar="'M H D M W'",
-    help="Minute, hour, day of month, month, day of week.",
-)
-@click.option(
-    "--time-zone", type=Utf8(), default="UTC", show_default=True, help="IANA name of the time zone."
-)
-@click.option(
-    "--missed",
-    type=click.Choice(["run_once", "skip"]),
-    default="run_once",
-    show_default=True,
-    help="Of due times that nobody could run: run the latest late, or none.",
-)
-@click.option("--paused", is_flag=True, help="Nothing is due until `resume`.")
-@json_option
-@gateway_options
 def set_schedule(
+    gateway: Client,
     schedule: str,
     stream: str,
-    fields: tuple[str, ...],
-    cron: str,
-    time_zone: str,
-    missed: Missed,
-    paused: bool,
     as_json: bool,
-    gateway: Client,
+    fields: tuple[str, ...] = argument(required=True, metavar="NAME=VALUE…"),
+    cron: str = option(
+        "Minute, hour, day of month, month, day of week.", required=True, metavar="'M H D M W'"
+    ),
+    time_zone: str = option("IANA name of the time zone.", default="UTC", show_default=True),
+    missed: Missed = option(
+        "Of due times that nobody could run: run the latest late, or none.",
+        default="run_once",
+        show_default=True,
+    ),
+    paused: bool = option("Nothing is due until `resume`."),
 ) -> None:
     """Create a schedule, or replace it: it appends an entry to the stream whenever it is due."""
     shown = gateway.schedule(schedule).set(
@@ -98,10 +75,8 @@ def set_schedule(
     show_item(shown, as_json=as_json)
 
 
-@schedule_command.command("list", epilog=epilog("headgate schedule list --json"))
-@json_option
-@gateway_options
-def list_schedules(as_json: bool, gateway: Client) -> None:
+@gateway_command("list", "headgate schedule list --json", group=schedule_command)
+def list_schedules(gateway: Client, as_json: bool) -> None:
     """List the schedules: when they are due next, and what they have appended last.
 
     In a pipe: a header, then columns separated by tabs.
@@ -109,48 +84,32 @@ def list_schedules(as_json: bool, gateway: Client) -> None:
     show_schedules(list(gateway.schedules()), as_json=as_json)
 
 
-@schedule_command.command("show", epilog=epilog("headgate schedule show nightly"))
-@schedule_argument
-@json_option
-@gateway_options
-def show(schedule: str, as_json: bool, gateway: Client) -> None:
+@gateway_command("show", "headgate schedule show nightly", group=schedule_command)
+def show(gateway: Client, schedule: str, as_json: bool) -> None:
     """Show a schedule, and why its last append was refused, if it was."""
     show_item(gateway.schedule(schedule).info(), as_json=as_json)
 
 
-@schedule_command.command("pause", epilog=epilog("headgate schedule pause nightly"))
-@schedule_argument
-@json_option
-@gateway_options
-def pause(schedule: str, as_json: bool, gateway: Client) -> None:
+@gateway_command("pause", "headgate schedule pause nightly", group=schedule_command)
+def pause(gateway: Client, schedule: str, as_json: bool) -> None:
     """Let nothing be due until `resume`."""
     show_item(gateway.schedule(schedule).pause(), as_json=as_json)
 
 
-@schedule_command.command("resume", epilog=epilog("headgate schedule resume nightly"))
-@schedule_argument
-@json_option
-@gateway_options
-def resume(schedule: str, as_json: bool, gateway: Client) -> None:
+@gateway_command("resume", "headgate schedule resume nightly", group=schedule_command)
+def resume(gateway: Client, schedule: str, as_json: bool) -> None:
     """End the pause; due times of the pause are not made up for."""
     show_item(gateway.schedule(schedule).resume(), as_json=as_json)
 
 
-@schedule_command.command("run", epilog=epilog("headgate schedule run nightly"))
-@schedule_argument
-@json_option
-@gateway_options
-def run(schedule: str, as_json: bool, gateway: Client) -> None:
+@gateway_command("run", "headgate schedule run nightly", group=schedule_command)
+def run(gateway: Client, schedule: str, as_json: bool) -> None:
     """Append the entry of a schedule now; its due times stay."""
     show_item({"id": gateway.schedule(schedule).run()}, as_json=as_json)
 
 
-@schedule_command.command("delete", epilog=epilog("headgate schedule delete nightly --yes"))
-@schedule_argument
-@yes_option
-@json_option
-@gateway_options
-def delete(schedule: str, yes: bool, as_json: bool, gateway: Client) -> None:
+@gateway_command("delete", "headgate schedule delete nightly --yes", group=schedule_command)
+def delete(gateway: Client, schedule: str, yes: bool, as_json: bool) -> None:
     """Delete a schedule; its stream stays. On a terminal it asks before."""
     confirm(f"Delete the schedule {schedule!r}?", yes=yes)
     gateway.schedule(schedule).delete()

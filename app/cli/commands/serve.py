@@ -21,10 +21,9 @@ import click
 from headgate.app.auth.credentials import Credentials
 from headgate.app.auth.exposure import Exposed
 from headgate.app.auth.keys.key_file import FIRST_KEY, KEYS_FILE, first_key
-from headgate.app.backends.redis.durability import DurabilityLevel
-from headgate.app.cli.configuration import config_option, setting_option, settings_from
+from headgate.app.cli.configuration import CONFIG, setting_flags, settings_from
 from headgate.app.cli.data_dir import take_all_descriptors
-from headgate.app.cli.manual import epilog
+from headgate.app.cli.declaration import command, option
 from headgate.app.gateway.backends import open_backend
 from headgate.app.gateway.credentials import open_credentials
 from headgate.app.gateway.shared_keys import fetch_shared_keys
@@ -38,7 +37,7 @@ from headgate.app.runtime.logs import (
 )
 from headgate.app.runtime.terminal import Terminal
 from headgate.app.server import Server, certificate_of, check_addresses, url_of
-from headgate.app.settings import MEMORY, DurableIn, LogLevel, Settings, with_secrets
+from headgate.app.settings import MEMORY, Settings, with_secrets
 from headgate.app.transport import listening
 from headgate.app.transport.certificate import UnusableCertificate
 from headgate.app.workers.child import StartFailed
@@ -47,7 +46,6 @@ from headgate.app.workers.slot import RestartFailed
 from headgate.app.workers.supervisor import ProcessPlan, Supervisor
 from headgate.engine.clock import SystemClock
 from headgate.engine.errors import StreamError
-from headgate.engine.journal.writer import FsyncPolicy
 
 _SUFFIXES = (".py", ".html", ".css", ".md", ".svg", ".lua", ".json")
 _STOP_S = 10
@@ -97,7 +95,6 @@ def _folders() -> list[Path]:
 log = logging.getLogger("headgate")
 
 _DEV = "--dev"
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 def _fetch_shared_keys(settings: Settings) -> None:
@@ -211,51 +208,26 @@ def _failures_in_the_log() -> Iterator[None]:
         raise click.exceptions.Exit(error.exit_code) from None
 
 
-@click.command(
+@command(
     "serve",
-    cls=Serve,
-    epilog=epilog(
-        "headgate serve --port 8080 --data-dir data",
-        failed="it cannot start, or ended by a fault",
-        is_stopped=True,
+    "headgate serve --port 8080 --data-dir data",
+    kind=Serve,
+    failed="it cannot start, or ended by a fault",
+    is_stopped=True,
+    more=setting_flags(
+        *("host", "port", "redis_port", "redis_host", "data_dir", "backend", "redis_durability"),
+        *("redis_prefix", "fsync", "bucket", "durable", "standby", "standby_reads"),
+        *("standby_redirect", "address", "lease_ms", "ship_ms", "log_level", "keys_file"),
+        *("first_key", "allow_anonymous", "open_metrics", "tls_cert", "tls_key", "root_path"),
+        *("workers", "trusted_proxies", "push_allow", "push_deny", "push_key_file"),
+        *("allowed_hosts", "allowed_origins"),
     ),
 )
-@click.option(_DEV, is_flag=True, help="Start again when the code changes; needs watchfiles.")
-@click.pass_obj
-@config_option
-@setting_option("host")
-@setting_option("port", type=int)
-@setting_option("redis_port", type=int)
-@setting_option("redis_host")
-@setting_option("data_dir", type=click.Path(file_okay=False, path_type=Path))
-@setting_option("backend", metavar="URL")
-@setting_option("redis_durability", type=click.Choice([level.value for level in DurabilityLevel]))
-@setting_option("redis_prefix", metavar="TEXT")
-@setting_option("fsync", type=click.Choice([policy.value for policy in FsyncPolicy]))
-@setting_option("bucket", metavar="URL")
-@setting_option("durable", type=click.Choice([place.value for place in DurableIn]))
-@setting_option("standby", is_flag=True)
-@setting_option("standby_reads", is_flag=True)
-@setting_option("standby_redirect", is_flag=True)
-@setting_option("address", metavar="URL")
-@setting_option("lease_ms", type=int)
-@setting_option("ship_ms", type=int)
-@setting_option("log_level", type=click.Choice([level.value for level in LogLevel]))
-@setting_option("keys_file", type=_FILE)
-@setting_option("first_key", is_flag=True)
-@setting_option("allow_anonymous", is_flag=True)
-@setting_option("open_metrics", is_flag=True)
-@setting_option("tls_cert", type=_FILE)
-@setting_option("tls_key", type=_FILE)
-@setting_option("root_path", metavar="PATH")
-@setting_option("workers", metavar="N|auto")
-@setting_option("trusted_proxies", multiple=True, metavar="NETWORK")
-@setting_option("push_allow", multiple=True, metavar="NETWORK")
-@setting_option("push_deny", multiple=True, metavar="NETWORK")
-@setting_option("push_key_file", metavar="FILE")
-@setting_option("allowed_hosts", "--allow-host", multiple=True, metavar="NAME")
-@setting_option("allowed_origins", "--allow-origin", multiple=True, metavar="ORIGIN")
-def serve_command(words: list[str], config: Path | None, dev: bool, **flags: Any) -> None:
+def serve_command(
+    dev: bool = option("Start again when the code changes; needs watchfiles."),
+    config: Path | None = CONFIG,
+    **flags: Any,
+) -> None:
     """Run the gateway until it is told to stop.
 
     Every setting can also be given as a variable (HEADGATE_PORT=9000) or in a TOML file
@@ -263,7 +235,7 @@ def serve_command(words: list[str], config: Path | None, dev: bool, **flags: Any
     """
     settings = settings_from(config, flags, partial(announce, level=logging.WARNING))
     if dev:
-        serve_again_and_again(words)
+        serve_again_and_again(click.get_current_context().obj)
         return
     try:  # before the data is loaded, which may take minutes
         certificate_of(settings)

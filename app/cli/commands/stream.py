@@ -2,27 +2,20 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
 import click
 from rich.table import Table
 from rich.text import Text
 
+from headgate.app.cli.declaration import argument, epilog, option
 from headgate.app.cli.durations import Duration
-from headgate.app.cli.flags import (
-    Utf8,
-    confirm,
-    gateway_options,
-    json_option,
-    stream_argument,
-    yes_option,
-)
-from headgate.app.cli.manual import epilog
+from headgate.app.cli.flags import confirm, gateway_command, given_rules
 from headgate.app.cli.output.listing import NAME, NARROW, screen, show_deletion, show_item
-from headgate.app.cli.rules import config_of, config_options
 from headgate.app.cli.words import fields_of, json_line, one_line, word
 from headgate.client.blocking import Client
 from headgate.client.shapes.answers import StreamInfo
+from headgate.client.shapes.settings import StreamConfig
 
 _NOTHING = "There is no stream yet: headgate append orders sku=42"
 _COUNTS_WIDTH = 18
@@ -67,24 +60,22 @@ def stream_command() -> None:
     """Create, list, set, trim, close and delete streams."""
 
 
-@stream_command.command("create", epilog=epilog("headgate stream create orders --max-age 7d"))
-@stream_argument
-@config_options
-@json_option
-@gateway_options
-def create(stream: str, as_json: bool, gateway: Client, **rules: Any) -> None:
+_OLDER = "Remove entries whose ids are older, by the clock of this machine."
+
+
+@gateway_command("create", "headgate stream create orders --max-age 7d", group=stream_command)
+def create(gateway: Client, stream: str, as_json: bool, **rules: Unpack[StreamConfig]) -> None:
     """Create a stream, or do nothing if it is there with this configuration.
 
     An append creates its stream, too.
     """
-    show_item(gateway.stream(stream).create(config_of(rules)), as_json=as_json)
+    show_item(gateway.stream(stream).create(given_rules(rules)), as_json=as_json)
 
 
-@stream_command.command("list", epilog=epilog("headgate stream list --prefix shop-"))
-@click.option("--prefix", type=Utf8(), default="", help="Only names that begin so.")
-@json_option
-@gateway_options
-def list_streams(prefix: str, as_json: bool, gateway: Client) -> None:
+@gateway_command("list", "headgate stream list --prefix shop-", group=stream_command)
+def list_streams(
+    gateway: Client, as_json: bool, prefix: str = option("Only names that begin so.", default="")
+) -> None:
     """List the streams: how many entries and groups, and the last id.
 
     In a pipe: a header, then columns separated by tabs.
@@ -92,103 +83,80 @@ def list_streams(prefix: str, as_json: bool, gateway: Client) -> None:
     show_streams(list(gateway.streams(prefix=prefix)), as_json=as_json)
 
 
-@stream_command.command("info", epilog=epilog("headgate stream info orders --json"))
-@stream_argument
-@json_option
-@gateway_options
-def info(stream: str, as_json: bool, gateway: Client) -> None:
+@gateway_command("info", "headgate stream info orders --json", group=stream_command)
+def info(gateway: Client, stream: str, as_json: bool) -> None:
     """Show the length, the ids and the configuration of a stream."""
     show_item(gateway.stream(stream).info(), as_json=as_json)
 
 
-@stream_command.command(
-    "config", epilog=epilog("headgate stream config orders --max-length 100000")
+@gateway_command(
+    "config", "headgate stream config orders --max-length 100000", group=stream_command
 )
-@stream_argument
-@config_options
-@json_option
-@gateway_options
-def config(stream: str, as_json: bool, gateway: Client, **rules: Any) -> None:
+def config(gateway: Client, stream: str, as_json: bool, **rules: Unpack[StreamConfig]) -> None:
     """Show the configuration of a stream, or change what flags name; `none` ends a rule."""
-    source, changes = gateway.stream(stream), config_of(rules)
+    source, changes = gateway.stream(stream), given_rules(rules)
     shown = source.update(changes) if changes else source.info()
     show_item(shown["config"], as_json=as_json)
 
 
-@stream_command.command("trim", epilog=epilog("headgate stream trim orders --older-than 7d"))
-@stream_argument
-@click.option("--max-length", type=click.IntRange(min=0), help="Number of entries that stay.")
-@click.option("--min-id", type=Utf8(), metavar="ID", help="Entries from this id on stay.")
-@click.option(
-    "--older-than",
-    type=Duration(),
-    help="Remove entries whose ids are older, by the clock of this machine.",
-)
-@click.option("--approximate", is_flag=True, help="A few more may stay, which is faster.")
-@json_option
-@gateway_options
+@gateway_command("trim", "headgate stream trim orders --older-than 7d", group=stream_command)
 def trim(
-    stream: str,
-    max_length: int | None,
-    min_id: str | None,
-    older_than: int | None,
-    approximate: bool,
-    as_json: bool,
     gateway: Client,
+    stream: str,
+    as_json: bool,
+    max_length: int | None = option("Number of entries that stay.", click.IntRange(min=0)),
+    min_id: str | None = option("Entries from this id on stay.", metavar="ID"),
+    older_than_ms: int | None = option(_OLDER, Duration()),
+    approximate: bool = option("A few more may stay, which is faster."),
 ) -> None:
     """Remove the oldest entries of a stream, and say how many."""
-    if sum(bound is not None for bound in (max_length, min_id, older_than)) != 1:
+    if sum(bound is not None for bound in (max_length, min_id, older_than_ms)) != 1:
         raise click.UsageError("which entries? --max-length, --min-id or --older-than says it.")
-    if older_than is not None:
-        min_id = str(max(int(time.time() * 1000) - older_than, 0))
+    if older_than_ms is not None:
+        min_id = _id_before(older_than_ms)
     removed = gateway.stream(stream).trim(
         max_length=max_length, min_id=min_id, approximate=approximate
     )
     show_item({"removed": removed}, as_json=as_json)
 
 
-@stream_command.command(
-    "trim-archive", epilog=epilog("headgate stream trim-archive orders --older-than 365d")
+@gateway_command(
+    "trim-archive", "headgate stream trim-archive orders --older-than 365d", group=stream_command
 )
-@stream_argument
-@click.option("--before", type=Utf8(), metavar="ID", help="Entries from this id on stay.")
-@click.option(
-    "--older-than",
-    type=Duration(),
-    help="Remove entries whose ids are older, by the clock of this machine.",
-)
-@yes_option
-@json_option
-@gateway_options
 def trim_archive(
+    gateway: Client,
     stream: str,
-    before: str | None,
-    older_than: int | None,
     yes: bool,
     as_json: bool,
-    gateway: Client,
+    before: str | None = option("Entries from this id on stay.", metavar="ID"),
+    older_than_ms: int | None = option(_OLDER, Duration()),
 ) -> None:
     """Remove archived entries of a stream for good, and say how many; all without a bound.
 
     On a terminal it asks before.
     """
-    if before is not None and older_than is not None:
+    if before is not None and older_than_ms is not None:
         raise click.UsageError("--before and --older-than are two bounds: give one of them.")
-    if older_than is not None:
-        before = str(max(int(time.time() * 1000) - older_than, 0))
+    if older_than_ms is not None:
+        before = _id_before(older_than_ms)
     which = "all archived entries" if before is None else f"archived entries before {before}"
     confirm(f"Remove {which} of {stream!r}?", yes=yes)
     removed = gateway.stream(stream).trim_archive(before=before)
     show_item({"removed": removed}, as_json=as_json)
 
 
-@stream_command.command("close", epilog=epilog("headgate stream close orders status=done --yes"))
-@stream_argument
-@click.argument("fields", nargs=-1, type=Utf8(), metavar="[NAME=VALUE…]")
-@yes_option
-@json_option
-@gateway_options
-def close(stream: str, fields: tuple[str, ...], yes: bool, as_json: bool, gateway: Client) -> None:
+def _id_before(age_ms: int) -> str:
+    return str(max(int(time.time() * 1000) - age_ms, 0))
+
+
+@gateway_command("close", "headgate stream close orders status=done --yes", group=stream_command)
+def close(
+    gateway: Client,
+    stream: str,
+    yes: bool,
+    as_json: bool,
+    fields: tuple[str, ...] = argument(metavar="[NAME=VALUE…]"),
+) -> None:
     """Close a stream for good, behind a last entry if there is one.
 
     It takes no entries any more, and is never opened again. What follows it, such as `headgate
@@ -200,12 +168,8 @@ def close(stream: str, fields: tuple[str, ...], yes: bool, as_json: bool, gatewa
     show_item(gateway.stream(stream).close(last), as_json=as_json)
 
 
-@stream_command.command("delete", epilog=epilog("headgate stream delete orders --yes"))
-@stream_argument
-@yes_option
-@json_option
-@gateway_options
-def delete(stream: str, yes: bool, as_json: bool, gateway: Client) -> None:
+@gateway_command("delete", "headgate stream delete orders --yes", group=stream_command)
+def delete(gateway: Client, stream: str, yes: bool, as_json: bool) -> None:
     """Delete a stream with its groups. On a terminal it asks before."""
     confirm(f"Delete {stream!r} with its groups?", yes=yes)
     gateway.stream(stream).delete()

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from headgate.app.cli.flags import Utf8, json_option, patient_gateway_options, stream_argument
-from headgate.app.cli.manual import CALL, epilog
+from headgate.app.cli.declaration import CALL, argument, option
+from headgate.app.cli.flags import PATIENT_S, gateway_command
 from headgate.app.cli.output.listing import counted, progress_bar
 from headgate.app.cli.output.table_file import (
     PORTION,
@@ -23,34 +23,29 @@ from headgate.client.client import AsyncClient
 # It is not a part of `import`, which copies whole keyspaces with their groups into a gateway that
 # is stopped, and needs the gateway's own packages: this appends rows to a gateway that runs.
 
-_LOAD_HELP = """\
-Append the rows of a file to a stream: CSV, lines of JSON, or Parquet, as its name ends.
 
-Each column is a field, and a cell that is empty is none. A column `_id` has the ids of the entries,
-unless --new-ids is given, so that what `headgate dump` has written keeps them. Each ten thousand
-rows are appended as a whole or not at all. It needs the extra `tables`.
-
-\b
-headgate load readings readings.csv
-headgate load orders orders.parquet --new-ids
-"""
-
-
-@click.command(
+@gateway_command(
     "load",
-    help=_LOAD_HELP,
+    failed=f"{CALL}, or the file cannot be read",
+    retry_s=PATIENT_S,
     short_help="Append the rows of CSV, JSON or Parquet.",
-    epilog=epilog(failed=f"{CALL}, or the file cannot be read"),
 )
-@stream_argument
-@click.argument("file", type=TableFile(exists=True, dir_okay=False))
-@click.option("--new-ids", is_flag=True, help="Let the gateway make the ids.")
-@json_option
-@patient_gateway_options
 async def load_command(
-    stream: str, file: Path, new_ids: bool, as_json: bool, gateway: AsyncClient
+    gateway: AsyncClient,
+    stream: str,
+    as_json: bool,
+    file: Path = argument(TableFile(exists=True, dir_okay=False)),
+    new_ids: bool = option("Let the gateway make the ids."),
 ) -> None:
-    """Append the rows of a file."""
+    """Append the rows of a file to a stream: CSV, lines of JSON, or Parquet, as its name ends.
+
+    Each column is a field, and a cell that is empty is none. A column `_id` has the ids of the
+    entries, unless --new-ids is given, so that what `headgate dump` has written keeps them. Each
+    ten thousand rows are appended as a whole or not at all. It needs the extra `tables`.
+
+        headgate load readings readings.csv
+        headgate load orders orders.parquet --new-ids
+    """
     target, count = gateway.stream(stream), 0
     try:
         with progress_bar(row_count(file)) as advance:
@@ -69,19 +64,6 @@ async def load_command(
     click.echo(json.dumps({"rows": count}) if as_json else f"{counted(count, 'row')} appended")
 
 
-_DUMP_HELP = """\
-Write the entries of a stream to a file: CSV, lines of JSON, or Parquet, as its name ends.
-
-Each field becomes a column, after `_id` and `_time`. Its type is inferred from all values; or
---column says which fields become columns, with their types in the words of Arrow. It needs the
-extra `tables`.
-
-\b
-headgate dump orders orders.parquet
-headgate dump orders orders.csv --column sku=string --column price=float64
-"""
-
-
 class _Column(click.ParamType[tuple[str, str]]):
     """A field and its type."""
 
@@ -96,35 +78,32 @@ class _Column(click.ParamType[tuple[str, str]]):
         return field, kind
 
 
-@click.command(
+@gateway_command(
     "dump",
-    help=_DUMP_HELP,
+    failed=f"{CALL}, or the file cannot be written",
+    retry_s=PATIENT_S,
     short_help="Write a stream as CSV, JSON or Parquet.",
-    epilog=epilog(failed=f"{CALL}, or the file cannot be written"),
 )
-@stream_argument
-@click.argument("file", type=TableFile(dir_okay=False, writable=True))
-@click.option("--start", type=Utf8(), default="-", metavar="ID", help="The lowest id.")
-@click.option("--end", type=Utf8(), default="+", metavar="ID", help="The highest id.")
-@click.option(
-    "--column",
-    "columns",
-    multiple=True,
-    type=_Column(),
-    help="A field and its type. May be repeated.",
-)
-@json_option
-@patient_gateway_options
 async def dump_command(
-    stream: str,
-    file: Path,
-    start: str,
-    end: str,
-    columns: tuple[tuple[str, str], ...],
-    as_json: bool,
     gateway: AsyncClient,
+    stream: str,
+    as_json: bool,
+    file: Path = argument(TableFile(dir_okay=False, writable=True)),
+    start: str = option("The lowest id.", default="-", metavar="ID"),
+    end: str = option("The highest id.", default="+", metavar="ID"),
+    columns: tuple[tuple[str, str], ...] = option(
+        "A field and its type. May be repeated.", _Column(), "--column"
+    ),
 ) -> None:
-    """Write the entries of a stream."""
+    """Write the entries of a stream to a file: CSV, lines of JSON, or Parquet, as its name ends.
+
+    Each field becomes a column, after `_id` and `_time`. Its type is inferred from all values; or
+    --column says which fields become columns, with their types in the words of Arrow. It needs the
+    extra `tables`.
+
+        headgate dump orders orders.parquet
+        headgate dump orders orders.csv --column sku=string --column price=float64
+    """
     tables.arrow()
     source = gateway.stream(stream)
     count = (await source.info())["length"] if (start, end) == ("-", "+") else None

@@ -1,0 +1,161 @@
+"""Declaration of commands: a function, whose parameters say what flags and arguments it takes."""
+
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import click
+
+CALL = "refused, or the gateway is not reachable"
+"""Why a command that calls a gateway ends with 1."""
+
+_MISUSE = "the words of the command make no sense; nothing was asked"
+
+_UNFILLED = "\b\n"
+"""Keeps click from filling the paragraph that comes."""
+
+
+class Utf8(click.ParamType[str]):
+    """An argument that is UTF-8."""
+
+    name = "text"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return it."""
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            self.fail("it is not UTF-8", param, ctx)
+        return value
+
+
+# Parameters of commands.
+#
+# A function declares each parameter by its default: `option(…)` or `argument(…)`. What the type
+# hint says is not said again: text is UTF-8, a bool is a flag, a tuple takes several words, and a
+# Literal is a choice. Those without a default are known by their names.
+
+Declared = Callable[[str, Any], click.Parameter]
+"""Makes a parameter, given its name and its type hint."""
+
+
+def option(text: str, kind: Any = None, *flags: str, **attributes: Any) -> Any:
+    """Declare a flag: that of its name, without `_ms`, unless it is given.
+
+    Args:
+        text: its help.
+        kind: the type of click, unless it follows from the type hint.
+        flags: how it is written.
+        attributes: what else click is to know of it.
+    """
+
+    def declare(name: str, hint: Any) -> click.Parameter:
+        known = {"is_flag": True} if hint is bool else _typed(kind, hint)
+        if get_origin(hint) is tuple:
+            known["multiple"] = True
+        flag = flags or (f"--{name.removesuffix('_ms').replace('_', '-')}",)
+        return click.Option([*flag, name], help=text, **(known | attributes))
+
+    return declare
+
+
+def argument(kind: Any = None, **attributes: Any) -> Any:
+    """Declare an argument; see `option`."""
+
+    def declare(name: str, hint: Any) -> click.Parameter:
+        known = _typed(kind, hint)
+        if get_origin(hint) is tuple:
+            known["nargs"] = -1
+        return click.Argument([name], **(known | attributes))
+
+    return declare
+
+
+def _typed(kind: Any, hint: Any) -> dict[str, Any]:
+    """Return the type of click for a hint, in the words of click."""
+    if kind is not None:
+        return {"type": kind}
+    if NoneType in get_args(hint):
+        [hint] = set(get_args(hint)) - {NoneType}
+    if get_origin(hint) is Literal:
+        return {"type": click.Choice(get_args(hint))}
+    return {"type": Utf8()} if hint is str or get_args(hint)[:1] == (str,) else {}
+
+
+JSON = option("Print one JSON value per line.", None, "--json")
+_LAST: Mapping[str, Declared] = {"yes": option("Do not ask."), "as_json": JSON}
+"""They stand behind all others."""
+_NONE: Mapping[str, Declared] = {}
+
+
+def command(
+    name: str,
+    example: str = "",
+    *,
+    group: click.Group | None = None,
+    failed: str = CALL,
+    is_stopped: bool = False,
+    more: Sequence[click.Parameter] = (),
+    known: Mapping[str, Declared] = _NONE,
+    kind: type[click.Command] = click.Command,
+    short_help: str | None = None,
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Return the decorator that makes a command of a function, whose docstring is the help.
+
+    Args:
+        name: of the command.
+        example: a call; none if the help has some.
+        group: to which it belongs.
+        failed: what the exit code 1 means; empty if the command cannot fail.
+        is_stopped: SIGTERM and Ctrl-C end it as they should.
+        more: parameters behind those that the function declares.
+        known: parameters that the function need not declare.
+        kind: the class of the command.
+        short_help: its line in the list of commands, unless the first sentence of its help.
+    """
+
+    def declare(function: Callable[..., Any]) -> click.Command:
+        hints = get_type_hints(function)
+        own, last = list[click.Parameter](), list[click.Parameter]()
+        for each, parameter in inspect.signature(function).parameters.items():
+            if parameter.default is not parameter.empty:
+                own.append(parameter.default(each, hints[each]))
+            elif each in known:
+                own.append(known[each](each, hints[each]))
+            elif each in _LAST:
+                last.append(_LAST[each](each, hints[each]))
+        made = kind(
+            name,
+            params=[*own, *more, *last],
+            callback=function,
+            help=_help_of(function),
+            short_help=short_help,
+            epilog=epilog(example, failed=failed, is_stopped=is_stopped),
+        )
+        if group is not None:
+            group.add_command(made)
+        return made
+
+    return declare
+
+
+def _help_of(function: Callable[..., Any]) -> str:
+    """Return the docstring of a function; paragraphs that are indented stay as they are."""
+    paragraphs = (inspect.getdoc(function) or "").split("\n\n")
+    return "\n\n".join(
+        f"{_UNFILLED}{textwrap.dedent(each)}" if each.startswith(" ") else each
+        for each in paragraphs
+    )
+
+
+def epilog(example: str = "", *, failed: str = CALL, is_stopped: bool = False) -> str:
+    """Return an example, and what the exit codes of a command mean; see `command`."""
+    done, interrupted = "done", "ended by Ctrl-C"
+    if is_stopped:
+        done, interrupted = "done, or stopped by SIGTERM or Ctrl-C", ""
+    codes = {0: done, 1: failed, 2: _MISUSE, 130: interrupted}
+    lines = [f"{code:>5}  {meaning}" for code, meaning in codes.items() if meaning]
+    shown = _UNFILLED + "\n".join(["Exit codes:", *lines])
+    return f"{_UNFILLED}Example:\n  {example}\n\n{shown}" if example else shown
