@@ -1,16 +1,19 @@
 """Catalog: descriptions of commands, and what COMMAND makes of them.
 
-A description stands beside the function that reads the words of its command.
+`commands.json` has the descriptions, a line for each command.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from operator import itemgetter
-from typing import Final, Protocol
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
 
 from headgate.app.redis_syntax.replies import Members, Pairs, Reply, Status
 
@@ -132,13 +135,6 @@ CATEGORIES = (
 )
 """All categories of commands that there are here, in the order of Redis."""
 
-ONE_READ = (KeyPlaces("RO access"),)
-ONE_UPDATED = (KeyPlaces("RW update"),)
-ONE_OF_TWO_WORDS = (KeyPlaces("RO access", 2),)
-
-CHANGING: Final = "nondeterministic_output"
-"""A tip."""
-
 
 @dataclass(frozen=True)
 class Description:
@@ -153,6 +149,7 @@ class Description:
     categories: str = ""  # besides those that follow from the flags
     tips: str = ""
     complexity: str = "O(1)"
+    subcommands: dict[str, str] = field(default_factory=dict)  # what HELP says of each
 
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
@@ -194,28 +191,10 @@ class Description:
         return first, last, placed[0].step
 
 
-Catalog = dict[str, Description]
+CATALOG = msgspec.json.decode(
+    Path(__file__).with_name("commands.json").read_bytes(), type=dict[str, Description]
+)
 """Descriptions by name: in lower case, a subcommand as `container|subcommand`."""
-
-stream_command = partial(Description, group="stream", categories="stream")
-key_command = partial(Description, group="generic", categories="keyspace")
-server_command = partial(Description, group="server")
-server_operation = partial(Description, group="server", flags="admin noscript loading stale")
-
-
-def container(of: str, since: str, group: str) -> Description:
-    """Return the description of a command that has subcommands only."""
-    return Description(
-        f"Holds the commands {of}.", since, group, complexity="That of the subcommand."
-    )
-
-
-def help_of(of: str, since: str, group: str, categories: str = "") -> Description:
-    """Return the description of a subcommand that lists the others."""
-    return Description(
-        f"List the subcommands of {of}.", since, group, "", "loading stale", categories=categories
-    )
-
 
 _CONTAINER_ARITY = -2
 
@@ -252,9 +231,7 @@ Described = Mapping[str, DescribedCommand]
 
 
 def described_commands(
-    commands: Mapping[bytes, HasArity],
-    subcommands: Mapping[bytes, Mapping[bytes, HasArity]],
-    catalog: Catalog,
+    commands: Mapping[bytes, HasArity], subcommands: Mapping[bytes, Mapping[bytes, HasArity]]
 ) -> Described:
     """Return the commands of some tables with their descriptions, in the order of their names.
 
@@ -266,11 +243,11 @@ def described_commands(
         name = word.decode().lower()
         arity = commands[word].arity if word in commands else _CONTAINER_ARITY
         below = [
-            DescribedCommand(full_name, catalog[full_name], entry.arity)
+            DescribedCommand(full_name, CATALOG[full_name], entry.arity)
             for sub, entry in sorted(subcommands.get(word, {}).items(), key=itemgetter(0))
             for full_name in [f"{name}|{sub.decode().lower()}"]
         ]
-        described[name] = DescribedCommand(name, catalog[name], arity, below)
+        described[name] = DescribedCommand(name, CATALOG[name], arity, below)
     return described
 
 

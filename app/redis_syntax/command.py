@@ -6,13 +6,14 @@ command makes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
 from headgate.app.auth.grants import Verb
 from headgate.app.backends.payloads import PayloadsBusy
+from headgate.app.redis_syntax.catalog import CATALOG
 from headgate.app.redis_syntax.replies import Status
 from headgate.app.redis_syntax.words import (
     INVALID_ID,
@@ -137,20 +138,22 @@ SubcommandTable = dict[bytes, CommandTable]
 """Commands by the two words of their names."""
 
 
-def help_on(name: str, usages: Mapping[str, str]) -> SmallReply:
-    """Return the subcommand that lists the others.
-
-    Args:
-        name: of the command.
-        usages: what each subcommand does, by the words that it takes.
-    """
-    lines = help_lines(name, usages)
-    return SmallReply(2, ANY_RIGHT, lambda _: saying(lines), only_reads=True)
+def with_help(table: SubcommandTable) -> SubcommandTable:
+    """Return subcommands, with one for each command that lists the others."""
+    return {
+        name: {**commands, b"HELP": SmallReply(2, ANY_RIGHT, _help_on(name), only_reads=True)}
+        for name, commands in table.items()
+    }
 
 
-def help_lines(name: str, usages: Mapping[str, str]) -> list[Status]:
-    """Return the lines of the subcommand that lists the others; see `help_on`."""
+def _help_on(name: bytes) -> Callable[[Sequence[bytes]], AnyPlan]:
+    return lambda _: saying(help_lines(name.decode()))
+
+
+def help_lines(name: str) -> list[Status]:
+    """Return the lines of the subcommand of a command that lists the others."""
     lines = [f"{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"]
+    usages = CATALOG[name.lower()].subcommands
     for usage, meaning in {**usages, "HELP": "Print this help."}.items():
         lines += [usage, f"    {meaning}"]
     return list(map(Status, lines))

@@ -17,25 +17,20 @@ from headgate.app.redis_syntax.administration import (
     information,
 )
 from headgate.app.redis_syntax.administration.information import SPOKEN_VERSION, Counters
-from headgate.app.redis_syntax.catalog import Catalog, Described, described_commands
-from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallReply, SubcommandTable
+from headgate.app.redis_syntax.catalog import Described, described_commands
+from headgate.app.redis_syntax.command import (
+    ANY_RIGHT,
+    CommandTable,
+    SmallReply,
+    SubcommandTable,
+    with_help,
+)
 from headgate.app.redis_syntax.words import AnyPlan
 from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.engine.clock import Clock, SystemClock
 
 __all__ = ["SPOKEN_VERSION", "ServerCommands"]
 
-CATALOG: Catalog = {
-    **table.CATALOG,
-    **about_commands.CATALOG,
-    **config.CATALOG,
-    **constants.CATALOG,
-    **diagnosis.CATALOG,
-    **durability.CATALOG,
-    **information.CATALOG,
-    **durability.CATALOG,
-}
-"""Descriptions of all commands but for those of connections."""
 
 _CLOCK = SystemClock()
 
@@ -88,13 +83,17 @@ class ServerCommands(Counters):
     def _subcommands(self) -> SubcommandTable:
         return {
             **table.SUBCOMMANDS,
-            **constants.SUBCOMMANDS,
-            **diagnosis.Diagnosis(self.slow_log).tables,
-            b"CONFIG": config.Configuration(self._information, self).table,
-            b"COMMAND": self._about_commands.table,
+            **with_help(
+                {
+                    **constants.SUBCOMMANDS,
+                    **diagnosis.Diagnosis(self.slow_log).tables,
+                    b"CONFIG": config.Configuration(self._information, self).table,
+                    b"COMMAND": self._about_commands.table,
+                }
+            ),
         }
 
     @cached_property
     def _described(self) -> Described:
-        here = described_commands(self.commands_by_name, self.subcommands_by_name, CATALOG)
+        here = described_commands(self.commands_by_name, self.subcommands_by_name)
         return dict(sorted({**here, **self._of_connections}.items()))

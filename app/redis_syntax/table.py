@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headgate.app.redis_syntax.catalog import Catalog
-from headgate.app.redis_syntax.command import AnyCommand, CommandTable, SubcommandTable
+from headgate.app.redis_syntax.command import AnyCommand, CommandTable, SubcommandTable, with_help
 from headgate.app.redis_syntax.commands import (
     appends,
     deletions,
@@ -39,21 +38,9 @@ COMMANDS: CommandTable = {
     **dumps.COMMANDS,
 }
 
-SUBCOMMANDS: SubcommandTable = {**groups.SUBCOMMANDS, **info.SUBCOMMANDS, **dumps.SUBCOMMANDS}
-
-CATALOG: Catalog = {
-    **appends.CATALOG,
-    **reads.CATALOG,
-    **deletions.CATALOG,
-    **streams.CATALOG,
-    **info.CATALOG,
-    **groups.CATALOG,
-    **deliveries.CATALOG,
-    **pending.CATALOG,
-    **keys.CATALOG,
-    **expiry.CATALOG,
-    **dumps.CATALOG,
-}
+SUBCOMMANDS: SubcommandTable = with_help(
+    {**groups.SUBCOMMANDS, **info.SUBCOMMANDS, **dumps.SUBCOMMANDS}
+)
 
 
 def find(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
 from typing import Final
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog import CHANGING, Catalog, Description, container, help_of
 from headgate.app.redis_syntax.command import help_lines
 from headgate.app.redis_syntax.replies import Members, Pairs, Reply, Verbatim
 from headgate.app.redis_syntax.words import (
@@ -29,26 +27,6 @@ from headgate.app.resp.session import RespSession
 _PRINTABLE = re.compile(rb"[!-~]*")
 _NO_SUCH_CLIENT: Final = "ERR No such client"
 _PAUSE_MS_MAX: Final = 3_600_000
-
-_HELP: Final = {
-    "CACHING (YES|NO)": "Refused: clients are not tracked.",
-    "GETNAME": "Return the name of this connection.",
-    "GETREDIR": "Return -1: clients are not tracked.",
-    "ID": "Return the number of this connection.",
-    "INFO": "Describe this connection.",
-    "KILL <ip:port> | <option> ...": "End connections, by ID, ADDR, TYPE, USER, MAXAGE.",
-    "LIST [TYPE type] [ID id ...]": "Describe connections.",
-    "NO-EVICT (ON|OFF)": "Has no effect.",
-    "NO-TOUCH (ON|OFF)": "Has no effect.",
-    "PAUSE <ms> [WRITE|ALL]": "Let the commands of all clients wait.",
-    "REPLY (ON|OFF|SKIP)": "Choose whether this connection gets replies.",
-    "SETINFO <LIB-NAME|LIB-VER> value": "Name the client library.",
-    "SETNAME <name>": "Name this connection.",
-    "TRACKING (ON|OFF)": "ON is refused: clients are not tracked.",
-    "TRACKINGINFO": "Describe the tracking: it is off.",
-    "UNBLOCK <id> [TIMEOUT|ERROR]": "End a read that blocks.",
-    "UNPAUSE": "End a pause.",
-}
 
 
 def check_printable(text: bytes, what: str) -> None:
@@ -220,7 +198,7 @@ async def _unpause(session: RespSession, words: Sequence[bytes]) -> Reply:
 
 async def _help(session: RespSession, words: Sequence[bytes]) -> Reply:
     del session, words
-    return help_lines("CLIENT", _HELP)
+    return help_lines("CLIENT")
 
 
 SUBCOMMANDS: OwnCommands[RespSession] = {
@@ -245,79 +223,3 @@ SUBCOMMANDS: OwnCommands[RespSession] = {
 }
 
 COMMANDS: OwnCommands[RespSession] = {b"CLIENT": OwnCommand(-2, client, check_more=_subcommand)}
-
-
-_command = partial(
-    Description, group="connection", flags="noscript loading stale", categories="connection"
-)
-_operation = partial(
-    Description, group="connection", flags="admin noscript loading stale", categories="connection"
-)
-_EACH_CLIENT: Final = "O(N) for N connections."
-_TYPE: Final = "(NORMAL | MASTER | REPLICA | PUBSUB)"
-
-CATALOG: Catalog = {
-    "client": container("about connections", "2.4.0", "connection"),
-    "client|id": _command("Return the number of this connection.", "5.0.0"),
-    "client|info": _command("Describe this connection.", "6.2.0", tips=CHANGING),
-    "client|getname": _command("Return the name of this connection.", "2.6.9"),
-    "client|setname": _command("Give this connection a name.", "2.6.9", usage="connection-name"),
-    "client|setinfo": _command(
-        "Note which library the client uses.",
-        "7.2.0",
-        usage="attr(LIB-NAME/libname | LIB-VER/libver)",
-        tips="request_policy:all_nodes response_policy:all_succeeded",
-    ),
-    "client|reply": _command(
-        "Choose whether this connection gets replies.",
-        "3.2.0",
-        usage="on_off_skip(ON | OFF | SKIP)",
-    ),
-    "client|no-touch": _command(
-        "Has no effect: when keys were last used is not kept.", "7.2.0", usage="enabled(ON | OFF)"
-    ),
-    "client|caching": _command(
-        "Refused: clients are not tracked.", "6.0.0", usage="mode(YES | NO)"
-    ),
-    "client|getredir": _command("Return -1: clients are not tracked.", "6.0.0"),
-    "client|tracking": _command(
-        "Refused if it is ON: clients are not told of changes.",
-        "6.0.0",
-        usage="status(ON | OFF) [REDIRECT/client-id:integer] [PREFIX/prefix....] [BCAST] [OPTIN] "
-        "[OPTOUT] [NOLOOP]",
-    ),
-    "client|trackinginfo": _command("Describe the tracking: it is off.", "6.2.0"),
-    "client|help": help_of("CLIENT", "5.0.0", "connection", "connection"),
-    "client|list": _operation(
-        "Describe connections.",
-        "2.4.0",
-        usage=f"[TYPE/normal_master_replica_pubsub@5.0.0{_TYPE}] "
-        "[ID/id@6.2.0(client-id:integer...)]",
-        tips=CHANGING,
-        complexity=_EACH_CLIENT,
-    ),
-    "client|kill": _operation(
-        "End connections.",
-        "2.4.0",
-        usage="filter(ip:port | new-format([ID/client-id:integer@2.8.12] | "
-        "[TYPE/normal_master_slave_pubsub@2.8.12(NORMAL | MASTER@3.2.0 | SLAVE | REPLICA@5.0.0 | "
-        "PUBSUB)] | [USER/username] | [ADDR/ip:port] | [LADDR/ip:port@6.2.0] | [SKIPME/yes/no] | "
-        "[MAXAGE/maxage:integer@7.4.0])...)",
-        complexity=_EACH_CLIENT,
-    ),
-    "client|pause": _operation(
-        "Let the commands of all clients wait.",
-        "2.9.50",
-        usage="timeout:integer [mode@6.2.0(WRITE | ALL)]",
-    ),
-    "client|unpause": _operation("End a pause.", "6.2.0", complexity=_EACH_CLIENT),
-    "client|unblock": _operation(
-        "End a read that blocks.",
-        "5.0.0",
-        usage="client-id:integer [timeout_error(TIMEOUT | ERROR)]",
-        complexity="O(log N) for N connections.",
-    ),
-    "client|no-evict": _operation(
-        "Has no effect: no connection is ended for memory.", "7.0.0", usage="enabled(ON | OFF)"
-    ),
-}

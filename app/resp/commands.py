@@ -13,8 +13,4 @@ OWN: OwnCommands[RespSession] = {
     **client_commands.COMMANDS,
 }
 
-DESCRIBED: Described = described_commands(
-    OWN,
-    {b"CLIENT": client_commands.SUBCOMMANDS},
-    {**transaction.CATALOG, **handshake.CATALOG, **client_commands.CATALOG},
-)
+DESCRIBED: Described = described_commands(OWN, {b"CLIENT": client_commands.SUBCOMMANDS})

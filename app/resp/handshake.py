@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
 from typing import Final
 
 from headgate.app.auth.access import Access
 from headgate.app.auth.audit import serve
 from headgate.app.auth.principal import Unauthenticated
-from headgate.app.redis_syntax.catalog import Catalog, Description
 from headgate.app.redis_syntax.replies import Pairs, Reply, Status
 from headgate.app.redis_syntax.server import SPOKEN_VERSION
 from headgate.app.redis_syntax.words import OK, SYNTAX, CommandError, beginning, integer
@@ -144,35 +142,4 @@ COMMANDS: OwnCommands[RespSession] = {
     b"SELECT": OwnCommand(2, _select),
     b"RESET": OwnCommand(1, _reset, for_strangers=True, at_once=True),
     b"QUIT": OwnCommand(-1, _quit, for_strangers=True, at_once=True),
-}
-
-
-_command = partial(
-    Description,
-    group="connection",
-    flags="noscript loading stale fast no_auth allow_busy",
-    categories="connection",
-)
-
-CATALOG: Catalog = {
-    "hello": _command(
-        "Choose the version of the protocol, and say who the client is.",
-        "6.0.0",
-        usage="[arguments(protover:integer [AUTH/username_password(username password)] "
-        "[SETNAME/clientname])]",
-    ),
-    "auth": _command(
-        "Say who the client is, by a key or a token.",
-        "1.0.0",
-        usage="[username@6.0.0] password",
-        complexity="O(N) for N keys that there are.",
-    ),
-    "quit": _command("End the connection.", "1.0.0"),
-    "reset": _command("Let the connection be as it was at first.", "6.2.0"),
-    "select": _command(
-        "Choose a database: there is only 0.",
-        "1.0.0",
-        usage="index:integer",
-        flags="loading stale fast",
-    ),
 }

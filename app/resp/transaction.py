@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
-from headgate.app.redis_syntax.catalog import Catalog, Description, KeyPlaces
 from headgate.app.redis_syntax.replies import NULL_ARRAY, Reply
 from headgate.app.redis_syntax.words import OK, CommandError
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
@@ -104,33 +102,4 @@ COMMANDS: OwnCommands[RespSession] = {
     b"DISCARD": OwnCommand(1, _discard, at_once=True),
     b"WATCH": OwnCommand(-2, _watch, at_once=True),
     b"UNWATCH": OwnCommand(1, _unwatch),
-}
-
-
-_command = partial(
-    Description,
-    group="transactions",
-    flags="noscript loading stale fast allow_busy",
-    categories="transaction",
-)
-
-CATALOG: Catalog = {
-    "multi": _command("Begin a transaction.", "1.2.0"),
-    "exec": _command(
-        "Run the commands of the transaction with nothing in between.",
-        "1.2.0",
-        flags="noscript loading stale skip_slowlog",
-        complexity="That of the commands.",
-    ),
-    "discard": _command(
-        "Forget the commands of the transaction.", "2.0.0", complexity="O(N) for N commands."
-    ),
-    "watch": _command(
-        "Let EXEC do nothing if one of the keys is changed before.",
-        "2.2.0",
-        usage="key...",
-        keys=(KeyPlaces("RO", last=-1),),
-        complexity="O(1) for each key.",
-    ),
-    "unwatch": _command("Watch no key any more.", "2.2.0"),
 }

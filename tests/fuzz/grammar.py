@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from headgate.app.redis_syntax.catalog import Argument
-from headgate.app.redis_syntax.server import CATALOG
+from headgate.app.redis_syntax.catalog import CATALOG, Argument
 from headgate.app.redis_syntax.table import COMMANDS, SUBCOMMANDS
 
 ABOUT_SERVERS = ["CONFIG GET", "CONFIG SET", "CONFIG RESETSTAT", "INFO"]

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from typing import Final
 
 from headgate.app.redis_syntax.catalog import (
-    Catalog,
     Described,
     DescribedCommand,
-    Description,
     docs_of_all,
-    help_of,
     info_of,
     keys_among,
     statuses,
 )
-from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallReply, help_on
+from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallReply
 from headgate.app.redis_syntax.replies import NULL_ARRAY
 from headgate.app.redis_syntax.words import SYNTAX, AnyPlan, CommandError, has_arity, saying
 from headgate.engine.patterns import matcher
-
-_USAGES = {
-    "(no subcommand)": "Describe all commands, as INFO does.",
-    "COUNT": "Return how many commands there are.",
-    "LIST [FILTERBY MODULE <name> | ACLCAT <category> | PATTERN <pattern>]": "Return their names.",
-    "INFO [<command-name> ...]": "Describe commands for clients.",
-    "DOCS [<command-name> ...]": "Describe commands for people.",
-    "GETKEYS <full-command>": "Return the keys among the words of a command.",
-    "GETKEYSANDFLAGS <full-command>": "Return them, and what is done with them.",
-}
 
 
 class AboutCommands:
@@ -65,7 +50,6 @@ class AboutCommands:
             b"DOCS": SmallReply(-2, ANY_RIGHT, self._docs, only_reads=True),
             b"GETKEYS": SmallReply(-3, ANY_RIGHT, self._keys, only_reads=True),
             b"GETKEYSANDFLAGS": SmallReply(-3, ANY_RIGHT, self._keys, only_reads=True),
-            b"HELP": help_on("COMMAND", _USAGES),
         }
 
     def info(self, words: Sequence[bytes]) -> AnyPlan:
@@ -133,49 +117,3 @@ def _filter(kind: bytes, text: bytes) -> Callable[[DescribedCommand], bool]:
 
 def _name(word: bytes) -> str:
     return word.decode("latin-1").lower()
-
-
-_command = partial(Description, group="server", flags="loading stale", categories="connection")
-_UNORDERED: Final = "nondeterministic_output_order"
-_EACH_COMMAND: Final = "O(N) for N commands."
-
-CATALOG: Catalog = {
-    "command": _command(
-        "Describe all commands.", "2.8.13", tips=_UNORDERED, complexity=_EACH_COMMAND
-    ),
-    "command|count": _command("Return how many commands there are.", "2.8.13"),
-    "command|list": _command(
-        "Return the names of commands.",
-        "7.0.0",
-        usage="[FILTERBY/filterby(MODULE/module-name | ACLCAT/category | PATTERN/pattern:pattern)]",
-        tips=_UNORDERED,
-        complexity=_EACH_COMMAND,
-    ),
-    "command|info": _command(
-        "Describe commands for clients: words, flags, places of keys.",
-        "2.8.13",
-        usage="[command-name...]",
-        tips=_UNORDERED,
-        complexity=_EACH_COMMAND,
-    ),
-    "command|docs": _command(
-        "Describe commands for people: what they do, and their arguments.",
-        "7.0.0",
-        usage="[command-name...]",
-        tips=_UNORDERED,
-        complexity=_EACH_COMMAND,
-    ),
-    "command|getkeys": _command(
-        "Return the keys among the words of a command.",
-        "2.8.13",
-        usage="command [arg...]",
-        complexity="O(N) for N words.",
-    ),
-    "command|getkeysandflags": _command(
-        "Return the keys among the words of a command, and what it does with them.",
-        "7.0.0",
-        usage="command [arg...]",
-        complexity="O(N) for N words.",
-    ),
-    "command|help": help_of("COMMAND", "5.0.0", "server", "connection"),
-}

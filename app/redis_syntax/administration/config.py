@@ -8,8 +8,7 @@ from typing import NamedTuple
 from headgate.app.auth.grants import Verb
 from headgate.app.redis_syntax.administration.diagnosis import LENGTH_MAX
 from headgate.app.redis_syntax.administration.information import Counters, Information
-from headgate.app.redis_syntax.catalog import Catalog, container, help_of, server_operation
-from headgate.app.redis_syntax.command import CommandTable, SmallReply, help_on
+from headgate.app.redis_syntax.command import CommandTable, SmallReply
 from headgate.app.redis_syntax.replies import Pairs, Reply
 from headgate.app.redis_syntax.words import OK, SYNTAX, AnyPlan, CommandError, Plan, integer
 from headgate.app.runtime.server_facts import ServerSettings
@@ -22,12 +21,6 @@ from headgate.engine.limits import (
 from headgate.engine.patterns import PATTERN_BYTES_MAX, matcher
 from headgate.engine.replies import StreamDefaults
 from headgate.engine.requests.keyspace import ChangeDefaults, GetDefaults
-
-_USAGES = {
-    "GET <pattern> [<pattern> ...]": "Return settings whose names match.",
-    "SET <name> <value> [<name> <value> ...]": "Change settings that can be changed.",
-    "RESETSTAT": "Set the counters of INFO to 0.",
-}
 
 
 class _Setting(NamedTuple):
@@ -106,7 +99,6 @@ class Configuration:
             b"GET": SmallReply(-3, {Verb.ADMIN}, self._get, only_reads=True),
             b"SET": SmallReply(-4, {Verb.ADMIN}, self._set),
             b"RESETSTAT": SmallReply(2, {Verb.ADMIN}, self._reset),
-            b"HELP": help_on("CONFIG", _USAGES),
         }
 
     def _get(self, words: Sequence[bytes]) -> AnyPlan:
@@ -191,23 +183,3 @@ def _then(act: Callable[[], None]) -> Callable[[object], Reply]:
 
 def _failed(name: str, why: str) -> str:
     return f"ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"
-
-
-CATALOG: Catalog = {
-    "config": container("for settings", "2.0.0", "server"),
-    "config|get": server_operation(
-        "Return settings whose names match patterns.",
-        "2.0.0",
-        usage="parameter(parameter)...",
-        complexity="O(N) for N settings.",
-    ),
-    "config|set": server_operation(
-        "Change settings.",
-        "2.0.0",
-        usage="parameter_value(parameter value)...",
-        tips="request_policy:all_nodes response_policy:all_succeeded",
-        complexity="O(N) for N settings.",
-    ),
-    "config|resetstat": server_operation("Set the counters of INFO to 0.", "2.0.0"),
-    "config|help": help_of("CONFIG", "5.0.0", "server"),
-}

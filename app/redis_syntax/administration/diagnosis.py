@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog import (
-    Catalog,
-    Description,
-    container,
-    help_of,
-    server_operation,
-)
-from headgate.app.redis_syntax.command import SmallReply, SubcommandTable, help_on
+from headgate.app.redis_syntax.catalog import Description
+from headgate.app.redis_syntax.command import SmallReply, SubcommandTable
 from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.words import OK, AnyPlan, CommandError, Plan, integer
 from headgate.engine.clock import Clock
@@ -101,13 +95,6 @@ def _shortened_word(word: bytes) -> bytes:
 _SLOW_COUNT = 10
 _COUNT_ERROR = "ERR count should be greater than or equal to -1"
 
-_SLOWLOG_USAGES = {
-    "GET [<count>]": "Return the latest commands that took long; -1: all.",
-    "LEN": "Return how many there are.",
-    "RESET": "Forget them.",
-}
-_LATENCY_USAGES = {"LATEST": "Return nothing: no event is sampled."}
-
 
 class Diagnosis:
     """Answers SLOWLOG and LATENCY LATEST, which exporters read."""
@@ -125,12 +112,8 @@ class Diagnosis:
                 b"GET": SmallReply(-2, admin, self._slow_commands, only_reads=True),
                 b"LEN": SmallReply(2, admin, self._slow_count, only_reads=True),
                 b"RESET": SmallReply(2, admin, self._forget_slow),
-                b"HELP": help_on("SLOWLOG", _SLOWLOG_USAGES),
             },
-            b"LATENCY": {
-                b"LATEST": SmallReply(2, admin, _latest_delays, only_reads=True),
-                b"HELP": help_on("LATENCY", _LATENCY_USAGES),
-            },
+            b"LATENCY": {b"LATEST": SmallReply(2, admin, _latest_delays, only_reads=True)},
         }
 
     def _slow_commands(self, words: Sequence[bytes]) -> AnyPlan:
@@ -170,34 +153,3 @@ def _latest_delays(words: Sequence[bytes]) -> AnyPlan:
 
 
 _slow_log = partial(Description, group="server", flags="admin loading stale")
-_FROM_NODES: Final = "request_policy:all_nodes"
-
-CATALOG: Catalog = {
-    "latency": container("for delays", "2.8.13", "server"),
-    "latency|latest": server_operation(
-        "Return nothing: no event is sampled.",
-        "2.8.13",
-        tips=f"nondeterministic_output {_FROM_NODES} response_policy:special",
-    ),
-    "latency|help": help_of("LATENCY", "2.8.13", "server"),
-    "slowlog": container("for commands that took long", "2.2.12", "server"),
-    "slowlog|get": _slow_log(
-        "Return the latest commands that took long.",
-        "2.2.12",
-        usage="[count:integer]",
-        tips=f"{_FROM_NODES} nondeterministic_output",
-        complexity="O(N) for N commands that are returned.",
-    ),
-    "slowlog|len": _slow_log(
-        "Return how many commands are in the log.",
-        "2.2.12",
-        tips=f"{_FROM_NODES} response_policy:agg_sum nondeterministic_output",
-    ),
-    "slowlog|reset": _slow_log(
-        "Empty the log.",
-        "2.2.12",
-        tips=f"{_FROM_NODES} response_policy:all_succeeded",
-        complexity="O(N) for N commands in it.",
-    ),
-    "slowlog|help": help_of("SLOWLOG", "6.2.0", "server"),
-}

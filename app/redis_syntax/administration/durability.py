@@ -10,7 +10,6 @@ from typing import Final, TypeVar
 from headgate.app.auth.grants import Verb
 from headgate.app.backends.port import Backend, Durable, Journaled, StreamServers
 from headgate.app.redis_syntax.administration.information import Information, status_of
-from headgate.app.redis_syntax.catalog import CHANGING, Catalog, Description, server_command
 from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallReply
 from headgate.app.redis_syntax.replies import Reply, Status
 from headgate.app.redis_syntax.words import OK, SYNTAX, AnyPlan, CommandError, Plan, integer, saying
@@ -93,9 +92,6 @@ class Saving:
 
 def _nothing(_: object) -> Reply:
     return None
-
-
-_saving = partial(Description, group="server", flags="admin noscript no_async_loading")
 
 
 T = TypeVar("T")
@@ -227,44 +223,3 @@ def _timeout_s(word: bytes) -> float | None:
     if timeout_ms > _TIMEOUT_MS_MAX:
         raise CommandError("ERR timeout is out of range")
     return timeout_ms / 1000 or None
-
-
-CATALOG: Catalog = {
-    "save": _saving(
-        "The same as BGSAVE, and wait until it has ended.",
-        "1.0.0",
-        flags="admin noscript no_async_loading no_multi",
-        complexity="O(N) for N keys that there are.",
-    ),
-    "bgsave": _saving(
-        "Begin to replace the history of the journal by a snapshot.",
-        "1.0.0",
-        usage="[SCHEDULE@3.2.2]",
-    ),
-    "bgrewriteaof": _saving("The same as BGSAVE: there is one journal.", "1.0.0"),
-    "lastsave": server_command(
-        "Return the unix time of the last snapshot, in seconds.",
-        "1.0.0",
-        flags="loading stale fast",
-        categories="admin dangerous",
-        tips=CHANGING,
-    ),
-    "wait": Description(
-        "Return how many replicas have everything that this connection has written: none is known.",
-        "3.0.0",
-        "generic",
-        "numreplicas:integer timeout:integer",
-        "noscript",
-        categories="connection",
-        tips="request_policy:all_shards response_policy:agg_min",
-    ),
-    "waitaof": Description(
-        "Wait until everything that was written is on the disk.",
-        "7.2.0",
-        "generic",
-        "numlocal:integer numreplicas:integer timeout:integer",
-        "noscript",
-        categories="connection",
-        tips="request_policy:all_shards response_policy:agg_min",
-    ),
-}

@@ -18,7 +18,6 @@ from importlib.metadata import version
 
 from headgate.app.backends.port import Backend, ServerFacts
 from headgate.app.redis_syntax.administration.diagnosis import SlowLog
-from headgate.app.redis_syntax.catalog import CHANGING, Catalog, server_command
 from headgate.app.redis_syntax.command import error_text
 from headgate.app.redis_syntax.replies import Reply, Verbatim
 from headgate.app.redis_syntax.words import AnyPlan, Plan
@@ -406,15 +405,3 @@ def _about_keyspace(keyspace: KeyspaceInfo) -> Lines:
         return {}
     expiring_count, average_ms = keyspace.expiring_count, keyspace.average_ttl_ms
     return {"db0": f"keys={keyspace.stream_count},expires={expiring_count},avg_ttl={average_ms}"}
-
-
-CATALOG: Catalog = {
-    "info": server_command(
-        "Return facts and counters of the server, by section.",
-        "1.0.0",
-        usage="[section...]",
-        flags="loading stale",
-        categories="dangerous",
-        tips=f"{CHANGING} request_policy:all_shards response_policy:special",
-    )
-}

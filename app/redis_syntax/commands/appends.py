@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Final
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog import (
-    CHANGING,
-    ONE_UPDATED,
-    Catalog,
-    KeyPlaces,
-    stream_command,
-)
 from headgate.app.redis_syntax.command import CommandTable, SmallReply
-from headgate.app.redis_syntax.commands.deletions import REFERENCES, REFERENCES_USAGE
+from headgate.app.redis_syntax.commands.deletions import REFERENCES
 from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.words import (
     SYNTAX,
@@ -39,15 +31,6 @@ from headgate.engine.requests.idempotency import Idempotent, hash_fields
 
 _LIMIT = "LIMIT cannot be used without"
 _XADD = frozenset({b"XADD", b"xadd"})
-
-_TRIM: Final = (
-    "trim(strategy(MAXLEN | MINID@6.2.0) [operator(equal== | approximately=~)] threshold "
-    "[LIMIT/count:integer@6.2.0])"
-)
-_REFERENCES: Final = f"[condition@8.2.0{REFERENCES_USAGE}]"
-_IDEMPOTENCY: Final = (
-    "[idmp@8.6.0(IDMPAUTO/producer-id | IDMP/idmp-ids(producer-id idempotent-id))]"
-)
 
 
 @dataclass
@@ -239,26 +222,4 @@ def xtrim(words: Sequence[bytes]) -> AnyPlan:
 COMMANDS: CommandTable = {
     b"XADD": SmallReply(-5, {Verb.APPEND}, xadd),
     b"XTRIM": SmallReply(-4, {Verb.MANAGE}, xtrim),
-}
-
-CATALOG: Catalog = {
-    "xadd": stream_command(
-        "Append an entry to a stream. A stream that does not exist is created.",
-        "5.0.0",
-        usage=f"key [NOMKSTREAM@6.2.0] {_REFERENCES} {_IDEMPOTENCY} [{_TRIM}] "
-        "id_or_auto(auto_id=* | id) field_value(field value)...",
-        flags="write denyoom fast",
-        keys=ONE_UPDATED,
-        tips=CHANGING,
-        complexity="O(1), and O(N) for N entries that it trims.",
-    ),
-    "xtrim": stream_command(
-        "Remove the oldest entries of a stream, down to a length or an id.",
-        "5.0.0",
-        usage=f"key {_TRIM} {_REFERENCES}",
-        flags="write",
-        keys=(KeyPlaces("RW delete"),),
-        tips=CHANGING,
-        complexity="O(N) for N entries that it removes, a whole chunk at a time.",
-    ),
 }

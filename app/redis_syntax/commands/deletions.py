@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog import Catalog, KeyPlaces, stream_command
 from headgate.app.redis_syntax.command import CommandTable, SmallReply
 from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.words import (
@@ -26,8 +24,6 @@ from headgate.engine.requests.entries import Delete, References
 from headgate.engine.requests.streams import DescribeStream
 
 REFERENCES = {b"KEEPREF": References.KEEP, b"DELREF": References.DELETE, b"ACKED": References.ACKED}
-REFERENCES_USAGE: Final = "(KEEPREF | DELREF | ACKED)"
-IDS_USAGE: Final = f"[condition{REFERENCES_USAGE}] IDS/ids(numids:integer id...)"
 
 _DELETION = {Deletion.DELETED: 1, Deletion.NOT_FOUND: -1, Deletion.REFERENCED: 2}
 _NO_COUNT = "ERR Number of IDs must be a positive integer"
@@ -87,23 +83,4 @@ def deletions_reply(outcomes: Sequence[Deletion]) -> Reply:
 COMMANDS: CommandTable = {
     b"XDEL": SmallReply(-3, {Verb.MANAGE}, xdel),
     b"XDELEX": SmallReply(-5, {Verb.MANAGE}, xdelex),
-}
-
-CATALOG: Catalog = {
-    "xdel": stream_command(
-        "Remove entries by id; return how many there were.",
-        "5.0.0",
-        usage="key id...",
-        flags="write fast",
-        keys=(KeyPlaces("RW delete"),),
-        complexity="O(1) for each id.",
-    ),
-    "xdelex": stream_command(
-        "Remove entries by id, and say what happens to their places in groups.",
-        "8.2.0",
-        usage=f"key {IDS_USAGE}",
-        flags="write fast",
-        keys=(KeyPlaces("RW delete"),),
-        complexity="O(1) for each id.",
-    ),
 }

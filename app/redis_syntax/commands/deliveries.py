@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog import ONE_UPDATED, Catalog, KeyPlaces, stream_command
 from headgate.app.redis_syntax.command import CommandTable, LargeReply, SmallReply
-from headgate.app.redis_syntax.commands.deletions import IDS_USAGE, deletions_reply, ids_block
+from headgate.app.redis_syntax.commands.deletions import deletions_reply, ids_block
 from headgate.app.redis_syntax.commands.reads import (
-    READ_BOUNDS_USAGE,
-    STREAMS_USAGE,
     ReadOptions,
     check_read_options,
     keys_and_ids,
@@ -48,8 +44,6 @@ from headgate.engine.requests.deliveries import (
     ReadGroup,
 )
 from headgate.engine.requests.keyspace import RequireGroups
-
-_EACH_ID: Final = "O(1) for each id."
 
 
 @dataclass
@@ -235,42 +229,4 @@ COMMANDS: CommandTable = {
     b"XACK": SmallReply(-4, {Verb.CONSUME}, xack),
     b"XACKDEL": SmallReply(-6, {Verb.CONSUME}, xackdel),
     b"XNACK": SmallReply(-7, {Verb.CONSUME}, xnack),
-}
-
-CATALOG: Catalog = {
-    "xreadgroup": stream_command(
-        "Deliver entries to a consumer of a group, or show it again what it holds. It may wait.",
-        "5.0.0",
-        usage="GROUP/group_consumer(group consumer) [COUNT/count:integer] "
-        "[BLOCK/milliseconds:integer] [CLAIM/min-idle-time:integer@8.4.0] "
-        f"{READ_BOUNDS_USAGE} [NOACK] {STREAMS_USAGE}",
-        flags="write blocking",
-        keys=(KeyPlaces("RO access", 4, "STREAMS", last=-1, limit=2),),
-        complexity="O(N) for N entries of each stream that are delivered.",
-    ),
-    "xack": stream_command(
-        "Acknowledge entries: they are no longer pending. Return how many were.",
-        "5.0.0",
-        usage="key group id...",
-        flags="write fast",
-        keys=ONE_UPDATED,
-        complexity=_EACH_ID,
-    ),
-    "xackdel": stream_command(
-        "Acknowledge entries, and remove them from the stream.",
-        "8.2.0",
-        usage=f"key group {IDS_USAGE}",
-        flags="write fast",
-        keys=(KeyPlaces("RW delete"),),
-        complexity=_EACH_ID,
-    ),
-    "xnack": stream_command(
-        "Give pending entries back to the group, for any consumer to take.",
-        "8.8.0",
-        usage="key group mode(SILENT | FAIL | FATAL) IDS/ids(numids:integer id...) "
-        "[RETRYCOUNT/count:integer] [FORCE]",
-        flags="write fast",
-        keys=ONE_UPDATED,
-        complexity=_EACH_ID,
-    ),
 }

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from headgate.app.auth.grants import Verb
 from headgate.app.backends.payloads import PAYLOADS, PayloadsBusy, PayloadTooLarge
 from headgate.app.rdb.payload import NoStream, WrongFooter
 from headgate.app.rdb.source import RdbError, Share
-from headgate.app.redis_syntax.catalog import (
-    CHANGING,
-    ONE_READ,
-    Catalog,
-    Description,
-    KeyPlaces,
-    container,
-    help_of,
-    key_command,
-)
 from headgate.app.redis_syntax.command import (
     ANY_RIGHT,
     CommandTable,
     LargeReply,
     SmallReply,
     SubcommandTable,
-    help_on,
 )
 from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.words import (
@@ -60,8 +49,6 @@ _NO_FREQUENCY = (
     "when switching between policies at runtime LRU and LFU data will take some time to adjust."
 )
 
-_EACH_ENTRY: Final = "O(N) for N entries."
-_OBJECT: Final = (KeyPlaces("RO", 2),)
 
 # Dump and restore
 
@@ -242,14 +229,6 @@ def object_(words: Sequence[bytes]) -> AnyPlan:
     return Plan(CountStreams(words[2:]), shape)
 
 
-_MEMORY_USAGES = {"USAGE <key> [SAMPLES <count>]": "Return how much memory a stream takes."}
-_OBJECT_USAGES = {
-    "ENCODING <key>": "Tell how a key is kept: always as a stream.",
-    "FREQ <key>": "Fail: how often keys are used is not counted.",
-    "IDLETIME <key>": "Return 0: when keys were last used is not kept.",
-    "REFCOUNT <key>": "Return 1.",
-}
-
 COMMANDS: CommandTable = {
     b"DUMP": LargeReply(2, {Verb.READ}, dump, only_reads=True),
     b"RESTORE": SmallReply(-4, {Verb.MANAGE}, restore),
@@ -257,89 +236,11 @@ COMMANDS: CommandTable = {
 }
 
 SUBCOMMANDS: SubcommandTable = {
-    b"MEMORY": {
-        b"USAGE": SmallReply(-3, {Verb.READ}, memory_usage, only_reads=True),
-        b"HELP": help_on("MEMORY", _MEMORY_USAGES),
-    },
+    b"MEMORY": {b"USAGE": SmallReply(-3, {Verb.READ}, memory_usage, only_reads=True)},
     b"OBJECT": {
         b"ENCODING": SmallReply(3, ANY_RIGHT, object_, only_reads=True),
         b"FREQ": SmallReply(3, ANY_RIGHT, object_, only_reads=True),
         b"IDLETIME": SmallReply(3, ANY_RIGHT, object_, only_reads=True),
         b"REFCOUNT": SmallReply(3, ANY_RIGHT, object_, only_reads=True),
-        b"HELP": help_on("OBJECT", _OBJECT_USAGES),
     },
-}
-
-CATALOG: Catalog = {
-    "dump": key_command(
-        "Return a stream as bytes that RESTORE takes.",
-        "2.6.0",
-        usage="key",
-        flags="readonly",
-        keys=ONE_READ,
-        tips=CHANGING,
-        complexity=_EACH_ENTRY,
-    ),
-    "restore": key_command(
-        "Create a stream from the bytes that DUMP returned.",
-        "2.6.0",
-        usage="key ttl:integer serialized-value [REPLACE@3.0.0] [ABSTTL@5.0.0] "
-        "[IDLETIME/seconds:integer@5.0.0] [FREQ/frequency:integer@5.0.0]",
-        flags="write denyoom",
-        keys=(KeyPlaces("OW update"),),
-        categories="keyspace dangerous",
-        complexity=_EACH_ENTRY,
-    ),
-    "copy": key_command(
-        "Make a copy of a key under another name.",
-        "6.2.0",
-        usage="source:key destination:key [DB/destination-db:integer] [REPLACE]",
-        flags="write denyoom",
-        keys=(KeyPlaces("RO access"), KeyPlaces("OW update", 2)),
-        complexity=_EACH_ENTRY,
-    ),
-    "memory": container("about memory", "4.0.0", "server"),
-    "memory|usage": Description(
-        "Return how much memory a key takes.",
-        "4.0.0",
-        "server",
-        "key [SAMPLES/count:integer]",
-        "readonly",
-        (KeyPlaces("RO", 2),),
-    ),
-    "memory|help": help_of("MEMORY", "4.0.0", "server"),
-    "object": container("that tell how a key is kept", "2.2.3", "generic"),
-    "object|encoding": key_command(
-        "Return how a key is kept: always as a stream.",
-        "2.2.3",
-        usage="key",
-        flags="readonly",
-        keys=_OBJECT,
-        tips=CHANGING,
-    ),
-    "object|freq": key_command(
-        "Return how often a key is used, which is not kept.",
-        "4.0.0",
-        usage="key",
-        flags="readonly",
-        keys=_OBJECT,
-        tips=CHANGING,
-    ),
-    "object|idletime": key_command(
-        "Return for how long a key was not used.",
-        "2.2.3",
-        usage="key",
-        flags="readonly",
-        keys=_OBJECT,
-        tips=CHANGING,
-    ),
-    "object|refcount": key_command(
-        "Return how often a value is referred to: always once.",
-        "2.2.3",
-        usage="key",
-        flags="readonly",
-        keys=_OBJECT,
-        tips=CHANGING,
-    ),
-    "object|help": help_of("OBJECT", "6.2.0", "generic", "keyspace"),
 }

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog import CHANGING, ONE_READ, ONE_UPDATED, Catalog, key_command
 from headgate.app.redis_syntax.command import CommandTable, SmallReply
 from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.words import AnyPlan, CommandError, Plan, integer, where_missing
@@ -14,8 +12,6 @@ from headgate.engine.errors import Invalid, StreamError
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.requests import Request
 from headgate.engine.requests.keyspace import ExpireStream, GetExpiry, PersistStream, TimeToLive
-
-_CONDITION: Final = "[condition@7.0.0(NX | XX | GT | LT)]"
 
 
 def expire(words: Sequence[bytes]) -> AnyPlan:
@@ -89,68 +85,4 @@ COMMANDS: CommandTable = {
     b"TTL": SmallReply(2, {Verb.READ}, ttl, only_reads=True),
     b"PTTL": SmallReply(2, {Verb.READ}, ttl, only_reads=True),
     b"PERSIST": SmallReply(2, {Verb.MANAGE}, persist),
-}
-
-CATALOG: Catalog = {
-    "expire": key_command(
-        "Let a key expire in so many seconds.",
-        "1.0.0",
-        usage=f"key seconds:integer {_CONDITION}",
-        flags="write fast",
-        keys=ONE_UPDATED,
-    ),
-    "pexpire": key_command(
-        "Let a key expire in so many milliseconds.",
-        "2.6.0",
-        usage=f"key milliseconds:integer {_CONDITION}",
-        flags="write fast",
-        keys=ONE_UPDATED,
-    ),
-    "expireat": key_command(
-        "Let a key expire at a unix time, in seconds.",
-        "1.2.0",
-        usage=f"key unix-time-seconds:unix-time {_CONDITION}",
-        flags="write fast",
-        keys=ONE_UPDATED,
-    ),
-    "pexpireat": key_command(
-        "Let a key expire at a unix time, in milliseconds.",
-        "2.6.0",
-        usage=f"key unix-time-milliseconds:unix-time {_CONDITION}",
-        flags="write fast",
-        keys=ONE_UPDATED,
-    ),
-    "expiretime": key_command(
-        "Return the unix time at which a key expires, in seconds.",
-        "7.0.0",
-        usage="key",
-        flags="readonly fast",
-        keys=ONE_READ,
-    ),
-    "pexpiretime": key_command(
-        "Return the unix time at which a key expires, in milliseconds.",
-        "7.0.0",
-        usage="key",
-        flags="readonly fast",
-        keys=ONE_READ,
-    ),
-    "ttl": key_command(
-        "Return in how many seconds a key expires.",
-        "1.0.0",
-        usage="key",
-        flags="readonly fast",
-        keys=ONE_READ,
-        tips=CHANGING,
-    ),
-    "pttl": key_command(
-        "Return in how many milliseconds a key expires.",
-        "2.6.0",
-        usage="key",
-        flags="readonly fast",
-        keys=ONE_READ,
-        tips=CHANGING,
-    ),
-    "persist": key_command(
-        "Let a key no longer expire.", "2.2.0", usage="key", flags="write fast", keys=ONE_UPDATED
-    ),
 }

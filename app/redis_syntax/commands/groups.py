@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from msgspec import UNSET
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog import Catalog, KeyPlaces, container, help_of, stream_command
-from headgate.app.redis_syntax.command import SmallReply, SubcommandTable, help_on
+from headgate.app.redis_syntax.command import SmallReply, SubcommandTable
 from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.words import (
     AnyPlan,
@@ -40,17 +38,6 @@ _NO_KEY = (
     "the MKSTREAM option to create an empty stream automatically."
 )
 _UNKNOWN = "unknown subcommand or wrong number of arguments for"
-
-_USAGES = {
-    "CREATE key group id|$ [MKSTREAM] [ENTRIESREAD n]": "Make a group that reads after an id.",
-    "SETID key group id|$ [ENTRIESREAD n]": "Let a group read after another id.",
-    "DESTROY key group": "Remove a group with what is pending in it.",
-    "CREATECONSUMER key group consumer": "Make a consumer.",
-    "DELCONSUMER key group consumer": "Remove a consumer with what is pending with it.",
-}
-
-_POSITION: Final = "key groupname id(id | new_id=$)"
-_ENTRIES_READ: Final = "[ENTRIESREAD/entries_read:integer]"
 
 
 def xgroup(words: Sequence[bytes]) -> AnyPlan:
@@ -160,47 +147,5 @@ SUBCOMMANDS: SubcommandTable = {
         b"DESTROY": SmallReply(4, {Verb.MANAGE}, xgroup),
         b"CREATECONSUMER": SmallReply(5, {Verb.MANAGE}, xgroup),
         b"DELCONSUMER": SmallReply(5, {Verb.MANAGE}, xgroup),
-        b"HELP": help_on("XGROUP", _USAGES),
     }
-}
-
-CATALOG: Catalog = {
-    "xgroup": container("that change groups", "5.0.0", "stream"),
-    "xgroup|create": stream_command(
-        "Create a group that reads after an id.",
-        "5.0.0",
-        usage=f"{_POSITION} [MKSTREAM] {_ENTRIES_READ}",
-        flags="write denyoom",
-        keys=(KeyPlaces("RW insert", 2),),
-    ),
-    "xgroup|setid": stream_command(
-        "Let a group read on after another id.",
-        "5.0.0",
-        usage=f"{_POSITION} {_ENTRIES_READ}",
-        flags="write",
-        keys=(KeyPlaces("RW update", 2),),
-    ),
-    "xgroup|destroy": stream_command(
-        "Remove a group with everything that is pending in it.",
-        "5.0.0",
-        usage="key groupname",
-        flags="write",
-        keys=(KeyPlaces("RW delete", 2),),
-        complexity="O(N) for N entries that are pending.",
-    ),
-    "xgroup|createconsumer": stream_command(
-        "Create a consumer in a group.",
-        "6.2.0",
-        usage="key groupname consumername",
-        flags="write denyoom",
-        keys=(KeyPlaces("RW insert", 2),),
-    ),
-    "xgroup|delconsumer": stream_command(
-        "Remove a consumer with everything that is pending with it.",
-        "5.0.0",
-        usage="key groupname consumername",
-        flags="write",
-        keys=(KeyPlaces("RW delete", 2),),
-    ),
-    "xgroup|help": help_of("XGROUP", "5.0.0", "stream", "stream"),
 }

@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog import (
-    CHANGING,
-    ONE_OF_TWO_WORDS,
-    Catalog,
-    container,
-    help_of,
-    stream_command,
-)
-from headgate.app.redis_syntax.command import LargeReply, SubcommandTable, help_on
+from headgate.app.redis_syntax.command import LargeReply, SubcommandTable
 from headgate.app.redis_syntax.commands.groups import no_such_group
 from headgate.app.redis_syntax.commands.reads import entry_reply
 from headgate.app.redis_syntax.replies import Pairs, Reply
@@ -50,12 +42,6 @@ from headgate.engine.requests.streams import DescribeStream
 _FULL_COUNT = 10
 _SMALLER = "a smaller COUNT"
 _ONE_BY_ONE = "/v1/streams, where they are listed a page at a time"
-
-_USAGES = {
-    "STREAM key [FULL [COUNT n]]": "Tell about a stream; with FULL also what is in it.",
-    "GROUPS key": "Tell about the groups of a stream.",
-    "CONSUMERS key group": "Tell about the consumers of a group.",
-}
 
 
 def xinfo(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
@@ -236,33 +222,5 @@ SUBCOMMANDS: SubcommandTable = {
         b"STREAM": LargeReply(-3, {Verb.READ}, xinfo, only_reads=True),
         b"GROUPS": LargeReply(3, {Verb.READ, Verb.MANAGE}, xinfo, only_reads=True),
         b"CONSUMERS": LargeReply(4, {Verb.READ, Verb.CONSUME, Verb.MANAGE}, xinfo, only_reads=True),
-        b"HELP": help_on("XINFO", _USAGES),
     }
-}
-
-CATALOG: Catalog = {
-    "xinfo": container("that describe streams", "5.0.0", "stream"),
-    "xinfo|stream": stream_command(
-        "Describe a stream.",
-        "5.0.0",
-        usage="key [FULL/full([COUNT/count:integer])]",
-        flags="readonly",
-        keys=ONE_OF_TWO_WORDS,
-    ),
-    "xinfo|groups": stream_command(
-        "Describe the groups of a stream.",
-        "5.0.0",
-        usage="key",
-        flags="readonly",
-        keys=ONE_OF_TWO_WORDS,
-    ),
-    "xinfo|consumers": stream_command(
-        "Describe the consumers of a group.",
-        "5.0.0",
-        usage="key groupname",
-        flags="readonly",
-        keys=ONE_OF_TWO_WORDS,
-        tips=CHANGING,
-    ),
-    "xinfo|help": help_of("XINFO", "5.0.0", "stream", "stream"),
 }

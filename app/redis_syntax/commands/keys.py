@@ -5,17 +5,8 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog import (
-    CHANGING,
-    Catalog,
-    Description,
-    KeyPlaces,
-    key_command,
-    server_command,
-)
 from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, LargeReply, SmallReply
 from headgate.app.redis_syntax.replies import Reply, Status
 from headgate.app.redis_syntax.words import (
@@ -47,11 +38,6 @@ from headgate.engine.threads import this_turn
 
 _SCAN_COUNT = 10
 _CURSOR = re.compile(rb"[0-9]{1,20}")
-
-_SUMMED: Final = "request_policy:multi_shard response_policy:agg_sum"
-_EVERYWHERE: Final = "request_policy:all_shards response_policy:all_succeeded"
-_EACH_KEY: Final = "O(N) for N keys."
-_ALL_KEYS: Final = "O(N) for N keys that there are."
 
 
 def ping(words: Sequence[bytes]) -> AnyPlan:
@@ -211,129 +197,4 @@ COMMANDS: CommandTable = {
     b"RENAMENX": SmallReply(3, {Verb.MANAGE}, rename_if_free),
     b"FLUSHALL": SmallReply(-1, {Verb.ADMIN}, flush),
     b"FLUSHDB": SmallReply(-1, {Verb.ADMIN}, flush),
-}
-
-CATALOG: Catalog = {
-    "ping": Description(
-        "Return PONG, or the given text.",
-        "1.0.0",
-        "connection",
-        "[message]",
-        "fast",
-        categories="connection",
-        tips="request_policy:all_shards response_policy:all_succeeded",
-    ),
-    "echo": Description(
-        "Return the given text.",
-        "1.0.0",
-        "connection",
-        "message",
-        "loading stale fast",
-        categories="connection",
-    ),
-    "time": server_command(
-        "Return the unix time, in seconds and microseconds.",
-        "2.6.0",
-        flags="loading stale fast",
-        tips=CHANGING,
-    ),
-    "del": key_command(
-        "Remove keys; return how many there were.",
-        "1.0.0",
-        usage="key...",
-        flags="write",
-        keys=(KeyPlaces("RM delete", last=-1),),
-        tips=_SUMMED,
-        complexity=_EACH_KEY,
-    ),
-    "unlink": key_command(
-        "Remove keys. The same as DEL, which frees memory in small steps as well.",
-        "4.0.0",
-        usage="key...",
-        flags="write fast",
-        keys=(KeyPlaces("RM delete", last=-1),),
-        tips=_SUMMED,
-        complexity=_EACH_KEY,
-    ),
-    "exists": key_command(
-        "Return how many of the keys exist.",
-        "1.0.0",
-        usage="key...",
-        flags="readonly fast",
-        keys=(KeyPlaces("RO", last=-1),),
-        tips=_SUMMED,
-        complexity=_EACH_KEY,
-    ),
-    "type": key_command(
-        "Return the type of a key: stream, or none if it does not exist.",
-        "1.0.0",
-        usage="key",
-        flags="readonly fast",
-        keys=(KeyPlaces("RO"),),
-    ),
-    "keys": key_command(
-        "Return the names of all keys that match a pattern.",
-        "1.0.0",
-        usage="pattern:pattern",
-        flags="readonly",
-        categories="keyspace dangerous",
-        tips="request_policy:all_shards nondeterministic_output_order",
-        complexity=_ALL_KEYS,
-    ),
-    "scan": key_command(
-        "Return the names of keys, a page at a time.",
-        "2.8.0",
-        usage="cursor:integer [MATCH/pattern:pattern] [COUNT/count:integer] [TYPE/type@6.0.0]",
-        flags="readonly",
-        tips=f"{CHANGING} request_policy:special",
-        complexity="O(1) for each page.",
-    ),
-    "dbsize": server_command(
-        "Return how many keys there are.",
-        "1.0.0",
-        flags="readonly fast",
-        categories="keyspace",
-        tips="request_policy:all_shards response_policy:agg_sum",
-    ),
-    "rename": key_command(
-        "Give a key another name. A key that has this name is removed.",
-        "1.0.0",
-        usage="key newkey:key",
-        flags="write",
-        keys=(KeyPlaces("RW access delete"), KeyPlaces("OW update", 2)),
-    ),
-    "touch": key_command(
-        "Return how many of the keys exist. When keys were last used is not kept.",
-        "3.2.1",
-        usage="key...",
-        flags="readonly fast",
-        keys=(KeyPlaces("RO", last=-1),),
-        tips=_SUMMED,
-        complexity=_EACH_KEY,
-    ),
-    "randomkey": key_command(
-        "Return the name of some key.",
-        "1.0.0",
-        flags="readonly",
-        tips=f"request_policy:all_shards {CHANGING}",
-    ),
-    "renamenx": key_command(
-        "Give a key another name, if no key has it.",
-        "1.0.0",
-        usage="key newkey:key",
-        flags="write fast",
-        keys=(KeyPlaces("RW access delete"), KeyPlaces("OW insert", 2)),
-    ),
-    **dict.fromkeys(
-        ("flushall", "flushdb"),
-        server_command(
-            "Remove all keys.",
-            "1.0.0",
-            usage="[async(ASYNC@4.0.0 | SYNC@6.2.0)]",
-            flags="write",
-            categories="keyspace dangerous",
-            tips=_EVERYWHERE,
-            complexity=_ALL_KEYS,
-        ),
-    ),
 }

@@ -8,14 +8,6 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog import (
-    CHANGING,
-    ONE_READ,
-    ONE_UPDATED,
-    Catalog,
-    KeyPlaces,
-    stream_command,
-)
 from headgate.app.redis_syntax.command import CommandTable, LargeReply
 from headgate.app.redis_syntax.commands.deliveries import delivery_reply
 from headgate.app.redis_syntax.replies import NULL_ARRAY, Reply
@@ -202,37 +194,4 @@ COMMANDS: CommandTable = {
     b"XPENDING": LargeReply(-3, {Verb.CONSUME}, xpending, only_reads=True),
     b"XCLAIM": LargeReply(-6, {Verb.CONSUME}, xclaim),
     b"XAUTOCLAIM": LargeReply(-6, {Verb.CONSUME}, xautoclaim),
-}
-
-CATALOG: Catalog = {
-    "xpending": stream_command(
-        "Describe what is pending in a group, as a sum or entry by entry.",
-        "5.0.0",
-        usage="key group [filters([IDLE/min-idle-time:integer@6.2.0] start end count:integer "
-        "[consumer])]",
-        flags="readonly",
-        keys=ONE_READ,
-        tips=CHANGING,
-        complexity="O(N) for N entries that are returned, or for N consumers of a sum.",
-    ),
-    "xclaim": stream_command(
-        "Give pending entries that have been idle to another consumer.",
-        "5.0.0",
-        usage="key group consumer min-idle-time id... [IDLE/ms:integer] "
-        "[TIME/unix-time-milliseconds:unix-time] [RETRYCOUNT/count:integer] [FORCE] [JUSTID] "
-        "[LASTID/id]",
-        flags="write fast",
-        keys=ONE_UPDATED,
-        tips=CHANGING,
-        complexity="O(log N) for N pending entries of the group.",
-    ),
-    "xautoclaim": stream_command(
-        "Search for pending entries that have been idle, and give them to a consumer.",
-        "6.2.0",
-        usage="key group consumer min-idle-time start [COUNT/count:integer] [JUSTID]",
-        flags="write fast",
-        keys=(KeyPlaces("RW delete"),),
-        tips=CHANGING,
-        complexity="O(1) with a small COUNT.",
-    ),
 }

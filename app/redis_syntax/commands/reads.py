@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog import ONE_READ, Catalog, KeyPlaces, stream_command
 from headgate.app.redis_syntax.command import CommandTable, LargeReply
 from headgate.app.redis_syntax.replies import NULL_ARRAY, KeyedArrays, Reply, long_range
 from headgate.app.redis_syntax.words import (
@@ -37,10 +35,6 @@ from headgate.engine.requests.entries import (
     Span,
     StreamCursor,
 )
-
-READ_BOUNDS_USAGE: Final = "[MAXCOUNT/maxcount:integer@8.10.0] [MAXSIZE/maxsize:integer@8.10.0]"
-STREAMS_USAGE: Final = "STREAMS/streams(key... id...)"
-_EACH_READ: Final = "O(N) for N entries that are returned."
 
 
 def xrange(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
@@ -267,32 +261,4 @@ COMMANDS: CommandTable = {
     b"XRANGE": LargeReply(-4, {Verb.READ}, xrange, only_reads=True),
     b"XREVRANGE": LargeReply(-4, {Verb.READ}, xrevrange, only_reads=True),
     b"XREAD": LargeReply(-4, {Verb.READ}, xread, only_reads=True),
-}
-
-CATALOG: Catalog = {
-    "xrange": stream_command(
-        "Return the entries between two ids, the oldest first.",
-        "5.0.0",
-        usage="key start end [COUNT/count:integer]",
-        flags="readonly",
-        keys=ONE_READ,
-        complexity=_EACH_READ,
-    ),
-    "xrevrange": stream_command(
-        "Return the entries between two ids, the newest first.",
-        "5.0.0",
-        usage="key end start [COUNT/count:integer]",
-        flags="readonly",
-        keys=ONE_READ,
-        complexity=_EACH_READ,
-    ),
-    "xread": stream_command(
-        "Return the entries of streams that come after the given ids. It may wait for them.",
-        "5.0.0",
-        usage="[COUNT/count:integer] [BLOCK/milliseconds:integer] "
-        f"{READ_BOUNDS_USAGE} {STREAMS_USAGE}",
-        flags="readonly blocking",
-        keys=(KeyPlaces("RO access", 1, "STREAMS", last=-1, limit=2),),
-        complexity="O(N) for N entries of each stream that are returned.",
-    ),
 }

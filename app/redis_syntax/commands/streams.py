@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog import ONE_UPDATED, Catalog, KeyPlaces, stream_command
 from headgate.app.redis_syntax.command import CommandTable, SmallReply
 from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.words import (
@@ -130,36 +129,4 @@ COMMANDS: CommandTable = {
     b"XSETID": SmallReply(-3, {Verb.MANAGE}, xsetid),
     b"XCFGSET": SmallReply(-2, {Verb.MANAGE}, xcfgset),
     b"XIDMPRECORD": SmallReply(5, {Verb.APPEND}, xidmprecord),
-}
-
-CATALOG: Catalog = {
-    "xlen": stream_command(
-        "Return how many entries a stream has.",
-        "5.0.0",
-        usage="key",
-        flags="readonly fast",
-        keys=(KeyPlaces("RO"),),
-    ),
-    "xsetid": stream_command(
-        "Set the last id and the counters of a stream.",
-        "5.0.0",
-        usage="key last-id [ENTRIESADDED/entries_added:integer@7.0.0] "
-        "[MAXDELETEDID/max_deleted_entry_id@7.0.0]",
-        flags="write denyoom fast",
-        keys=ONE_UPDATED,
-    ),
-    "xcfgset": stream_command(
-        "Set how long and how many idempotency keys a stream remembers.",
-        "8.6.0",
-        usage="key [IDMP-DURATION/duration:integer] [IDMP-MAXSIZE/maxsize:integer]",
-        flags="write fast",
-        keys=ONE_UPDATED,
-    ),
-    "xidmprecord": stream_command(
-        "Note that an entry was appended under an idempotency key.",
-        "8.6.2",
-        usage="key producer-id idempotent-id id",
-        flags="write denyoom fast",
-        keys=ONE_UPDATED,
-    ),
 }

@@ -8,10 +8,10 @@ import pytest
 
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.remote import messages
-from headgate.app.redis_syntax.catalog import described_commands
+from headgate.app.redis_syntax.catalog import CATALOG, described_commands
 from headgate.app.redis_syntax.command import error_text
 from headgate.app.redis_syntax.runs import CommandRunner
-from headgate.app.redis_syntax.server import CATALOG, ServerCommands
+from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.resp.commands import DESCRIBED
 from headgate.engine import errors
 from headgate.engine.engine import Engine
@@ -53,12 +53,12 @@ def test_what_is_newer_has_the_arity_of_redis() -> None:
 
 
 def test_every_command_is_described() -> None:
-    described = described_commands(SERVER.commands_by_name, SUBCOMMANDS, CATALOG)
-    for command in [*described.values(), *DESCRIBED.values()]:
-        for each in command.walk():
-            assert each.description.summary.endswith("."), each.name
-            assert bool(each.description.arguments) == bool(each.description.usage), each.name
-    assert {each.name for command in described.values() for each in command.walk()} == set(CATALOG)
+    here = described_commands(SERVER.commands_by_name, SUBCOMMANDS)
+    described = [each for one in [*here.values(), *DESCRIBED.values()] for each in one.walk()]
+    for each in described:
+        assert each.description.summary.endswith("."), each.name
+        assert bool(each.description.arguments) == bool(each.description.usage), each.name
+    assert {each.name for each in described} == set(CATALOG)
 
 
 @pytest.mark.parametrize(
