@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -22,7 +23,7 @@ from headgate.engine.limits import (
     U64_MAX,
 )
 from headgate.engine.requests import Request
-from headgate.engine.requests.keyspace import TellTime
+from headgate.engine.requests.keyspace import GetDefaults, TellTime
 
 T = TypeVar("T")
 
@@ -105,6 +106,11 @@ def saying(reply: Reply) -> AnyPlan:
     return Plan(TellTime(), lambda _: reply)
 
 
+def telling(tell: Callable[[], Reply]) -> Callable[[Sequence[bytes]], AnyPlan]:
+    """Return the reader of a command whose reply is made when its turn has come."""
+    return lambda _: Plan(GetDefaults(), lambda _: tell())
+
+
 def failing(
     error: StreamError,
     request: Request[Any] = TellTime(),  # noqa: B008 it is a value
@@ -153,6 +159,102 @@ def integer(word: bytes, error: str = NOT_AN_INTEGER) -> int:
     if not _INTEGER.fullmatch(word) or len(word) > 20 or not -_I64_MAX - 1 <= int(word) <= _I64_MAX:
         raise CommandError(error)
     return int(word)
+
+
+def number(
+    minimum: int, error: str, *, maximum: int = _I64_MAX, if_none: str = NOT_AN_INTEGER
+) -> Callable[[bytes], int]:
+    """Return a reader of integers within bounds.
+
+    Args:
+        minimum: the smallest.
+        error: the text of the error about an integer out of bounds.
+        maximum: the greatest.
+        if_none: the text of the error about a word that is no integer.
+    """
+
+    def read(word: bytes) -> int:
+        value = integer(word, if_none)
+        if not minimum <= value <= maximum:
+            raise CommandError(error)
+        return value
+
+    return read
+
+
+def positive(error: str) -> Callable[[bytes], int]:
+    """Return a reader of integers above 0, with one error for all other words."""
+    return number(1, error, if_none=error)
+
+
+timeout_ms = number(
+    0, "ERR timeout is negative", if_none="ERR timeout is not an integer or out of range"
+)
+"""Reads a time to wait."""
+
+_number_32 = number(
+    -(2**31),
+    f"ERR value is out of range, value must between {-(2**31)} and {2**31 - 1}",
+    maximum=2**31 - 1,
+)
+
+
+def database(word: bytes) -> int:
+    """Read the number of a database: there is only 0."""
+    if _number_32(word):
+        raise CommandError("ERR DB index is out of range")
+    return 0
+
+
+class Option(NamedTuple):
+    """An option of a command: a word, and the words behind it that are its value."""
+
+    read: Callable[..., Any]
+    word_count: int = 1
+    without: bytes | None = None  # another option, beside which this one is a fault
+
+
+FLAG = Option(lambda: True, 0)
+_NO_OPTION = Option(lambda: None, sys.maxsize)
+"""What is no option lacks its value, whatever comes."""
+
+Options = Mapping[bytes, Option]
+"""The options of a command, by their names in capitals."""
+
+
+def read_options(
+    words: Sequence[bytes],
+    at: int,
+    options: Options,
+    fault: Callable[[bytes], CommandError] = lambda _: CommandError(SYNTAX),
+    until: bytes | None = None,
+) -> tuple[dict[bytes, Any], int]:
+    """Read options in any order. The last one of a name counts.
+
+    Args:
+        words: of the command.
+        at: the place of the first option.
+        options: those that there are.
+        fault: makes the error about a word that is none, or lacks its value.
+        until: the word that ends the options; None: they go on to the end.
+
+    Returns:
+        The values that are given, by name, and the place behind them.
+    """
+    given: dict[bytes, Any] = {}
+    end = len(words)
+    while at < end:
+        name = words[at].upper()
+        if name == until:
+            break
+        option = options.get(name, _NO_OPTION)
+        behind = at + 1 + option.word_count
+        if behind > end or option.without in given:
+            raise fault(words[at])
+        values = words[at + 1 : behind]
+        given[name] = option.read(*values)
+        at = behind
+    return given, at
 
 
 def strict_id(word: bytes, missing_seq: int = 0) -> EntryId:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from headgate.app.auth.grants import Verb
@@ -17,6 +17,7 @@ from headgate.app.redis_syntax.words import (
     has_arity,
     integer,
     shown,
+    timeout_ms,
     wrong_arity,
 )
 from headgate.app.resp.client_line import line_of
@@ -66,15 +67,17 @@ def _check_words(words: Sequence[bytes], count_max: int) -> None:
 
 # About this connection
 
-
-async def _id(session: RespSession, words: Sequence[bytes]) -> Reply:
-    del words
-    return session.id
+_NO_TRACKING = Pairs([b"flags", Members([b"off"]), b"redirect", -1, b"prefixes", []])
 
 
-async def _getname(session: RespSession, words: Sequence[bytes]) -> Reply:
-    del words
-    return session.name or None
+def _telling(
+    tell: Callable[[RespSession], Reply],
+) -> Callable[[RespSession, Sequence[bytes]], Awaitable[Reply]]:
+    async def carry_out(session: RespSession, words: Sequence[bytes]) -> Reply:
+        del words
+        return tell(session)
+
+    return carry_out
 
 
 async def _setname(session: RespSession, words: Sequence[bytes]) -> Reply:
@@ -90,11 +93,6 @@ async def _setinfo(session: RespSession, words: Sequence[bytes]) -> Reply:
     check_printable(words[3], attribute.decode())
     session.library[attribute] = words[3]
     return OK
-
-
-async def _info(session: RespSession, words: Sequence[bytes]) -> Reply:
-    del words
-    return Verbatim(line_of(session).encode() + b"\n")
 
 
 async def _reply(session: RespSession, words: Sequence[bytes]) -> Reply:
@@ -118,16 +116,6 @@ async def _tracking(session: RespSession, words: Sequence[bytes]) -> Reply:
     if words[2].upper() != b"ON":
         raise CommandError(SYNTAX)
     raise CommandError("ERR clients are not tracked: streams are read, not cached")
-
-
-async def _trackinginfo(session: RespSession, words: Sequence[bytes]) -> Reply:
-    del session, words
-    return Pairs([b"flags", Members([b"off"]), b"redirect", -1, b"prefixes", []])
-
-
-async def _getredir(session: RespSession, words: Sequence[bytes]) -> Reply:
-    del session, words
-    return -1
 
 
 async def _caching(session: RespSession, words: Sequence[bytes]) -> Reply:
@@ -182,9 +170,7 @@ async def _pause(session: RespSession, words: Sequence[bytes]) -> Reply:
     kind = words[3].upper() if len(words) == 4 else b"ALL"
     if kind not in (b"WRITE", b"ALL"):
         raise CommandError("ERR CLIENT PAUSE mode must be WRITE or ALL")
-    duration_ms = integer(words[2], "ERR timeout is not an integer or out of range")
-    if duration_ms < 0:
-        raise CommandError("ERR timeout is negative")
+    duration_ms = timeout_ms(words[2])
     await session.clients.pause(min(duration_ms, _PAUSE_MS_MAX), reads_too=kind == b"ALL")
     return OK
 
@@ -196,18 +182,13 @@ async def _unpause(session: RespSession, words: Sequence[bytes]) -> Reply:
     return OK
 
 
-async def _help(session: RespSession, words: Sequence[bytes]) -> Reply:
-    del session, words
-    return help_lines("CLIENT")
-
-
 SUBCOMMANDS: OwnCommands[RespSession] = {
     b"CACHING": OwnCommand(3, _caching),
-    b"GETNAME": OwnCommand(2, _getname),
-    b"GETREDIR": OwnCommand(2, _getredir),
-    b"HELP": OwnCommand(2, _help),
-    b"ID": OwnCommand(2, _id),
-    b"INFO": OwnCommand(2, _info),
+    b"GETNAME": OwnCommand(2, _telling(lambda session: session.name or None)),
+    b"GETREDIR": OwnCommand(2, _telling(lambda _: -1)),
+    b"HELP": OwnCommand(2, _telling(lambda _: help_lines("CLIENT"))),
+    b"ID": OwnCommand(2, _telling(lambda session: session.id)),
+    b"INFO": OwnCommand(2, _telling(lambda session: Verbatim(f"{line_of(session)}\n".encode()))),
     b"KILL": OwnCommand(-3, _kill),
     b"LIST": OwnCommand(-2, _list),
     b"NO-EVICT": OwnCommand(3, _switch),
@@ -217,7 +198,7 @@ SUBCOMMANDS: OwnCommands[RespSession] = {
     b"SETINFO": OwnCommand(4, _setinfo),
     b"SETNAME": OwnCommand(3, _setname),
     b"TRACKING": OwnCommand(-3, _tracking),
-    b"TRACKINGINFO": OwnCommand(2, _trackinginfo),
+    b"TRACKINGINFO": OwnCommand(2, _telling(lambda _: _NO_TRACKING)),
     b"UNBLOCK": OwnCommand(-3, _unblock),
     b"UNPAUSE": OwnCommand(2, _unpause),
 }

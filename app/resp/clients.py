@@ -12,12 +12,15 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from headgate.app.redis_syntax.words import SYNTAX, CommandError, integer, shown
+from headgate.app.redis_syntax.words import SYNTAX, CommandError, integer, positive, shown
 from headgate.app.runtime.siblings import Siblings
 from headgate.engine.threads import this_turn
 
 _TYPES = frozenset({"normal", "master", "replica", "slave", "pubsub"})
 _OUR_TYPE = "normal"
+
+
+_client_id = positive("ERR client-id should be greater than 0")
 
 
 class ClientFacts(NamedTuple):
@@ -67,16 +70,11 @@ def read_filter(words: Sequence[bytes]) -> ClientFilter:
     return chosen
 
 
-def _with(  # noqa: C901 a case for each option
-    chosen: ClientFilter, option: bytes, value: bytes
-) -> ClientFilter:
+def _with(chosen: ClientFilter, option: bytes, value: bytes) -> ClientFilter:
     text = value.decode("latin-1")
     match option:
         case b"ID":
-            client_id = integer(value, "ERR client-id should be greater than 0")
-            if client_id <= 0:
-                raise CommandError("ERR client-id should be greater than 0")
-            return chosen._replace(ids=frozenset({client_id}))
+            return chosen._replace(ids=frozenset({_client_id(value)}))
         case b"ADDR":
             return chosen._replace(address=text)
         case b"LADDR":

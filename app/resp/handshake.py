@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from headgate.app.auth.access import Access
@@ -11,7 +12,16 @@ from headgate.app.auth.audit import serve
 from headgate.app.auth.principal import Unauthenticated
 from headgate.app.redis_syntax.replies import Pairs, Reply, Status
 from headgate.app.redis_syntax.server import SPOKEN_VERSION
-from headgate.app.redis_syntax.words import OK, SYNTAX, CommandError, beginning, integer
+from headgate.app.redis_syntax.words import (
+    OK,
+    SYNTAX,
+    CommandError,
+    Option,
+    beginning,
+    database,
+    integer,
+    read_options,
+)
 from headgate.app.resp.client_commands import check_printable
 from headgate.app.resp.encoder import RESP2, RESP3
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
@@ -19,7 +29,6 @@ from headgate.app.resp.session import RespSession
 
 _DEFAULT: Final = b"default"
 _WRONG: Final = "WRONGPASS invalid username-password pair or user is disabled."
-_I32_MAX: Final = 2**31 - 1
 _OPEN: Final = (
     "ERR AUTH <password> called without any password configured for the default user. "
     "Are you sure your configuration is correct?"
@@ -75,13 +84,14 @@ async def _hello(session: RespSession, words: Sequence[bytes]) -> Reply:
         protocol = integer(words[1], "ERR Protocol version is not an integer or out of range")
         if protocol not in (RESP2, RESP3):
             raise CommandError("NOPROTO unsupported protocol version")
-    access, name = _hello_options(session, words)
-    if access is not None:
-        session.become(access)
+    options = {b"AUTH": Option(partial(_access_of, session), 2), b"SETNAME": Option(_client_name)}
+    given, _ = read_options(words, 2, options, _unknown_option)
+    if b"AUTH" in given:
+        session.become(given[b"AUTH"])
     if session.is_stranger:
         raise CommandError(_NOT_KNOWN)
-    if name is not None:
-        session.name = name
+    if b"SETNAME" in given:
+        session.name = given[b"SETNAME"]
     session.replies.protocol = protocol
     return Pairs(
         [
@@ -92,33 +102,19 @@ async def _hello(session: RespSession, words: Sequence[bytes]) -> Reply:
     )
 
 
-def _hello_options(
-    session: RespSession, words: Sequence[bytes]
-) -> tuple[Access | None, bytes | None]:
-    access, name, at = None, None, 2
-    while at < len(words):
-        option, left = words[at].upper(), len(words) - at - 1
-        if option == b"AUTH" and left >= 2:
-            access = _access_of(session, words[at + 1], words[at + 2])
-            at += 3
-        elif option == b"SETNAME" and left >= 1:
-            name = words[at + 1]
-            check_printable(name, "Client names")
-            at += 2
-        else:
-            raise CommandError(f"ERR Syntax error in HELLO option '{beginning(words[at])}'")
-    return access, name
+def _client_name(name: bytes) -> bytes:
+    check_printable(name, "Client names")
+    return name
+
+
+def _unknown_option(word: bytes) -> CommandError:
+    return CommandError(f"ERR Syntax error in HELLO option '{beginning(word)}'")
 
 
 async def _select(session: RespSession, words: Sequence[bytes]) -> Reply:
     """Choose the only database (SELECT 0)."""
     del session
-    index = integer(words[1])
-    if not -_I32_MAX - 1 <= index <= _I32_MAX:
-        text = f"value is out of range, value must between {-_I32_MAX - 1} and {_I32_MAX}"
-        raise CommandError(f"ERR {text}")
-    if index != 0:
-        raise CommandError("ERR DB index is out of range")
+    database(words[1])
     return OK
 
 

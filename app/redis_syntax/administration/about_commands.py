@@ -59,9 +59,8 @@ class AboutCommands:
         named = (self._find(_name(word)) for word in words[2:])
         return saying([NULL_ARRAY if each is None else info_of(each) for each in named])
 
-    def _count(self, words: Sequence[bytes]) -> AnyPlan:
+    def _count(self, _: object) -> AnyPlan:
         """COMMAND COUNT."""
-        del words
         return saying(len(self._commands))
 
     def _docs(self, words: Sequence[bytes]) -> AnyPlan:

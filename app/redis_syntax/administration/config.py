@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from headgate.app.auth.grants import Verb
@@ -10,7 +10,15 @@ from headgate.app.redis_syntax.administration.diagnosis import LENGTH_MAX
 from headgate.app.redis_syntax.administration.information import Counters, Information
 from headgate.app.redis_syntax.command import CommandTable, SmallReply
 from headgate.app.redis_syntax.replies import Pairs, Reply
-from headgate.app.redis_syntax.words import OK, SYNTAX, AnyPlan, CommandError, Plan, integer
+from headgate.app.redis_syntax.words import (
+    OK,
+    SYNTAX,
+    AnyPlan,
+    CommandError,
+    Plan,
+    integer,
+    telling,
+)
 from headgate.app.runtime.server_facts import ServerSettings
 from headgate.engine.limits import (
     COUNT_MAX,
@@ -98,7 +106,7 @@ class Configuration:
         return {
             b"GET": SmallReply(-3, {Verb.ADMIN}, self._get, only_reads=True),
             b"SET": SmallReply(-4, {Verb.ADMIN}, self._set),
-            b"RESETSTAT": SmallReply(2, {Verb.ADMIN}, self._reset),
+            b"RESETSTAT": SmallReply(2, {Verb.ADMIN}, telling(self._reset)),
         }
 
     def _get(self, words: Sequence[bytes]) -> AnyPlan:
@@ -167,18 +175,9 @@ class Configuration:
             raise CommandError(_failed(name, why))
         return value
 
-    def _reset(self, words: Sequence[bytes]) -> AnyPlan:
-        """CONFIG RESETSTAT."""
-        del words
-        return Plan(GetDefaults(), _then(self._counters.reset))
-
-
-def _then(act: Callable[[], None]) -> Callable[[object], Reply]:
-    def shape(_: object) -> Reply:
-        act()
+    def _reset(self) -> Reply:
+        self._counters.reset()
         return OK
-
-    return shape
 
 
 def _failed(name: str, why: str) -> str:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.catalog import Description
 from headgate.app.redis_syntax.command import SmallReply, SubcommandTable
 from headgate.app.redis_syntax.replies import Reply
-from headgate.app.redis_syntax.words import OK, AnyPlan, CommandError, Plan, integer
+from headgate.app.redis_syntax.words import OK, AnyPlan, CommandError, Plan, number, telling
 from headgate.engine.clock import Clock
 from headgate.engine.requests.keyspace import GetDefaults
 
@@ -93,7 +91,8 @@ def _shortened_word(word: bytes) -> bytes:
 
 
 _SLOW_COUNT = 10
-_COUNT_ERROR = "ERR count should be greater than or equal to -1"
+_NO_COUNT = "ERR count should be greater than or equal to -1"
+_slow_count = number(-1, _NO_COUNT, if_none=_NO_COUNT)
 
 
 class Diagnosis:
@@ -106,50 +105,28 @@ class Diagnosis:
     @property
     def tables(self) -> SubcommandTable:
         """Return the subcommands of each."""
-        admin = {Verb.ADMIN}
+        admin, log = {Verb.ADMIN}, self._slow_log
         return {
             b"SLOWLOG": {
                 b"GET": SmallReply(-2, admin, self._slow_commands, only_reads=True),
-                b"LEN": SmallReply(2, admin, self._slow_count, only_reads=True),
-                b"RESET": SmallReply(2, admin, self._forget_slow),
+                b"LEN": SmallReply(2, admin, telling(log.__len__), only_reads=True),
+                b"RESET": SmallReply(2, admin, telling(self._forget)),
             },
-            b"LATENCY": {b"LATEST": SmallReply(2, admin, _latest_delays, only_reads=True)},
+            b"LATENCY": {b"LATEST": SmallReply(2, admin, telling(list), only_reads=True)},
         }
+
+    def _forget(self) -> Reply:
+        self._slow_log.clear()
+        return OK
 
     def _slow_commands(self, words: Sequence[bytes]) -> AnyPlan:
         """SLOWLOG GET [count]."""
         if len(words) > 3:
             text = "unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP."
             raise CommandError(f"ERR {text}")
-        count = integer(words[2], _COUNT_ERROR) if len(words) == 3 else _SLOW_COUNT
-        if count < -1:
-            raise CommandError(_COUNT_ERROR)
+        count = _slow_count(words[2]) if len(words) == 3 else _SLOW_COUNT
 
         def shape(_: object) -> Reply:
             return [each.reply() for each in self._slow_log.latest(None if count < 0 else count)]
 
         return Plan(GetDefaults(), shape)
-
-    def _slow_count(self, words: Sequence[bytes]) -> AnyPlan:
-        """SLOWLOG LEN."""
-        del words
-        return Plan(GetDefaults(), lambda _: len(self._slow_log))
-
-    def _forget_slow(self, words: Sequence[bytes]) -> AnyPlan:
-        """SLOWLOG RESET."""
-        del words
-
-        def shape(_: object) -> Reply:
-            self._slow_log.clear()
-            return OK
-
-        return Plan(GetDefaults(), shape)
-
-
-def _latest_delays(words: Sequence[bytes]) -> AnyPlan:
-    """LATENCY LATEST: no event is sampled."""
-    del words
-    return Plan(GetDefaults(), lambda _: [])
-
-
-_slow_log = partial(Description, group="server", flags="admin loading stale")

@@ -12,7 +12,18 @@ from headgate.app.backends.port import Backend, Durable, Journaled, StreamServer
 from headgate.app.redis_syntax.administration.information import Information, status_of
 from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallReply
 from headgate.app.redis_syntax.replies import Reply, Status
-from headgate.app.redis_syntax.words import OK, SYNTAX, AnyPlan, CommandError, Plan, integer, saying
+from headgate.app.redis_syntax.words import (
+    OK,
+    SYNTAX,
+    AnyPlan,
+    CommandError,
+    Plan,
+    integer,
+    number,
+    saying,
+    telling,
+    timeout_ms,
+)
 from headgate.engine.requests.keyspace import GetDefaults, TellTime
 
 _REWRITE_LOOK_S: Final = 0.05
@@ -32,11 +43,12 @@ class Saving:
     @property
     def table(self) -> CommandTable:
         """Return the commands."""
+        last_save = telling(lambda: self._information.saved_at_s)
         return {
             b"BGSAVE": SmallReply(-1, {Verb.ADMIN}, self._begin_save),
             b"BGREWRITEAOF": SmallReply(1, {Verb.ADMIN}, self._begin_rewrite),
             b"SAVE": SmallReply(1, {Verb.ADMIN}, self._save),
-            b"LASTSAVE": SmallReply(1, {Verb.ADMIN}, self._last_save, only_reads=True),
+            b"LASTSAVE": SmallReply(1, {Verb.ADMIN}, last_save, only_reads=True),
         }
 
     def _begin_save(self, words: Sequence[bytes]) -> AnyPlan:
@@ -79,11 +91,6 @@ class Saving:
 
         return Plan(GetDefaults(), _nothing, finish=finish)
 
-    def _last_save(self, words: Sequence[bytes]) -> AnyPlan:
-        """LASTSAVE."""
-        del words
-        return Plan(GetDefaults(), lambda _: self._information.saved_at_s)
-
     def _journal(self) -> Journaled:
         if self._backend.journal is None:
             raise CommandError(_NOTHING_TO_REWRITE)
@@ -100,7 +107,8 @@ _SYNC_LOOK_S: Final = 0.02
 """Interval between looks for the journal's sync."""
 
 _TIMEOUT_MS_MAX: Final = 2**53
-_NOT_POSITIVE: Final = "ERR value is out of range, must be positive"
+_count = number(0, "ERR value is out of range, must be positive")
+_0_or_1 = number(0, "ERR value is out of range, value must between 0 and 1", maximum=1)
 _NO_JOURNAL: Final = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
 
 
@@ -145,11 +153,7 @@ class Waiting:
 
     def _wait_for_disk(self, words: Sequence[bytes]) -> AnyPlan:
         """WAITAOF numlocal numreplicas timeout."""
-        wanted = integer(words[1])
-        if not 0 <= wanted <= 1:
-            raise CommandError("ERR value is out of range, value must between 0 and 1")
-        replicas = _count(words[2], _NOT_POSITIVE)
-        timeout_s = _timeout_s(words[3])
+        wanted, replicas, timeout_s = _0_or_1(words[1]), _count(words[2]), _timeout_s(words[3])
         servers = self._servers
         if servers is not None:
             return _waiting_for(servers, (wanted, replicas), timeout_s)
@@ -208,18 +212,9 @@ async def _asked_until(
     return answer
 
 
-def _count(word: bytes, error: str) -> int:
-    count = integer(word)
-    if count < 0:
-        raise CommandError(error)
-    return count
-
-
 def _timeout_s(word: bytes) -> float | None:
     """Read a timeout in milliseconds; 0 is none."""
-    timeout_ms = integer(word, "ERR timeout is not an integer or out of range")
-    if timeout_ms < 0:
-        raise CommandError("ERR timeout is negative")
-    if timeout_ms > _TIMEOUT_MS_MAX:
+    ms = timeout_ms(word)
+    if ms > _TIMEOUT_MS_MAX:
         raise CommandError("ERR timeout is out of range")
-    return timeout_ms / 1000 or None
+    return ms / 1000 or None

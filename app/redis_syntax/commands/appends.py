@@ -17,7 +17,7 @@ from headgate.app.redis_syntax.words import (
     Plan,
     check_idempotency_ids,
     check_names,
-    integer,
+    number,
     strict_id,
     where_missing,
     wrong_arity,
@@ -31,6 +31,10 @@ from headgate.engine.requests.idempotency import Idempotent, hash_fields
 
 _LIMIT = "LIMIT cannot be used without"
 _XADD = frozenset({b"XADD", b"xadd"})
+
+
+_max_length = number(0, "ERR The MAXLEN argument must be >= 0.")
+_limit = number(0, "ERR The LIMIT argument must be >= 0.")
 
 
 @dataclass
@@ -95,14 +99,10 @@ def _trim_option(options: _Options, words: Sequence[bytes], at: int) -> int | No
         if name == b"MINID":
             options.min_id = strict_id(words[value_at])
         else:
-            options.max_length = integer(words[value_at])
-            if options.max_length < 0:
-                raise CommandError("ERR The MAXLEN argument must be >= 0.")
+            options.max_length = _max_length(words[value_at])
         return value_at + 1
     if name == b"LIMIT" and left:
-        options.limit = integer(words[at + 1])
-        if options.limit < 0:
-            raise CommandError("ERR The LIMIT argument must be >= 0.")
+        options.limit = _limit(words[at + 1])
         return at + 2
     if name in REFERENCES and options.references is None:
         options.references = REFERENCES[name]

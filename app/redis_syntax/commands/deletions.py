@@ -13,7 +13,7 @@ from headgate.app.redis_syntax.words import (
     CommandError,
     Plan,
     failing,
-    integer,
+    positive,
     strict_ids,
     where_missing,
 )
@@ -26,7 +26,7 @@ from headgate.engine.requests.streams import DescribeStream
 REFERENCES = {b"KEEPREF": References.KEEP, b"DELREF": References.DELETE, b"ACKED": References.ACKED}
 
 _DELETION = {Deletion.DELETED: 1, Deletion.NOT_FOUND: -1, Deletion.REFERENCED: 2}
-_NO_COUNT = "ERR Number of IDs must be a positive integer"
+_id_count = positive("ERR Number of IDs must be a positive integer")
 
 
 def xdel(words: Sequence[bytes]) -> AnyPlan:
@@ -60,9 +60,7 @@ def ids_block(words: Sequence[bytes], at: int) -> tuple[References, list[EntryId
             references = REFERENCES[name]
             at += 1
         elif name == b"IDS" and left:
-            count = integer(words[at + 1], _NO_COUNT)
-            if count <= 0:
-                raise CommandError(_NO_COUNT)
+            count = _id_count(words[at + 1])
             if count > left - 1:
                 text = "The `numids` parameter must match the number of arguments"
                 raise CommandError(f"ERR {text}")

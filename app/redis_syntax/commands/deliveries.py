@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from headgate.app.auth.grants import Verb
 from headgate.app.redis_syntax.command import CommandTable, LargeReply, SmallReply
 from headgate.app.redis_syntax.commands.deletions import deletions_reply, ids_block
-from headgate.app.redis_syntax.commands.reads import (
-    ReadOptions,
-    check_read_options,
-    keys_and_ids,
-    read_option,
-)
+from headgate.app.redis_syntax.commands.reads import READ, keys_and_ids, read_options_of
 from headgate.app.redis_syntax.replies import NULL_ARRAY, KeyedArrays, Reply
 from headgate.app.redis_syntax.words import (
+    FLAG,
     SYNTAX,
     AnyPlan,
     Bounds,
     CommandError,
+    Option,
+    Options,
     Plan,
     check_names,
     check_queues,
     failing,
-    integer,
+    number,
+    positive,
     shown,
     strict_id,
     strict_ids,
@@ -45,49 +44,32 @@ from headgate.engine.requests.deliveries import (
 )
 from headgate.engine.requests.keyspace import RequireGroups
 
+_idle_ms = number(
+    0,
+    "ERR min-idle-time must be a positive integer",
+    if_none="ERR min-idle-time is not an integer or out of range",
+)
+_NO_RETRY_COUNT: Final = "ERR Invalid RETRYCOUNT value, must be >= 0"
+_retry_count = number(0, _NO_RETRY_COUNT, if_none=_NO_RETRY_COUNT)
+_id_count = positive("ERR numids must be a positive integer")
 
-@dataclass
-class _GroupReadOptions(ReadOptions):
-    group: bytes | None = None
-    consumer: bytes = b""
-    claim_idle_ms: int | None = None
-    no_ack: bool = False
-
-
-def _read_group_option(options: _GroupReadOptions, words: Sequence[bytes], at: int) -> int:
-    name, left = words[at].upper(), len(words) - at - 1
-    if name == b"GROUP" and left >= 2:
-        options.group, options.consumer = words[at + 1], words[at + 2]
-        return at + 3
-    if name == b"NOACK":
-        options.no_ack = True
-        return at + 1
-    if name == b"CLAIM" and left >= 1:
-        error = "ERR min-idle-time is not an integer or out of range"
-        options.claim_idle_ms = integer(words[at + 1], error)
-        if options.claim_idle_ms < 0:
-            raise CommandError("ERR min-idle-time must be a positive integer")
-        return at + 2
-    following = read_option(options, words, at)
-    if following is None:
-        raise CommandError(SYNTAX)
-    return following
+_READ_GROUP: Options = {
+    **READ,
+    b"GROUP": Option(lambda *names: names, 2),
+    b"NOACK": FLAG,
+    b"CLAIM": Option(_idle_ms),
+}
 
 
 def xreadgroup(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     """XREADGROUP GROUP group consumer [options] STREAMS key [key ...] id [id ...]."""
-    options, at = _GroupReadOptions(), 1
-    while at < len(words) and words[at].upper() != b"STREAMS":
-        at = _read_group_option(options, words, at)
-    if at >= len(words):
-        raise CommandError(SYNTAX)
-    check_read_options(options)
-    pairs = keys_and_ids(words, at + 1, "xreadgroup", " or '>'")
-    if options.group is None:
+    options, given, at = read_options_of(words, _READ_GROUP, lambda _: CommandError(SYNTAX))
+    pairs = keys_and_ids(words, at, "xreadgroup", " or '>'")
+    if b"GROUP" not in given:
         raise CommandError("ERR Missing GROUP option for XREADGROUP")
-    group = options.group
+    group, consumer = given[b"GROUP"]
     check_queues([key for key, _ in pairs])
-    check_names(group, options.consumer)
+    check_names(group, consumer)
     bounds = bounds._replace(entries_max=min(bounds.entries_max, GROUP_READ_MAX))
 
     cursors: list[GroupCursor] = []
@@ -105,11 +87,11 @@ def xreadgroup(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
         return failing(error, RequireGroups(keys, group), refuse)
     request = ReadGroup(
         group,
-        options.consumer,
+        consumer,
         cursors,
         options.count,
-        options.claim_idle_ms,
-        options.no_ack,
+        given.get(b"CLAIM"),
+        b"NOACK" in given,
         size_bytes_max=bounds.size_bytes_max,
         wait_ms=options.wait_ms,
         budget=options.budget(bounds),
@@ -190,21 +172,16 @@ def _nack_words(words: Sequence[bytes]) -> Nack:
     if mode not in {each.value for each in NackMode}:
         raise CommandError("ERR mode must be SILENT, FAIL, or FATAL")
     ids: list[EntryId] | None = None
-    retry_count, force, at = None, False, 4
+    retry_count: int | None = None
+    force, at = False, 4
     while at < len(words):
         name = words[at].upper()
         if name == b"FORCE":
             force, at = True, at + 1
         elif name == b"RETRYCOUNT" and at + 1 < len(words):
-            error = "ERR Invalid RETRYCOUNT value, must be >= 0"
-            retry_count = integer(words[at + 1], error)
-            if retry_count < 0:
-                raise CommandError(error)
-            at += 2
+            retry_count, at = _retry_count(words[at + 1]), at + 2
         elif name == b"IDS" and ids is None and at + 1 < len(words):
-            count = integer(words[at + 1], "ERR numids must be a positive integer")
-            if count <= 0:
-                raise CommandError("ERR numids must be a positive integer")
+            count = _id_count(words[at + 1])
             if at + 2 + count > len(words):
                 raise CommandError("ERR number of IDs doesn't match numids")
             ids = strict_ids(words[at + 2 : at + 2 + count])

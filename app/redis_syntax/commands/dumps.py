@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
 from headgate.app.auth.grants import Verb
 from headgate.app.backends.payloads import PAYLOADS, PayloadsBusy, PayloadTooLarge
@@ -18,15 +18,20 @@ from headgate.app.redis_syntax.command import (
 )
 from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.words import (
+    FLAG,
     SYNTAX,
     AnyPlan,
     Bounds,
     CommandError,
+    Option,
+    Options,
     Plan,
     check_idempotency_ids,
     check_names,
+    database,
     done,
-    integer,
+    number,
+    read_options,
     where_missing,
 )
 from headgate.engine.entry import MIN_ID
@@ -43,7 +48,6 @@ from headgate.engine.requests.keyspace import (
 _EMPTY = StreamImage([], CountersImage(MIN_ID, MIN_ID, 0))
 
 _BUSY = "BUSYKEY Target key name already exists."
-_NO_32_BITS = "ERR value is out of range, value must between -2147483648 and 2147483647"
 _NO_FREQUENCY = (
     "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that "
     "when switching between policies at runtime LRU and LFU data will take some time to adjust."
@@ -67,17 +71,22 @@ def dump(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     return Plan(DumpStream(words[1], bounds.size_bytes_max), shape, _where_too_large(None), finish)
 
 
-class _Restoring(NamedTuple):
-    """The options of RESTORE."""
-
-    replace: bool = False
-    is_absolute: bool = False  # the time to live is a moment
+_RESTORE: Options = {
+    b"REPLACE": FLAG,
+    b"ABSTTL": FLAG,
+    b"IDLETIME": Option(number(0, "ERR Invalid IDLETIME value, must be >= 0"), without=b"FREQ"),
+    b"FREQ": Option(
+        number(0, "ERR Invalid FREQ value, must be >= 0 and <= 255", maximum=255),
+        without=b"IDLETIME",
+    ),
+}
 
 
 def restore(words: Sequence[bytes]) -> AnyPlan:
     """RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME s] [FREQ f]."""
     check_names(words[1])
-    options = _restore_options(words[4:])
+    given, _ = read_options(words, 4, _RESTORE)
+    replaces, is_absolute = b"REPLACE" in given, b"ABSTTL" in given
 
     async def prepare(share: Share) -> AnyPlan:
         try:
@@ -86,46 +95,20 @@ def restore(words: Sequence[bytes]) -> AnyPlan:
         except (PayloadTooLarge, PayloadsBusy):
             raise  # nothing of a transaction is done then
         except StreamError as error:
-            return _refusing(words[1], error.with_traceback(None), options)
+            return _refusing(words[1], error.with_traceback(None), replaces=replaces)
         request = RestoreStream(
             words[1],
             image,
-            options.replace,
-            None if options.is_absolute or not ttl_ms else ttl_ms,
-            ttl_ms if options.is_absolute and ttl_ms else None,
+            replaces,
+            None if is_absolute or not ttl_ms else ttl_ms,
+            ttl_ms if is_absolute and ttl_ms else None,
         )
         return Plan(request, done, _where_busy)
 
     return Plan(RestoreStream(words[1], _EMPTY), done, prepare=prepare)
 
 
-def _restore_options(words: Sequence[bytes]) -> _Restoring:
-    options, at, has_frequency, has_idle = _Restoring(), 0, False, False
-    while at < len(words):
-        name, value = words[at].upper(), words[at + 1] if at + 1 < len(words) else None
-        if name == b"REPLACE":
-            options = options._replace(replace=True)
-        elif name == b"ABSTTL":
-            options = options._replace(is_absolute=True)
-        elif name == b"IDLETIME" and value is not None and not has_frequency:
-            if integer(value) < 0:
-                raise CommandError("ERR Invalid IDLETIME value, must be >= 0")
-            has_idle, at = True, at + 1
-        elif name == b"FREQ" and value is not None and not has_idle:
-            if not 0 <= integer(value) <= 255:
-                raise CommandError("ERR Invalid FREQ value, must be >= 0 and <= 255")
-            has_frequency, at = True, at + 1
-        else:
-            raise CommandError(SYNTAX)
-        at += 1
-    return options
-
-
-def _time_to_live(word: bytes) -> int:
-    ttl_ms = integer(word)
-    if ttl_ms < 0:
-        raise CommandError("ERR Invalid TTL value, must be >= 0")
-    return ttl_ms
+_time_to_live = number(0, "ERR Invalid TTL value, must be >= 0")
 
 
 async def _read(payload: bytes, share: Share) -> StreamImage:
@@ -148,11 +131,11 @@ def _with_checked_names(image: StreamImage) -> StreamImage:
     return image
 
 
-def _refusing(key: bytes, error: StreamError, options: _Restoring) -> AnyPlan:
+def _refusing(key: bytes, error: StreamError, *, replaces: bool) -> AnyPlan:
     """Return the plan of a payload that cannot be restored; Redis looks for the key before."""
 
     def shape(count: int) -> Reply:
-        raise CommandError(_BUSY) if count and not options.replace else error
+        raise CommandError(_BUSY) if count and not replaces else error
 
     return Plan(CountStreams((key,)), shape)
 
@@ -175,43 +158,28 @@ def _where_too_large(missing: Reply) -> Callable[[StreamError], Reply]:
 # Copies
 
 
+_COPY: Options = {b"REPLACE": FLAG, b"DB": Option(database)}
+
+
 def copy(words: Sequence[bytes]) -> AnyPlan:
     """COPY source destination [DB n] [REPLACE]."""
     check_names(words[2])
-    replace, at = False, 3
-    while at < len(words):
-        name = words[at].upper()
-        if name == b"REPLACE":
-            replace = True
-        elif name == b"DB" and at + 1 < len(words):
-            at += 1
-            database = integer(words[at])
-            if not -(1 << 31) <= database < 1 << 31:
-                raise CommandError(_NO_32_BITS)
-            if database:
-                raise CommandError("ERR DB index is out of range")
-        else:
-            raise CommandError(SYNTAX)
-        at += 1
+    given, _ = read_options(words, 3, _COPY)
     if words[1] == words[2]:
         raise CommandError("ERR source and destination objects are the same")
-    return Plan(CopyStream(words[1], words[2], replace), int, _where_too_large(0))
+    return Plan(CopyStream(words[1], words[2], b"REPLACE" in given), int, _where_too_large(0))
 
 
 # What is known of a key
 
 
+_USAGE: Options = {b"SAMPLES": Option(number(0, SYNTAX))}
+
+
 def memory_usage(words: Sequence[bytes]) -> AnyPlan:
     """MEMORY USAGE key [SAMPLES n]."""
-    samples, at = None, 3
-    while at < len(words):
-        if words[at].upper() != b"SAMPLES" or at + 1 == len(words):
-            raise CommandError(SYNTAX)
-        samples = integer(words[at + 1])
-        if samples < 0:
-            raise CommandError(SYNTAX)
-        at += 2
-    return Plan(MeasureStream(words[2], samples), int, where_missing(None))
+    given, _ = read_options(words, 3, _USAGE)
+    return Plan(MeasureStream(words[2], given.get(b"SAMPLES")), int, where_missing(None))
 
 
 def object_(words: Sequence[bytes]) -> AnyPlan:

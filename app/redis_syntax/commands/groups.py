@@ -10,14 +10,18 @@ from headgate.app.auth.grants import Verb
 from headgate.app.redis_syntax.command import SmallReply, SubcommandTable
 from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.words import (
+    FLAG,
     AnyPlan,
     CommandError,
+    Option,
+    Options,
     Plan,
     check_names,
     done,
     failing,
-    integer,
     lax_id,
+    number,
+    read_options,
     shown,
     strict_id,
 )
@@ -49,29 +53,22 @@ def _bad_options(subcommand: bytes) -> CommandError:
     return CommandError(f"ERR {_UNKNOWN} '{shown(subcommand)}'. Try XGROUP HELP.")
 
 
-def _group_options(words: Sequence[bytes], name: str) -> tuple[int | None, bool]:
-    """Read `[MKSTREAM] [ENTRIESREAD n]`; return entries read and whether to create the stream."""
-    entries_read, makes_stream, at = None, False, 5
-    while at < len(words):
-        option = words[at].upper()
-        if option == b"MKSTREAM" and name == "create":
-            makes_stream = True
-            at += 1
-        elif option == b"ENTRIESREAD" and at + 1 < len(words):
-            value = integer(words[at + 1])
-            if value < -1:
-                raise CommandError("ERR value for ENTRIESREAD must be positive or -1")
-            entries_read = None if value == -1 else value
-            at += 2
-        else:
-            raise _bad_options(words[1])
-    return entries_read, makes_stream
+def _entries_read(word: bytes) -> int | None:
+    value = _at_least_minus_one(word)
+    return None if value == -1 else value
+
+
+_at_least_minus_one = number(-1, "ERR value for ENTRIESREAD must be positive or -1")
+
+_SETID: Options = {b"ENTRIESREAD": Option(_entries_read)}
+_CREATE: Options = {**_SETID, b"MKSTREAM": FLAG}
 
 
 def _xgroup_create(words: Sequence[bytes]) -> AnyPlan:
     key, group = words[2], words[3]
     check_names(key, group)
-    entries_read, makes_stream = _group_options(words, "create")
+    given, _ = read_options(words, 5, _CREATE, lambda _: _bad_options(words[1]))
+    makes_stream = b"MKSTREAM" in given
 
     try:
         last_id = None if words[4] == b"$" else strict_id(words[4])
@@ -79,19 +76,20 @@ def _xgroup_create(words: Sequence[bytes]) -> AnyPlan:
         if makes_stream:
             raise
         return failing(error, DescribeStream(key), _refuse)  # Redis checks the key first
-    start = GroupStart(last_id, entries_read)
+    start = GroupStart(last_id, given.get(b"ENTRIESREAD"))
     create = CreateGroup(key, group, start, create_stream=makes_stream, exist_ok=False)
     return Plan(create, done, _refuse)
 
 
 def _xgroup_setid(words: Sequence[bytes]) -> AnyPlan:
     key, group = words[2], words[3]
-    entries_read, _ = _group_options(words, "setid")
+    given, _ = read_options(words, 5, _SETID, lambda _: _bad_options(words[1]))
 
     try:
         last_id = None if words[4] == b"$" else lax_id(words[4])
     except InvalidId as error:  # Redis checks the group first
         return failing(error, DescribeGroup(key, group), _refuse)
+    entries_read = given.get(b"ENTRIESREAD")
     position = UNSET if entries_read is None else entries_read
     return Plan(UpdateGroup(key, group, last_id, position), done, _refuse)
 

@@ -14,10 +14,13 @@ from headgate.app.redis_syntax.words import (
     AnyPlan,
     Bounds,
     CommandError,
+    Option,
+    Options,
     Plan,
     check_names,
     done,
-    integer,
+    number,
+    read_options,
     saying,
     wrong_arity,
 )
@@ -47,17 +50,6 @@ def ping(words: Sequence[bytes]) -> AnyPlan:
     return saying(words[1] if len(words) == 2 else Status("PONG"))
 
 
-def echo(words: Sequence[bytes]) -> AnyPlan:
-    """ECHO message."""
-    return saying(words[1])
-
-
-def time(words: Sequence[bytes]) -> AnyPlan:
-    """TIME."""
-    del words
-    return Plan(TellTime(), _time_reply)
-
-
 def _time_reply(now_ms: int) -> Reply:
     seconds, millis = divmod(now_ms, 1000)
     return [str(seconds).encode(), str(millis * 1000).encode()]
@@ -78,12 +70,6 @@ def type_(words: Sequence[bytes]) -> AnyPlan:
     return Plan(CountStreams(words[1:]), lambda count: Status("stream" if count else "none"))
 
 
-def dbsize(words: Sequence[bytes]) -> AnyPlan:
-    """DBSIZE."""
-    del words
-    return Plan(CountStreams(), int)
-
-
 def keys(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     """KEYS pattern."""
     matches = matcher(words[1])
@@ -94,27 +80,25 @@ def keys(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     return Plan(ListNames(), list, finish=finish)
 
 
+_ANY_NAME = matcher(b"*")
+_SCAN: Options = {
+    b"MATCH": Option(matcher),
+    b"COUNT": Option(number(1, SYNTAX)),
+    b"TYPE": Option(bytes.lower),
+}
+
+
 def scan(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     """SCAN cursor [MATCH pattern] [COUNT n] [TYPE type].
 
     The cursor is the number of keys before it, in byte order.
     """
     cursor = _cursor(words[1])
-    matches, count, kind, at = matcher(b"*"), _SCAN_COUNT, b"stream", 2
-    while at < len(words):
-        name = words[at].upper()
-        if at + 1 >= len(words) or name not in (b"MATCH", b"COUNT", b"TYPE"):
-            raise CommandError(SYNTAX)
-        if name == b"MATCH":
-            matches = matcher(words[at + 1])
-        elif name == b"TYPE":
-            kind = words[at + 1].lower()
-        else:
-            # COUNT is only a hint: the next cursor continues with the rest.
-            count = min(integer(words[at + 1]), bounds.entries_max)
-            if count < 1:
-                raise CommandError(SYNTAX)
-        at += 2
+    given, _ = read_options(words, 2, _SCAN)
+    matches = given.get(b"MATCH", _ANY_NAME)
+    # COUNT is only a hint: the next cursor continues with the rest.
+    count = min(given[b"COUNT"], bounds.entries_max) if b"COUNT" in given else _SCAN_COUNT
+    kind = given.get(b"TYPE", b"stream")
 
     def shape(page: NamePage) -> Reply:
         names = page.names if kind == b"stream" else []
@@ -167,9 +151,8 @@ def rename_if_free(words: Sequence[bytes]) -> AnyPlan:
     return Plan(RenameStream(words[1], words[2], replace=False), int)
 
 
-def random_key(words: Sequence[bytes]) -> AnyPlan:
+def random_key(_: object) -> AnyPlan:
     """RANDOMKEY."""
-    del words
     return Plan(PickName(secrets.randbelow(2**32)), lambda name: name)
 
 
@@ -182,15 +165,15 @@ def flush(words: Sequence[bytes]) -> AnyPlan:
 
 COMMANDS: CommandTable = {
     b"PING": SmallReply(-1, ANY_RIGHT, ping, only_reads=True),
-    b"ECHO": SmallReply(2, ANY_RIGHT, echo, only_reads=True),
-    b"TIME": SmallReply(1, ANY_RIGHT, time, only_reads=True),
+    b"ECHO": SmallReply(2, ANY_RIGHT, lambda words: saying(words[1]), only_reads=True),
+    b"TIME": SmallReply(1, ANY_RIGHT, lambda _: Plan(TellTime(), _time_reply), only_reads=True),
     b"DEL": SmallReply(-2, {Verb.MANAGE}, delete),
     b"UNLINK": SmallReply(-2, {Verb.MANAGE}, delete),
     b"EXISTS": SmallReply(-2, ANY_RIGHT, exists, only_reads=True),
     b"TYPE": SmallReply(2, ANY_RIGHT, type_, only_reads=True),
     b"KEYS": LargeReply(2, ANY_RIGHT, keys, only_reads=True),
     b"SCAN": LargeReply(-2, ANY_RIGHT, scan, only_reads=True),
-    b"DBSIZE": SmallReply(1, ANY_RIGHT, dbsize, only_reads=True),
+    b"DBSIZE": SmallReply(1, ANY_RIGHT, lambda _: Plan(CountStreams(), int), only_reads=True),
     b"RENAME": SmallReply(3, {Verb.MANAGE}, rename),
     b"TOUCH": SmallReply(-2, ANY_RIGHT, exists, only_reads=True),
     b"RANDOMKEY": SmallReply(1, ANY_RIGHT, random_key, only_reads=True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -12,16 +13,21 @@ from headgate.app.redis_syntax.command import CommandTable, LargeReply
 from headgate.app.redis_syntax.commands.deliveries import delivery_reply
 from headgate.app.redis_syntax.replies import NULL_ARRAY, Reply
 from headgate.app.redis_syntax.words import (
+    FLAG,
     SYNTAX,
     AnyPlan,
     Bounds,
     CommandError,
+    Option,
+    Options,
     Plan,
     check_names,
     failing,
     integer,
+    number,
     range_end,
     range_start,
+    read_options,
     shown,
     strict_id,
 )
@@ -38,6 +44,8 @@ from headgate.engine.requests.deliveries import Autoclaim, Claim, ListPending, S
 from headgate.engine.requests.keyspace import RequireGroups
 
 _AUTOCLAIM_COUNT = 100
+_BAD_COUNT = "ERR COUNT must be > 0"
+_AUTOCLAIM_COUNT_MAX = (2**63 - 1) // (AUTOCLAIM_SCAN_FACTOR + 6)
 
 
 def xpending(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
@@ -103,31 +111,29 @@ def xclaim(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     return Plan(claim, lambda claimed: _claimed_reply(claimed, just_id=claim.just_id))
 
 
+def _claim_integer(name: str) -> Option:
+    return Option(partial(integer, error=f"ERR Invalid {name} option argument for XCLAIM"))
+
+
+_CLAIM: Options = {
+    **dict.fromkeys((b"FORCE", b"JUSTID"), FLAG),
+    **{name.encode(): _claim_integer(name) for name in ("IDLE", "TIME", "RETRYCOUNT")},
+    b"LASTID": Option(strict_id),
+}
+
+
+def _unknown_option(word: bytes) -> CommandError:
+    return CommandError(f"ERR Unrecognized XCLAIM option '{shown(word)}'")
+
+
 def _claim_words(words: Sequence[bytes]) -> Claim:
     min_idle_ms = max(integer(words[4], "ERR Invalid min-idle-time argument for XCLAIM"), 0)
     ids: list[EntryId] = []
     with suppress(InvalidId):  # the first word that is not an id begins the options
         for word in words[5:]:
             ids.append(strict_id(word))  # noqa: PERF401 keep the ids before the error
-    at = 5 + len(ids)
-    values: dict[bytes, int] = {}
-    flags: set[bytes] = set()
-    last_id = MIN_ID
-    while at < len(words):
-        name, has_value = words[at].upper(), at + 1 < len(words)
-        if name in (b"FORCE", b"JUSTID"):
-            flags.add(name)
-            at += 1
-        elif name in (b"IDLE", b"TIME", b"RETRYCOUNT") and has_value:
-            error = f"ERR Invalid {name.decode()} option argument for XCLAIM"
-            values[name] = integer(words[at + 1], error)
-            at += 2
-        elif name == b"LASTID" and has_value:
-            last_id = strict_id(words[at + 1])
-            at += 2
-        else:
-            raise CommandError(f"ERR Unrecognized XCLAIM option '{shown(words[at])}'")
-    retry_count = values.get(b"RETRYCOUNT", -1)
+    given, _ = read_options(words, 5 + len(ids), _CLAIM, _unknown_option)
+    retry_count = given.get(b"RETRYCOUNT", -1)
     key, group, consumer = words[1:4]
     return Claim(
         key,
@@ -135,13 +141,19 @@ def _claim_words(words: Sequence[bytes]) -> Claim:
         consumer,
         ids,
         min_idle_ms,
-        idle_ms=values.get(b"IDLE"),
-        time_ms=values.get(b"TIME"),
+        idle_ms=given.get(b"IDLE"),
+        time_ms=given.get(b"TIME"),
         retry_count=None if retry_count < 0 else retry_count,
-        force=b"FORCE" in flags,
-        just_id=b"JUSTID" in flags,
-        last_id=last_id,
+        force=b"FORCE" in given,
+        just_id=b"JUSTID" in given,
+        last_id=given.get(b"LASTID", MIN_ID),
     )
+
+
+_AUTOCLAIM: Options = {
+    b"COUNT": Option(number(1, _BAD_COUNT, maximum=_AUTOCLAIM_COUNT_MAX, if_none=_BAD_COUNT)),
+    b"JUSTID": FLAG,
+}
 
 
 def xautoclaim(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
@@ -150,20 +162,9 @@ def xautoclaim(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     check_names(consumer)
     min_idle_ms = max(integer(words[4], "ERR Invalid min-idle-time argument for XAUTOCLAIM"), 0)
     start = range_start(words[5])
-    limit, just_id, at = _AUTOCLAIM_COUNT, False, 6
-    limit_max = (2**63 - 1) // (AUTOCLAIM_SCAN_FACTOR + 6)
-    while at < len(words):
-        name = words[at].upper()
-        if name == b"COUNT" and at + 1 < len(words):
-            limit = integer(words[at + 1], "ERR COUNT must be > 0")
-            if not 0 < limit <= limit_max:
-                raise CommandError("ERR COUNT must be > 0")
-            at += 2
-        elif name == b"JUSTID":
-            just_id, at = True, at + 1
-        else:
-            raise CommandError(SYNTAX)
-    limit = min(limit, AUTOCLAIM_MAX, bounds.entries_max)
+    given, _ = read_options(words, 6, _AUTOCLAIM)
+    just_id = b"JUSTID" in given
+    limit = min(given.get(b"COUNT", _AUTOCLAIM_COUNT), AUTOCLAIM_MAX, bounds.entries_max)
 
     def shape(claimed: Claimed) -> Reply:
         deleted = [str(entry_id).encode() for entry_id in claimed.deleted_ids]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from headgate.app.auth.grants import Verb
 from headgate.app.redis_syntax.command import CommandTable, LargeReply
@@ -14,12 +15,17 @@ from headgate.app.redis_syntax.words import (
     AnyPlan,
     Bounds,
     CommandError,
+    Option,
+    Options,
     Plan,
     check_queues,
     integer,
+    positive,
     range_end,
     range_start,
+    read_options,
     strict_id,
+    timeout_ms,
     where_missing,
 )
 from headgate.engine.entry import MAX_ID, Entry, EntryId
@@ -35,6 +41,8 @@ from headgate.engine.requests.entries import (
     Span,
     StreamCursor,
 )
+
+_RANGE: Options = {b"COUNT": Option(lambda word: max(integer(word), 0))}
 
 
 def xrange(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
@@ -52,14 +60,9 @@ def xrevrange(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
 def _range(
     words: Sequence[bytes], start: EntryId, end: EntryId, bounds: Bounds, *, reverse: bool = False
 ) -> AnyPlan:
-    limit: int | None = None
     bounds = bounds.of_first_page()
-    at = 4
-    while at < len(words):
-        if words[at].upper() != b"COUNT" or at + 1 >= len(words):
-            raise CommandError(SYNTAX)
-        limit = max(integer(words[at + 1]), 0)
-        at += 2
+    given, _ = read_options(words, 4, _RANGE)
+    limit: int | None = given.get(b"COUNT")
     request = Range(
         words[1],
         start,
@@ -93,14 +96,14 @@ def _range(
     return Plan(request, shape, refuse, open=open_ if bounds.are_open else None)
 
 
-@dataclass
+@dataclass(slots=True)
 class ReadOptions:
     """The options before STREAMS in XREAD and XREADGROUP."""
 
-    count: int | None = None
-    total_max: int | None = None
-    size_bytes_max: int | None = None
-    block_ms: int | None = None  # None: do not block; 0: block without limit
+    count: int | None
+    total_max: int | None
+    size_bytes_max: int | None
+    block_ms: int | None  # None: do not block; 0: block without limit
 
     @property
     def has_budget(self) -> bool:
@@ -118,32 +121,30 @@ class ReadOptions:
         return Budget(entries_max, bounds.size_bytes_max, self.size_bytes_max)
 
 
-def read_option(options: ReadOptions, words: Sequence[bytes], at: int) -> int | None:
-    """Read an option of both XREAD and XREADGROUP at `at`; return the place after it, or None."""
-    name = words[at].upper()
-    if at + 1 >= len(words) or name not in (b"COUNT", b"BLOCK", b"MAXCOUNT", b"MAXSIZE"):
-        return None
-    if name == b"BLOCK":
-        options.block_ms = integer(words[at + 1], "ERR timeout is not an integer or out of range")
-        if options.block_ms < 0:
-            raise CommandError("ERR timeout is negative")
-    elif name == b"COUNT":
-        options.count = max(integer(words[at + 1]), 0) or None
-    else:
-        value = integer(words[at + 1], f"ERR {name.decode()} must be a positive integer")
-        if value <= 0:
-            raise CommandError(f"ERR {name.decode()} must be a positive integer")
-        if name == b"MAXCOUNT":
-            options.total_max = value
-        else:
-            options.size_bytes_max = value
-    return at + 2
+READ: Options = {
+    b"COUNT": Option(lambda word: max(integer(word), 0) or None),
+    b"BLOCK": Option(timeout_ms),
+    b"MAXCOUNT": Option(positive("ERR MAXCOUNT must be a positive integer")),
+    b"MAXSIZE": Option(positive("ERR MAXSIZE must be a positive integer")),
+}
+"""The options of both XREAD and XREADGROUP."""
 
 
-def check_read_options(options: ReadOptions) -> None:
-    """Refuse a MAXCOUNT below COUNT."""
-    if options.total_max is not None and options.total_max < (options.count or 0):
+def read_options_of(
+    words: Sequence[bytes], options: Options, fault: Callable[[bytes], CommandError]
+) -> tuple[ReadOptions, dict[bytes, Any], int]:
+    """Read the options of a read; return them, all that are given, and the place behind STREAMS.
+
+    Raises:
+        CommandError: one is wrong, or MAXCOUNT is below COUNT.
+    """
+    given, at = read_options(words, 1, options, fault, b"STREAMS")
+    if at >= len(words):
+        raise CommandError(SYNTAX)
+    read = ReadOptions(*map(given.get, (b"COUNT", b"MAXCOUNT", b"MAXSIZE", b"BLOCK")))
+    if read.total_max is not None and read.total_max < (read.count or 0):
         raise CommandError("ERR MAXCOUNT must be greater than or equal to COUNT")
+    return read, given, at + 1
 
 
 def keys_and_ids(
@@ -162,21 +163,13 @@ def keys_and_ids(
 
 def xread(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     """XREAD [COUNT n] [MAXCOUNT n] [MAXSIZE n] [BLOCK ms] STREAMS key [key ...] id [id ...]."""
-    options, at = ReadOptions(), 1
-    while at < len(words) and words[at].upper() != b"STREAMS":
-        following = read_option(options, words, at)
-        if following is None:
-            raise _xread_error(words[at].upper())
-        at = following
-    if at >= len(words):
-        raise CommandError(SYNTAX)
-    check_read_options(options)
+    options, _, at = read_options_of(words, READ, _xread_error)
     is_open = bounds.are_open and not options.has_budget
     bounds = bounds.of_first_page() if is_open else bounds
     bounds = bounds._replace(entries_max=min(bounds.entries_max, XREAD_MAX))
     cursors = [
         StreamCursor(key, _after(word))
-        for key, word in keys_and_ids(words, at + 1, "xread", ", '+', or '$'")
+        for key, word in keys_and_ids(words, at, "xread", ", '+', or '$'")
     ]
     check_queues([cursor.stream for cursor in cursors])
     request = Read(
@@ -233,7 +226,8 @@ def _xread_reply(reads: Sequence[StreamRead]) -> Reply:
     return reply or NULL_ARRAY
 
 
-def _xread_error(name: bytes) -> CommandError:
+def _xread_error(word: bytes) -> CommandError:
+    name = word.upper()
     if name in (b"GROUP", b"NOACK", b"CLAIM"):
         text = f"The {name.decode()} option is only supported by XREADGROUP."
         return CommandError(f"ERR {text} You called XREAD instead.")

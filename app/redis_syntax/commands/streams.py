@@ -12,16 +12,19 @@ from headgate.app.redis_syntax.words import (
     SYNTAX,
     AnyPlan,
     CommandError,
+    Option,
     Plan,
     check_idempotency_ids,
     done,
     failing,
     integer,
+    number,
+    read_options,
     strict_id,
     where_missing,
 )
 from headgate.engine.config import Patch, StreamConfig
-from headgate.engine.entry import MIN_ID
+from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import EntryNotFound, IdempotencyMismatch, StreamError
 from headgate.engine.limits import IDEMPOTENCY_KEYS_MAX, IDEMPOTENCY_WINDOW_MS_MAX
 from headgate.engine.requests.keyspace import RememberKey, SetCounters
@@ -33,24 +36,23 @@ def xlen(words: Sequence[bytes]) -> AnyPlan:
     return Plan(DescribeStream(words[1]), lambda info: info.length, where_missing(0))
 
 
+_ADDED = Option(number(0, "ERR entries_added must be positive"))
+
+
 def xsetid(words: Sequence[bytes]) -> AnyPlan:
     """XSETID key id [ENTRIESADDED n] [MAXDELETEDID id]."""
-    last_id, added, deleted, at = strict_id(words[2]), None, MIN_ID, 3
-    while at < len(words):
-        name = words[at].upper()
-        if at + 1 >= len(words) or name not in (b"ENTRIESADDED", b"MAXDELETEDID"):
-            raise CommandError(SYNTAX)
-        if name == b"ENTRIESADDED":
-            added = integer(words[at + 1])
-            if added < 0:
-                raise CommandError("ERR entries_added must be positive")
-        else:
-            deleted = strict_id(words[at + 1])
-            if last_id < deleted:
-                text = "The ID specified in XSETID is smaller than the provided"
-                raise CommandError(f"ERR {text} max_deleted_entry_id")
-        at += 2
+    last_id = strict_id(words[2])
 
+    def deleted_id(word: bytes) -> EntryId:
+        deleted = strict_id(word)
+        if last_id < deleted:
+            text = "The ID specified in XSETID is smaller than the provided"
+            raise CommandError(f"ERR {text} max_deleted_entry_id")
+        return deleted
+
+    options = {b"ENTRIESADDED": _ADDED, b"MAXDELETEDID": Option(deleted_id)}
+    given, _ = read_options(words, 3, options)
+    added, deleted = given.get(b"ENTRIESADDED"), given.get(b"MAXDELETEDID", MIN_ID)
     return Plan(SetCounters(words[1], last_id, added, deleted), done)
 
 
