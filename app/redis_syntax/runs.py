@@ -10,13 +10,11 @@ from headgate.app.auth.limits.metering import delivered_in
 from headgate.app.backends.payloads import PAYLOADS, PayloadsBusy, PayloadTooLarge
 from headgate.app.backends.port import Backend, Way
 from headgate.app.rdb.source import Share
-from headgate.app.redis_syntax.administration.constants import WHO_AM_I, who_is
 from headgate.app.redis_syntax.catalog import Described
 from headgate.app.redis_syntax.command import AnyCommand, LargeReply, exact_error_text
 from headgate.app.redis_syntax.commands.appends import id_reply, plain_drafts
 from headgate.app.redis_syntax.replies import Reply, long_ranges_in
-from headgate.app.redis_syntax.server import ServerCommands
-from headgate.app.redis_syntax.table import find
+from headgate.app.redis_syntax.server import WHO_AM_I, ServerCommands, find, who_is
 from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, failing
 from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.app.wire.problems import GatewayError

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Final
 
 from headgate.app.auth.grants import Verb
 from headgate.app.backends.port import Backend
-from headgate.app.redis_syntax import table
 from headgate.app.redis_syntax.administration import (
     about_commands,
     config,
-    constants,
     diagnosis,
     durability,
     information,
@@ -20,16 +19,121 @@ from headgate.app.redis_syntax.administration.information import SPOKEN_VERSION,
 from headgate.app.redis_syntax.catalog import Described, described_commands
 from headgate.app.redis_syntax.command import (
     ANY_RIGHT,
+    AnyCommand,
     CommandTable,
     SmallReply,
     SubcommandTable,
     with_help,
 )
-from headgate.app.redis_syntax.words import AnyPlan
+from headgate.app.redis_syntax.commands import (
+    appends,
+    deliveries,
+    dumps,
+    groups,
+    info,
+    keys,
+    pending,
+    reads,
+    streams,
+)
+from headgate.app.redis_syntax.words import (
+    OK,
+    SHOWN_BYTES_MAX,
+    AnyPlan,
+    CommandError,
+    beginning,
+    saying,
+    shown,
+    wrong_arity,
+)
 from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.engine.clock import Clock, SystemClock
 
 __all__ = ["SPOKEN_VERSION", "ServerCommands"]
+
+
+_MODES: Final = frozenset({b"ASYNC", b"SYNC"})
+
+
+def who_is(user: str) -> SmallReply:
+    """Return the command ACL WHOAMI for a user."""
+    return SmallReply(2, ANY_RIGHT, lambda _: saying(user.encode()), only_reads=True)
+
+
+WHO_AM_I = who_is("default")
+"""For everybody; whoever runs commands in the name of a caller has another one for it."""
+
+
+def _flush(fault: str) -> SmallReply:
+    """Return a command that removes nothing, as there is nothing: FLUSH [ASYNC | SYNC]."""
+
+    def plan(words: Sequence[bytes]) -> AnyPlan:
+        if not {word.upper() for word in words[2:]} <= _MODES or len(words) > 3:
+            raise CommandError(f"ERR {fault} SYNC|ASYNC option")
+        return saying(OK)
+
+    return SmallReply(-2, {Verb.ADMIN}, plan)
+
+
+_CONSTANTS: SubcommandTable = {
+    b"ACL": {b"WHOAMI": WHO_AM_I},
+    b"FUNCTION": {b"FLUSH": _flush("FUNCTION FLUSH only supports")},
+    b"SCRIPT": {b"FLUSH": _flush("SCRIPT FLUSH only support")},
+}
+"""Redis's own test suite begins with FUNCTION FLUSH and SCRIPT FLUSH."""
+
+
+COMMANDS: CommandTable = {
+    **appends.COMMANDS,
+    **reads.COMMANDS,
+    **streams.COMMANDS,
+    **deliveries.COMMANDS,
+    **pending.COMMANDS,
+    **keys.COMMANDS,
+    **dumps.COMMANDS,
+}
+
+SUBCOMMANDS: SubcommandTable = with_help(
+    {**groups.SUBCOMMANDS, **info.SUBCOMMANDS, **dumps.SUBCOMMANDS}
+)
+
+
+def find(
+    words: Sequence[bytes], commands: CommandTable, subcommands: SubcommandTable = SUBCOMMANDS
+) -> tuple[AnyCommand, str]:
+    """Return a command and its full name.
+
+    Args:
+        words: the name, for some commands a subcommand, and the arguments.
+        commands: all commands that are one without a subcommand.
+        subcommands: all subcommands.
+
+    Raises:
+        CommandError: the command or the subcommand does not exist.
+    """
+    name = words[0].upper() if words else b""
+    if name in subcommands and (len(words) > 1 or name not in commands):
+        lower = name.decode().lower()
+        if len(words) < 2:
+            raise wrong_arity(lower)
+        entry = subcommands[name].get(words[1].upper())
+        if entry is None:
+            text = f"unknown subcommand '{beginning(words[1])}'. Try {name.decode()} HELP."
+            raise CommandError(f"ERR {text}")
+        return entry, f"{lower}|{words[1].decode().lower()}"
+    if name not in commands:
+        raise CommandError(f"ERR {_unknown(words)}")
+    return commands[name], name.decode().lower()
+
+
+def _unknown(words: Sequence[bytes]) -> str:
+    """Say that a command is unknown, with the beginning of its arguments."""
+    name, args = beginning(words[0]) if words else "", b""
+    for word in words[1:]:
+        if len(args) >= SHOWN_BYTES_MAX:
+            break
+        args += b"'%b' " % word.partition(b"\0")[0][: SHOWN_BYTES_MAX - len(args)]
+    return f"unknown command '{name}', with args beginning with: {shown(args)}"
 
 
 _CLOCK = SystemClock()
@@ -73,7 +177,7 @@ class ServerCommands(Counters):
 
     def _commands(self, backend: Backend) -> CommandTable:
         return {
-            **table.COMMANDS,
+            **COMMANDS,
             **durability.Saving(backend, self._information).table,
             **durability.Waiting(backend).table,
             b"INFO": SmallReply(-1, {Verb.READ, Verb.ADMIN}, self.info, only_reads=True),
@@ -82,10 +186,10 @@ class ServerCommands(Counters):
 
     def _subcommands(self) -> SubcommandTable:
         return {
-            **table.SUBCOMMANDS,
+            **SUBCOMMANDS,
             **with_help(
                 {
-                    **constants.SUBCOMMANDS,
+                    **_CONSTANTS,
                     **diagnosis.Diagnosis(self.slow_log).tables,
                     b"CONFIG": config.Configuration(self._information, self).table,
                     b"COMMAND": self._about_commands.table,

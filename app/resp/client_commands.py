@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
@@ -20,10 +21,8 @@ from headgate.app.redis_syntax.words import (
     timeout_ms,
     wrong_arity,
 )
-from headgate.app.resp.client_line import line_of
-from headgate.app.resp.clients import NAME_BYTES_MAX, ClientFilter, read_filter
-from headgate.app.resp.own_command import OwnCommand, OwnCommands
-from headgate.app.resp.session import RespSession
+from headgate.app.resp.clients import NAME_BYTES_MAX, ClientFacts, ClientFilter, read_filter
+from headgate.app.resp.session import OwnCommand, OwnCommands, RespSession
 
 _PRINTABLE = re.compile(rb"[!-~]*")
 _NO_SUCH_CLIENT: Final = "ERR No such client"
@@ -48,7 +47,7 @@ async def client(session: RespSession, words: Sequence[bytes]) -> Reply:
     return await _subcommand(words).carry_out(session, words)
 
 
-def _subcommand(words: Sequence[bytes]) -> OwnCommand[RespSession]:
+def _subcommand(words: Sequence[bytes]) -> OwnCommand:
     if len(words) < 2:
         raise wrong_arity("client")
     subcommand = SUBCOMMANDS.get(words[1].upper())
@@ -63,6 +62,69 @@ def _check_words(words: Sequence[bytes], count_max: int) -> None:
     if len(words) > count_max:
         text = f"unknown subcommand or wrong number of arguments for '{shown(words[1])}'"
         raise CommandError(f"ERR {text}. Try CLIENT HELP.")
+
+
+def facts_of(session: RespSession) -> ClientFacts:
+    """Return the facts of a client for a filter."""
+    transport, principal = session.wire.transport, session.access.principal
+    is_default = principal.is_home or principal.is_anonymous
+    return ClientFacts(
+        session.id,
+        _address_of(transport, "peername"),
+        _address_of(transport, "sockname"),
+        "default" if is_default else principal.id,
+        int(asyncio.get_running_loop().time() - session.began_s),
+    )
+
+
+def line_of(session: RespSession) -> str:
+    """Return the line of a client. What does not exist here is 0."""
+    facts, wire = facts_of(session), session.wire
+    transaction, condition = session.transaction, session.condition
+    flags = "b" * session.is_blocked + "x" * (transaction is not None)
+    flags += "".join(sorted(session.switches))
+    unsent_bytes = wire.transport.get_write_buffer_size()
+    values: dict[str, object] = {
+        "id": facts.id,
+        "addr": facts.address,
+        "laddr": facts.local_address,
+        "fd": _descriptor_of(wire.transport),
+        "name": session.name.decode("latin-1"),
+        "age": facts.age_s,
+        "idle": int(asyncio.get_running_loop().time() - session.active_s),
+        "flags": flags or "N",
+        **dict.fromkeys(("db", "sub", "psub", "ssub"), 0),
+        "multi": -1 if transaction is None else len(transaction.commands),
+        "watch": 0 if condition is None else len(condition.streams),
+        "qbuf": wire.unread_bytes,
+        **dict.fromkeys(("qbuf-free", "argv-mem", "multi-mem", "rbs", "rbp"), 0),
+        "obl": unsent_bytes,
+        "oll": 0,
+        "omem": unsent_bytes,
+        "tot-mem": unsent_bytes + wire.unread_bytes,
+        "events": "r",
+        "cmd": session.last_command.decode("latin-1").lower(),
+        "user": facts.user,
+        "redir": -1,
+        "resp": session.replies.protocol,
+        "lib-name": session.library.get(b"lib-name", b"").decode("latin-1"),
+        "lib-ver": session.library.get(b"lib-ver", b"").decode("latin-1"),
+    }
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _address_of(transport: asyncio.Transport, name: str) -> str:
+    """Return an end of a connection as Redis writes it."""
+    address = transport.get_extra_info(name)
+    if not isinstance(address, tuple):
+        return f"{address or 'unknown'}:0"
+    host = f"[{address[0]}]" if ":" in address[0] else address[0]
+    return f"{host}:{address[1]}"
+
+
+def _descriptor_of(transport: asyncio.Transport) -> int:
+    socket = transport.get_extra_info("socket")
+    return -1 if socket is None else int(socket.fileno())
 
 
 # About this connection
@@ -182,7 +244,7 @@ async def _unpause(session: RespSession, words: Sequence[bytes]) -> Reply:
     return OK
 
 
-SUBCOMMANDS: OwnCommands[RespSession] = {
+SUBCOMMANDS: OwnCommands = {
     b"CACHING": OwnCommand(3, _caching),
     b"GETNAME": OwnCommand(2, _telling(lambda session: session.name or None)),
     b"GETREDIR": OwnCommand(2, _telling(lambda _: -1)),
@@ -203,4 +265,4 @@ SUBCOMMANDS: OwnCommands[RespSession] = {
     b"UNPAUSE": OwnCommand(2, _unpause),
 }
 
-COMMANDS: OwnCommands[RespSession] = {b"CLIENT": OwnCommand(-2, client, check_more=_subcommand)}
+COMMANDS: OwnCommands = {b"CLIENT": OwnCommand(-2, client, check_more=_subcommand)}

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from headgate.app.redis_syntax.catalog import Described, described_commands
 from headgate.app.resp import client_commands, handshake, transaction
-from headgate.app.resp.own_command import OwnCommands
-from headgate.app.resp.session import RespSession
+from headgate.app.resp.session import OwnCommands
 
-OWN: OwnCommands[RespSession] = {
-    **transaction.COMMANDS,
-    **handshake.COMMANDS,
-    **client_commands.COMMANDS,
-}
+OWN: OwnCommands = {**transaction.COMMANDS, **handshake.COMMANDS, **client_commands.COMMANDS}
 
 DESCRIBED: Described = described_commands(OWN, {b"CLIENT": client_commands.SUBCOMMANDS})

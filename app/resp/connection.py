@@ -12,7 +12,7 @@ import logging
 from typing import Any, Final
 
 from headgate.app.gateway.gateway import Gateway
-from headgate.app.resp.client_line import facts_of, line_of
+from headgate.app.resp.client_commands import facts_of, line_of
 from headgate.app.resp.clients import ClientFacts, Clients
 from headgate.app.resp.commands import OWN
 from headgate.app.resp.encoder import BrokenReply, error_reply

@@ -24,8 +24,7 @@ from headgate.app.redis_syntax.words import (
 )
 from headgate.app.resp.client_commands import check_printable
 from headgate.app.resp.encoder import RESP2, RESP3
-from headgate.app.resp.own_command import OwnCommand, OwnCommands
-from headgate.app.resp.session import RespSession
+from headgate.app.resp.session import OwnCommand, OwnCommands, RespSession
 
 _DEFAULT: Final = b"default"
 _WRONG: Final = "WRONGPASS invalid username-password pair or user is disabled."
@@ -132,7 +131,7 @@ async def _quit(session: RespSession, words: Sequence[bytes]) -> Reply:
     return OK
 
 
-COMMANDS: OwnCommands[RespSession] = {
+COMMANDS: OwnCommands = {
     b"AUTH": OwnCommand(-2, _auth, for_strangers=True),
     b"HELLO": OwnCommand(-1, _hello, for_strangers=True),
     b"SELECT": OwnCommand(2, _select),

@@ -1,13 +1,14 @@
 """Session: what a Redis client says, from one command to the next.
 
 It knows who the client is, which version of RESP it speaks, what it is called, and the transaction
-that it is putting together. Commands about streams go to the runner of `/v1/commands`.
+that it is putting together. Commands about streams go to the runner of `/v1/commands`, own commands
+are about the connection itself, and queued ones stand between MULTI and EXEC.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from headgate.app.auth.access import Access
@@ -15,19 +16,96 @@ from headgate.app.auth.limits.usage import Patience
 from headgate.app.auth.principal import Unauthenticated
 from headgate.app.gateway.gateway import Gateway
 from headgate.app.redis_syntax.replies import NULL_ARRAY, Reply, Status, long_ranges_in
-from headgate.app.redis_syntax.runs import CommandRunner
-from headgate.app.redis_syntax.words import CommandError, has_arity
+from headgate.app.redis_syntax.runs import CommandRunner, check_length
+from headgate.app.redis_syntax.words import CommandError, has_arity, wrong_arity
 from headgate.app.resp.clients import NAME_BYTES_MAX, Clients
 from headgate.app.resp.encoder import Replies
-from headgate.app.resp.own_command import OwnCommand, OwnCommands
 from headgate.app.resp.parser import Words
-from headgate.app.resp.queued_commands import QueuedCommands, size_of
 from headgate.app.runtime.connections import OpenConnection
 from headgate.app.transport.sockets import UNTAKEN_BYTES_MAX
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.errors import Draining, StreamError
 from headgate.engine.requests.keyspace import IfUnchanged
 from headgate.engine.threads import Turn
+
+
+class OwnCommand(NamedTuple):
+    """A command of sessions, and how many words it has; see `has_arity`."""
+
+    arity: int
+    carry_out: Callable[[RespSession, Sequence[bytes]], Awaitable[Reply]]
+    for_strangers: bool = False  # also before the client has said who it is
+    at_once: bool = False  # also while a transaction is put together
+    check_more: Callable[[Sequence[bytes]], object] | None = None  # refuses wrong words
+
+    async def run(self, session: RespSession, words: Sequence[bytes]) -> Reply:
+        """Carry out a command, and return its reply.
+
+        Raises:
+            StreamError, GatewayError: it failed.
+        """
+        self.check(words)
+        return await self.carry_out(session, words)
+
+    def check(self, words: Sequence[bytes]) -> None:
+        """Raise `CommandError` if there is no such subcommand, or a wrong number of words."""
+        if self.check_more is not None:
+            self.check_more(words)
+        if not has_arity(words, self.arity):
+            raise wrong_arity(words[0].decode("latin-1").lower())
+
+
+OwnCommands = Mapping[bytes, OwnCommand]
+"""Commands by their names in capitals."""
+
+
+WORD_BYTES = 60
+"""Memory of a word besides its bytes, about; a command takes as much as two words."""
+
+_LISTING = [b"CLIENT", b"LIST"]
+_LISTINGS_MAX = 4  # each has a line of all connections
+
+
+def size_of(commands: Iterable[Sequence[bytes]]) -> int:
+    """Return how many bytes commands take, about."""
+    return sum(sum(map(len, words)) + WORD_BYTES * (len(words) + 2) for words in commands)
+
+
+class QueuedCommands:
+    """The commands between MULTI and EXEC."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.commands: list[Words] = []
+        self.about_streams: list[Words] = []  # those of them that are not about the connection
+        self.is_broken = False  # a command could not be queued: nothing of it will be run
+        self.size_bytes = 0  # what they take, about
+        self._word_count = self._listing_count = 0
+
+    def queue(self, words: Words, *, is_own: bool) -> None:
+        """Add a command that was checked.
+
+        Raises:
+            CommandError: there are too many.
+        """
+        if self.is_broken:
+            return
+        check_length(len(self.commands) + 1, self._word_count + len(words))
+        self._listing_count += is_own and [each.upper() for each in words[:2]] == _LISTING
+        if self._listing_count > _LISTINGS_MAX:
+            raise CommandError(f"ERR a transaction has CLIENT LIST at most {_LISTINGS_MAX} times")
+        self._word_count += len(words)
+        self.size_bytes += size_of([words])
+        self.commands.append(words)
+        if not is_own:
+            self.about_streams.append(words)
+
+    def break_off(self) -> None:
+        """Let go of all commands, as EXEC will run none of them."""
+        self.is_broken = True
+        self.commands, self.about_streams = [], []
+        self._word_count = self.size_bytes = 0
+
 
 _ATTACKS: Final = frozenset({b"POST", b"HOST:"})
 """Words of a web page that was made to send commands here (Redis: the same)."""
@@ -94,9 +172,7 @@ class ServedClient(NamedTuple):
 class RespSession:
     """The conversation with one client."""
 
-    def __init__(
-        self, gateway: Gateway, clients: Clients, wire: Wire, own: OwnCommands[RespSession]
-    ) -> None:
+    def __init__(self, gateway: Gateway, clients: Clients, wire: Wire, own: OwnCommands) -> None:
         """Begin with a client that has said nothing yet.
 
         Args:
@@ -391,7 +467,7 @@ class RespSession:
             raise CommandError(f"ERR {error}") from None
 
     def _queued(
-        self, transaction: QueuedCommands, own: OwnCommand[RespSession] | None, words: Words
+        self, transaction: QueuedCommands, own: OwnCommand | None, words: Words
     ) -> Reply | StreamError:
         try:
             if own is None:

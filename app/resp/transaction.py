@@ -7,9 +7,13 @@ from typing import Any
 
 from headgate.app.redis_syntax.replies import NULL_ARRAY, Reply
 from headgate.app.redis_syntax.words import OK, CommandError
-from headgate.app.resp.own_command import OwnCommand, OwnCommands
-from headgate.app.resp.queued_commands import WORD_BYTES, QueuedCommands
-from headgate.app.resp.session import RespSession
+from headgate.app.resp.session import (
+    WORD_BYTES,
+    OwnCommand,
+    OwnCommands,
+    QueuedCommands,
+    RespSession,
+)
 from headgate.engine.errors import StreamsChanged
 from headgate.engine.limits import QUEUES_MAX
 from headgate.engine.requests.keyspace import IfUnchanged
@@ -96,7 +100,7 @@ async def _unwatch(session: RespSession, words: Sequence[bytes]) -> Reply:
     return OK
 
 
-COMMANDS: OwnCommands[RespSession] = {
+COMMANDS: OwnCommands = {
     b"MULTI": OwnCommand(1, _multi, at_once=True),
     b"EXEC": OwnCommand(1, _exec, at_once=True, check_more=_check_exec),
     b"DISCARD": OwnCommand(1, _discard, at_once=True),

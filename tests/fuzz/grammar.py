@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from headgate.app.redis_syntax.catalog import CATALOG, Argument
-from headgate.app.redis_syntax.table import COMMANDS, SUBCOMMANDS
+from headgate.app.redis_syntax.server import COMMANDS, SUBCOMMANDS
 
 ABOUT_SERVERS = ["CONFIG GET", "CONFIG SET", "CONFIG RESETSTAT", "INFO"]
 NAMES = [

@@ -8,7 +8,7 @@ from starlette.routing import Mount, Route
 
 from headgate.app.live.frames.client import AnyClientFrame
 from headgate.app.main import create_app
-from headgate.app.redis_syntax.table import SUBCOMMANDS
+from headgate.app.redis_syntax.server import SUBCOMMANDS
 from headgate.app.routes.socket import SocketRoutes
 from headgate.app.settings import MEMORY, Settings
 from tests.stalls.suite import CASES

@@ -8,7 +8,7 @@ from typing import Final
 
 from headgate.app.auth.grants import Verb
 from headgate.app.redis_syntax.command import CommandTable, LargeReply, SmallReply
-from headgate.app.redis_syntax.commands.deletions import deletions_reply, ids_block
+from headgate.app.redis_syntax.commands.appends import deletions_reply, ids_block
 from headgate.app.redis_syntax.commands.reads import READ, keys_and_ids, read_options_of
 from headgate.app.redis_syntax.replies import NULL_ARRAY, KeyedArrays, Reply
 from headgate.app.redis_syntax.words import (
