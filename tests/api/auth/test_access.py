@@ -1,6 +1,7 @@
 """The rights of a key and their limits, and places for a credential."""
 
 from base64 import urlsafe_b64encode
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -8,7 +9,7 @@ import pytest
 
 from headgate.app.auth.grants import Grant, Verb
 from headgate.app.settings import Settings
-from tests.api.auth.secured import Secured
+from tests.api.auth.secured import Secured, secured
 from tests.api.conftest import refusal_of, running
 from tests.api.live.frames import frames_of
 
@@ -379,3 +380,10 @@ async def test_what_looks_like_a_credential_is_none(gateway: Secured) -> None:
             headers = {"Authorization": spelled.replace("{}", key)}
             assert (await http.get("/v1/limits", headers=headers)).status_code == 401, spelled
         assert (await http.get("/v1/limits", headers={"Authorization": f"bEARER {key}"})).is_success
+
+
+async def test_a_setting_opens_the_metrics_and_nothing_else(tmp_path: Path) -> None:
+    for is_open, code in ((True, 200), (False, 401)):
+        async with secured(tmp_path, open_metrics=is_open) as gateway, gateway.client(None) as http:
+            assert (await http.get("/metrics")).status_code == code
+            assert (await http.get("/v1/admin/journal")).status_code == 401
