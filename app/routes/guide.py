@@ -13,7 +13,6 @@ from importlib.resources import files
 from itertools import chain
 
 from fastapi import APIRouter, Request, Response
-from markdown_it import MarkdownIt
 
 from headgate.app.http.dependencies import gateway_of
 from headgate.app.http.pages import FILE_HEADERS, PAGE_HEADERS, page_headers
@@ -170,6 +169,8 @@ def _content(task: str) -> str:
     named = [part.partition("\n") for part in parts]
     tabs = [(title, text) for title, _, text in named if title in CLIENTS]
     others = [f"## {title}\n{text}" for title, _, text in named if title not in CLIENTS]
+    from markdown_it import MarkdownIt  # noqa: PLC0415  no start has to wait for it
+
     render: Callable[[str], str] = MarkdownIt().enable("table").render
     content = render(introduction)
     if tabs:
