@@ -8,13 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as ProgressBars
 
 from headgate.app.backends.copying.moving import MoveOutcome, MoveState, Summary, Watcher
 from headgate.app.cli.declaration import option
-from headgate.app.cli.output.listing import counted_entries
+from headgate.app.cli.output.listing import Bar, counted_entries, progress_bar
 from headgate.app.cli.words import json_line, word
 from headgate.engine.errors import Invalid, StreamError
 from headgate.engine.patterns import matcher
@@ -67,8 +64,8 @@ def copy_streams(
     # Whatever goes wrong ends in an error of this command.
     logging.getLogger("headgate").addHandler(logging.NullHandler())
     try:
-        with _collecting_rarely(), _watching(as_json=as_json, to_error=to_error) as watcher:
-            summary = asyncio.run(copy(watcher))
+        with _collecting_rarely(), progress_bar(what="entries", is_hidden=as_json) as bar:
+            summary = asyncio.run(copy(_Watcher(bar, as_json=as_json, to_error=to_error)))
     except (StreamError, OSError) as error:
         raise click.ClickException(str(error)) from None
     if as_json:
@@ -90,30 +87,22 @@ def _collecting_rarely() -> Iterator[None]:
         gc.set_threshold(*usual)
 
 
-@contextmanager
-def _watching(*, as_json: bool, to_error: bool) -> Iterator[Watcher]:
-    """Show the progress of a move: as JSON, on a terminal, or only its failures."""
-    console = Console(stderr=True)
-    if as_json or not console.is_terminal or console.is_dumb_terminal:
-        yield _Lines(as_json=as_json, to_error=to_error)
-        return
-    columns = BarColumn(), MofNCompleteColumn(), TextColumn("entries"), TimeRemainingColumn()
-    with ProgressBars(*columns, console=console, transient=True) as progress:
-        yield _Bar(progress)
+class _Watcher:
+    """A bar of the entries that are copied, and a line for each stream, or for each left alone."""
 
-
-class _Lines:
-    """A line for each stream, or only for each that could not be copied."""
-
-    def __init__(self, *, as_json: bool, to_error: bool = False) -> None:
+    def __init__(self, bar: Bar, *, as_json: bool, to_error: bool) -> None:
+        self._bar = bar
         self._as_json = as_json
         self._to_error = to_error
 
     def began(self, streams: int, entries: int) -> None:
-        """Show nothing."""
+        """Show how many entries there are."""
+        del streams
+        self._bar.expect(entries)
 
     def copied(self, entries: int) -> None:
-        """Show nothing."""
+        """Show how many entries are copied."""
+        self._bar.advance(entries)
 
     def ended(self, outcome: MoveOutcome) -> None:
         """Show the outcome of one stream."""
@@ -123,24 +112,6 @@ class _Lines:
             click.echo(json_line(facts), err=self._to_error)
         elif outcome.state not in _EXPECTED:
             click.echo(f"{word(stream)} {outcome.state}: {outcome.why}", err=True)
-
-
-class _Bar(_Lines):
-    """A bar of the entries that are copied, and a line for each stream that could not be copied."""
-
-    def __init__(self, progress: ProgressBars) -> None:
-        super().__init__(as_json=False)
-        self._progress = progress
-        self._task: TaskID = progress.add_task("", total=None)
-
-    def began(self, streams: int, entries: int) -> None:
-        """Show how many entries there are."""
-        del streams
-        self._progress.update(self._task, total=entries)
-
-    def copied(self, entries: int) -> None:
-        """Show how many entries are copied."""
-        self._progress.advance(self._task, entries)
 
 
 def _facts(summary: Summary) -> dict[str, Any]:

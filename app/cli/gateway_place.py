@@ -4,6 +4,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -67,33 +68,22 @@ class GatewayPlace:
         """
         self.url = url
         self._credential = credential
-        self._tls = _tls(ca, verifies=verifies) if "https:" in url else None
-        self._token = "" if credential is None else credential.source
-        self._answer_s = answer_s
-        self._retry_s = retry_s
+        self._how: dict[str, Any] = {
+            "token": "" if credential is None else credential.source,
+            "insecure": True,  # it was checked
+            "retry_s": retry_s,
+            "answer_s": answer_s,
+            "tls": _tls(ca, verifies=verifies) if "https:" in url else None,
+        }
 
     def client(self) -> Client:
         """Return a client whose methods wait."""
-        return Client(
-            self.url,
-            token=self._token,
-            insecure=True,  # it was checked
-            retry_s=self._retry_s,
-            answer_s=self._answer_s,
-            tls=self._tls,
-        )
+        return Client(self.url, **self._how)
 
     def async_client(self) -> AsyncClient:
         """Return a client for a command that does several things at once."""
-        return AsyncClient(
-            self.url,
-            token=self._token,
-            insecure=True,
-            retry_s=self._retry_s,
-            answer_s=self._answer_s,
-            tls=self._tls,
-            producer="headgate" if self._retry_s else None,
-        )
+        producer = "headgate" if self._how["retry_s"] else None
+        return AsyncClient(self.url, producer=producer, **self._how)
 
     @contextmanager
     def explained(self) -> Iterator[None]:

@@ -48,13 +48,13 @@ async def load_command(
     """
     target, count = gateway.stream(stream), 0
     try:
-        with progress_bar(row_count(file)) as advance:
+        with progress_bar(row_count(file)) as bar:
             for portion in portions_of(file):
                 names = [
                     name for name in portion.schema.names if not (new_ids and name == tables.ID)
                 ]
                 count += await target.write_arrow(portion.select(names), chunk=PORTION)
-                advance(portion.num_rows)
+                bar.advance(portion.num_rows)
     except BaseException as error:
         if count:
             click.echo(f"{counted(count, 'row')} appended before that.", err=True)
@@ -107,12 +107,12 @@ async def dump_command(
     tables.arrow()
     source = gateway.stream(stream)
     count = (await source.info())["length"] if (start, end) == ("-", "+") else None
-    with progress_bar(count) as advance:
+    with progress_bar(count) as bar:
         batches = []
         async with await source.batches(start=start, end=end) as arriving:
             async for batch in arriving:
                 batches.append(batch)
-                advance(batch.num_rows)
+                bar.advance(batch.num_rows)
         try:  # a type is inferred from all values
             table = tables.columns_of(batches, dict(columns) or None)
             write_table(file, table)

@@ -1,7 +1,7 @@
 """Listing: items as a table, as columns in a pipe, or as lines of JSON."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypedDict
 
@@ -61,20 +61,38 @@ def screen() -> Console | None:
     return None if console.is_dumb_terminal else console
 
 
+class Bar:
+    """A bar that shows the progress of work."""
+
+    def __init__(self, progress: Progress, total: int | None) -> None:
+        self._progress = progress
+        self._task = progress.add_task("", total=total)
+
+    def expect(self, total: int) -> None:
+        """Show how much there is."""
+        self._progress.update(self._task, total=total)
+
+    def advance(self, count: int) -> None:
+        """Show how much more is done."""
+        self._progress.advance(self._task, count)
+
+
 @contextmanager
-def progress_bar(total: int | None, what: str = "rows") -> Iterator[Callable[[int], None]]:
+def progress_bar(
+    total: int | None = None, what: str = "rows", *, is_hidden: bool = False
+) -> Iterator[Bar]:
     """Show the progress of work, if standard error is a terminal.
 
     Args:
         total: how much there is; None: nobody knows.
         what: is counted.
+        is_hidden: show nothing.
     """
     console = Console(stderr=True)
-    is_shown = console.is_terminal and not console.is_dumb_terminal
+    is_hidden = is_hidden or not console.is_terminal or console.is_dumb_terminal
     columns = BarColumn(), MofNCompleteColumn(), TextColumn(what), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True, disable=not is_shown) as progress:
-        task = progress.add_task("", total=total)
-        yield lambda count: progress.advance(task, count)
+    with Progress(*columns, console=console, transient=True, disable=is_hidden) as progress:
+        yield Bar(progress, total)
 
 
 _NONE = "-"
