@@ -8,13 +8,7 @@ from typing import Final
 
 from headgate.app.auth.grants import Verb
 from headgate.app.backends.port import Backend
-from headgate.app.redis_syntax.administration import (
-    about_commands,
-    config,
-    diagnosis,
-    durability,
-    information,
-)
+from headgate.app.redis_syntax.administration import about_commands, config, durability, information
 from headgate.app.redis_syntax.administration.information import SPOKEN_VERSION, Counters
 from headgate.app.redis_syntax.catalog import Described, described_commands
 from headgate.app.redis_syntax.command import (
@@ -190,7 +184,7 @@ class ServerCommands(Counters):
             **with_help(
                 {
                     **_CONSTANTS,
-                    **diagnosis.Diagnosis(self.slow_log).tables,
+                    **information.Diagnosis(self.slow_log).tables,
                     b"CONFIG": config.Configuration(self._information, self).table,
                     b"COMMAND": self._about_commands.table,
                 }

@@ -16,7 +16,7 @@ import click
 
 from headgate.app.cli.data_dir import data_dir_option, take_all_descriptors
 from headgate.app.cli.declaration import argument, command, option
-from headgate.app.cli.output.listing import contents, counted
+from headgate.app.cli.listing import contents, counted
 from headgate.app.runtime.logs import show_progress
 from headgate.engine.bucket.tiers import tiered
 from headgate.engine.errors import Corrupt, StreamError

@@ -11,7 +11,7 @@ import click
 from headgate.app.cli.declaration import option
 from headgate.app.cli.durations import Duration
 from headgate.app.cli.flags import gateway_command
-from headgate.app.cli.output.listing import show_item
+from headgate.app.cli.listing import show_item
 from headgate.client.client import AsyncClient
 from headgate.client.job import Job
 from headgate.client.problems import HeadgateError

@@ -14,7 +14,7 @@ import click
 from headgate.app.cli.data_dir import data_dir_option
 from headgate.app.cli.declaration import argument, command, epilog, option
 from headgate.app.cli.durations import TimePast
-from headgate.app.cli.output.listing import contents, counted
+from headgate.app.cli.listing import contents, counted
 from headgate.app.runtime.logs import show_progress
 from headgate.engine.bucket import restoring
 from headgate.engine.bucket.bucket import Bucket

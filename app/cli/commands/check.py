@@ -15,7 +15,7 @@ from headgate.app.cli.commands import serve
 from headgate.app.cli.configuration import CONFIG, settings_from
 from headgate.app.cli.data_dir import data_dir_option
 from headgate.app.cli.declaration import command, option
-from headgate.app.cli.output.listing import contents, counted, counted_entries
+from headgate.app.cli.listing import contents, counted, counted_entries
 from headgate.app.cli.words import one_line
 from headgate.app.runtime.logs import show_progress
 from headgate.app.settings import Settings

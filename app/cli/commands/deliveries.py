@@ -9,7 +9,7 @@ import click
 from headgate.app.cli.declaration import CALL, argument, option
 from headgate.app.cli.durations import Duration
 from headgate.app.cli.flags import LIMIT, gateway_command
-from headgate.app.cli.output.listing import show_entries, show_item, show_items, show_outcomes
+from headgate.app.cli.listing import show_entries, show_item, show_items, show_outcomes
 from headgate.app.cli.words import json_of, word
 from headgate.client.blocking import Client
 from headgate.client.entries import Entry

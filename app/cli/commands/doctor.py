@@ -15,7 +15,7 @@ from headgate.app.backends.redis.diagnosis import examine
 from headgate.app.backends.redis.keys import KeyNames
 from headgate.app.cli.configuration import CONFIG, setting_flags, settings_from
 from headgate.app.cli.declaration import command, option
-from headgate.app.cli.output.listing import screen
+from headgate.app.cli.listing import screen
 from headgate.app.cli.words import json_line, one_line
 from headgate.app.diagnosis import Finding, Severity, examine_bucket
 from headgate.app.gateway.servers import client_options

@@ -12,7 +12,7 @@ from rich.text import Text
 from headgate.app.cli.declaration import argument, epilog, option
 from headgate.app.cli.durations import age_text
 from headgate.app.cli.flags import confirm, gateway_command, given_rules
-from headgate.app.cli.output.listing import NAME, NARROW, screen, show_deletion, show_item
+from headgate.app.cli.listing import NAME, NARROW, screen, show_deletion, show_item
 from headgate.app.cli.words import json_line, one_line, word
 from headgate.client.blocking import BlockingStream, Client
 from headgate.client.shapes.answers import GroupDetail

@@ -28,7 +28,7 @@ from headgate.app.auth.keys.key_file import (
 from headgate.app.cli.configuration import CONFIG, setting_flags, settings_from
 from headgate.app.cli.declaration import JSON, argument, command, epilog, option
 from headgate.app.cli.durations import Duration
-from headgate.app.cli.output.listing import NAME, NARROW, screen, show_item
+from headgate.app.cli.listing import NAME, NARROW, screen, show_item
 from headgate.app.cli.words import one_line, word
 from headgate.app.settings import MEMORY
 

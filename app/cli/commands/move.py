@@ -1,18 +1,330 @@
-"""`headgate move`, `import`, `export`."""
+"""`headgate move`, `import`, `export`: copies of streams between directories, files and servers."""
 
+import asyncio
+import gc
+import logging
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import click
+from click.shell_completion import CompletionItem
+from pydantic import ValidationError
 
-from headgate.app.backends.copying.moving import Move, Summary, Watcher, write_streams
+from headgate.app.backends.copying.contents import StreamStore
+from headgate.app.backends.copying.moving import (
+    Move,
+    MoveOutcome,
+    MoveState,
+    Summary,
+    Watcher,
+    write_streams,
+)
+from headgate.app.backends.embedded import open_snapshot
 from headgate.app.backends.plain.commands import CommandFile
-from headgate.app.cli.copies import EXCEPT, ONLY, REPLACE, choice, copy_streams
+from headgate.app.backends.plain.rdb_file import RdbFile
+from headgate.app.backends.plain.server import PlainServer
+from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.cli.declaration import argument, command, option
-from headgate.app.cli.places import StreamPlace, data_dir, open_plain, place_option, source, target
+from headgate.app.cli.listing import Bar, counted_entries, progress_bar
+from headgate.app.cli.words import json_line, word
+from headgate.app.gateway.backends import open_backend, open_engine
+from headgate.app.gateway.servers import client_options
+from headgate.app.runtime.logs import show_progress
+from headgate.app.settings import Settings, read_settings
+from headgate.engine.clock import SystemClock
+from headgate.engine.errors import Invalid, StreamError
+from headgate.engine.journal.recovery import Progress, no_progress
+from headgate.engine.journal.writer import FsyncPolicy
+from headgate.engine.patterns import matcher
+
+_EXPECTED = {MoveState.COPIED, MoveState.SAME}
+_PATTERN = "Redis patterns, such as 'orders*'. May be repeated."
+
+_THRESHOLDS = (200_000, 20, 1_000)
+"""With the usual ones of Python, copying takes twice as long."""
+
+ONLY = option(f"Copy these only. {_PATTERN}", click.STRING, metavar="PATTERN")
+EXCEPT = option("Copy all but these.", click.STRING, "--except", metavar="PATTERN")
+REPLACE = option("Delete other streams of the same names.")
+
+
+def choice(only: tuple[str, ...], left_out: tuple[str, ...]) -> Callable[[bytes], bool]:
+    """Return a predicate of names: whether a stream is copied.
+
+    Raises:
+        click.ClickException: a pattern is too long.
+    """
+    try:
+        chosen = [matcher(pattern.encode()) for pattern in only or ("*",)]
+        others = [matcher(pattern.encode()) for pattern in left_out]
+    except Invalid as error:
+        raise click.ClickException(str(error)) from None
+    return lambda name: (
+        any(matches(name) for matches in chosen) and not any(matches(name) for matches in others)
+    )
+
+
+def copy_streams(
+    copy: Callable[[Watcher], Coroutine[Any, Any, Summary]],
+    *,
+    as_json: bool,
+    to_error: bool = False,
+    done: str = ", compared, and in force",
+) -> None:
+    """Copy streams, and show how it goes; end with 1 if not all of them are as they should be.
+
+    Args:
+        copy: copies them.
+        as_json: show JSON.
+        to_error: nothing may be shown on the standard output, as the copies go there.
+        done: what is said of copies that are as they should be.
+
+    Raises:
+        click.ClickException: a place is not there, or cannot be used.
+    """
+    # Whatever goes wrong ends in an error of this command.
+    logging.getLogger("headgate").addHandler(logging.NullHandler())
+    try:
+        with _collecting_rarely(), progress_bar(what="entries", is_hidden=as_json) as bar:
+            summary = asyncio.run(copy(_Watcher(bar, as_json=as_json, to_error=to_error)))
+    except (StreamError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    if as_json:
+        click.echo(json_line(_facts(summary)), err=to_error)
+    else:
+        click.echo(_text(summary, done), err=to_error or not summary.is_complete)
+    if not summary.is_complete:
+        raise SystemExit(1)
+
+
+@contextmanager
+def _collecting_rarely() -> Iterator[None]:
+    """Look for garbage after more new objects than usual: pages are many objects, and no cycles."""
+    usual = gc.get_threshold()
+    gc.set_threshold(*_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+
+
+class _Watcher:
+    """A bar of the entries that are copied, and a line for each stream, or for each left alone."""
+
+    def __init__(self, bar: Bar, *, as_json: bool, to_error: bool) -> None:
+        self._bar = bar
+        self._as_json = as_json
+        self._to_error = to_error
+
+    def began(self, streams: int, entries: int) -> None:
+        """Show how many entries there are."""
+        del streams
+        self._bar.expect(entries)
+
+    def copied(self, entries: int) -> None:
+        """Show how many entries are copied."""
+        self._bar.advance(entries)
+
+    def ended(self, outcome: MoveOutcome) -> None:
+        """Show the outcome of one stream."""
+        stream = outcome.stream.decode(errors="backslashreplace")
+        if self._as_json:
+            facts = {"stream": stream, "state": outcome.state, "why": outcome.why}
+            click.echo(json_line(facts), err=self._to_error)
+        elif outcome.state not in _EXPECTED:
+            click.echo(f"{word(stream)} {outcome.state}: {outcome.why}", err=True)
+
+
+def _facts(summary: Summary) -> dict[str, Any]:
+    return {
+        "streams": summary.streams,
+        "entries": summary.entries,
+        "states": {state: summary.states[state] for state in MoveState},
+        "in_force": summary.is_in_force,
+        "untimed": summary.untimed,
+        "left_out": dict(summary.left_out),
+    }
+
+
+def _text(summary: Summary, done: str) -> str:
+    left_out = ", ".join(f"{count:,} {kind}" for kind, count in summary.left_out.items() if count)
+    outcome = _outcome(summary, done)
+    if summary.untimed:
+        outcome += f" Delays and deadlines left out: {summary.untimed:,}."
+    return f"{outcome} Keys left out: {left_out}." if left_out else outcome
+
+
+def _outcome(summary: Summary, done: str) -> str:
+    states, total = summary.states, summary.streams
+    if not total:
+        return "There is no stream to be copied."
+    copied = f"{states[MoveState.COPIED]:,} of {total:,}"
+    copies = f"{copied} streams copied with {counted_entries(summary.entries)}"
+    same = f", {states[MoveState.SAME]:,} were there already" if states[MoveState.SAME] else ""
+    if not summary.is_in_force:
+        return f"{copies}{same}. They are not in force yet: mend what is said above, and run again."
+    if not summary.is_complete:
+        return f"{copies}{same}, and in force. The streams above were left alone: see --replace."
+    return f"{copies}{same}{done}."
+
+
+_ANSWER_MS_MAX = 60_000
+"""Time for an answer of a server that is not made for a gateway."""
+
+_SCHEMES = ("redis://", "rediss://", "redis+cluster://", "redis+sentinel://")
+
+
+class StreamPlace(click.ParamType[str]):
+    """A data directory, the URL of servers, or a file, if one may stand there."""
+
+    name = "place"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return it."""
+        if value.startswith(("http://", "https://")):
+            text = "a running gateway takes and gives streams at its Redis port"
+            self.fail(f"{text}: redis://localhost:6379, if it has --redis-port 6379", param, ctx)
+        return value
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return schemes of URLs, and let the shell complete paths."""
+        del ctx, param
+        schemes = [each for each in _SCHEMES if incomplete and each.startswith(incomplete)]
+        return [*map(CompletionItem, schemes)] or [CompletionItem(incomplete, type="file")]
+
+
+def place_option(command: str, flag: str, text: str, **attributes: Any) -> Any:
+    """Declare the flag of a command that names a place; its help is the text."""
+    return option(
+        text,
+        StreamPlace(),
+        flag,
+        metavar="PLACE",
+        envvar=f"HEADGATE_{command.upper()}_{flag.removeprefix('--').upper()}",
+        show_envvar=True,
+        **attributes,
+    )
+
+
+class Running(StreamStore, Protocol):
+    """A store that has work to do while it is used."""
+
+    async def run(self) -> None:
+        """Do the work until `close` is called."""
+        ...
+
+    async def close(self) -> None:
+        """End `run`, when all changes are safe."""
+        ...
+
+
+Open = Callable[[Settings], Running]
+"""Opens the servers that settings name."""
+
+
+def open_plain(settings: Settings) -> PlainServer:
+    """Return servers whose streams are no gateway's."""
+    assert settings.backend is not None
+    options = client_options(settings, settings.backend)._replace(
+        answer_ms_max=_ANSWER_MS_MAX, durability=DurabilityLevel.NONE
+    )
+    return PlainServer(options, SystemClock())
+
+
+@asynccontextmanager
+async def source(
+    flag: str, place: str, open_servers: Open = open_backend, *, database: int | None = None
+) -> AsyncIterator[StreamStore]:
+    """Open a place to read from; it stays as it is.
+
+    Args:
+        flag: by which the user named it.
+        place: the place.
+        open_servers: opens it, if it is a URL.
+        database: of a file of RDB; None: no such file may stand there.
+
+    Raises:
+        click.ClickException: the place or a setting is wrong.
+    """
+    if "://" in place:
+        servers = open_servers(_settings(flag, {"backend": place}))
+        async with running(servers):
+            yield servers
+    else:
+        with _opened(Path(place), database) as snapshot:
+            yield snapshot
+
+
+def _opened(path: Path, database: int | None) -> AbstractContextManager[StreamStore]:
+    """Open a directory or a file on the disk."""
+    if path.is_dir():
+        return open_snapshot(path, _progress())
+    if path.is_file() and database is not None:
+        return closing(RdbFile(path, database, SystemClock()))
+    what = "directory" if database is None else "directory or file"
+    raise click.ClickException(f"there is no {what} {path}")
+
+
+@asynccontextmanager
+async def target(
+    flag: str, place: str, open_servers: Open = open_backend
+) -> AsyncIterator[StreamStore]:
+    """Open a place to write to.
+
+    The journal of a data directory is forced to disk once, at the end: a copy that is not complete
+    can be made again.
+
+    Raises:
+        click.ClickException: the place or a setting is wrong.
+    """
+    if "://" in place:
+        store = open_servers(_settings(flag, {"backend": place}))
+    else:
+        settings = _settings(flag, {"data_dir": Path(place), "fsync": FsyncPolicy.NO})
+        store = open_engine(settings, _progress())
+    async with running(store):
+        yield store
+
+
+def data_dir() -> str:
+    """Return the data directory of the gateway that the settings describe."""
+    return str(_settings("HEADGATE_DATA_DIR", {}).data_dir)
+
+
+def _settings(flag: str, chosen: dict[str, Any]) -> Settings:
+    """Return the settings with a place in them.
+
+    Raises:
+        click.ClickException: the place or a setting is wrong.
+    """
+    try:
+        return read_settings(None, chosen)
+    except ValidationError as error:  # its own text may repeat the URL, and so a password
+        names = ", ".join(str(part) for each in error.errors() for part in each["loc"])
+        texts = "; ".join(each["msg"].removeprefix("Value error, ") for each in error.errors())
+        raise click.ClickException(f"{flag}: {names}: {texts}") from None
+
+
+def _progress() -> Progress:
+    """Return the callback that shows the progress of loading, if a person can see it."""
+    return show_progress if sys.stderr.isatty() else no_progress
+
+
+@asynccontextmanager
+async def running(store: Running) -> AsyncIterator[None]:
+    """Let a store do its work while the context lasts."""
+    work = asyncio.create_task(store.run())
+    try:
+        yield
+    finally:
+        await store.close()
+        await work
+
 
 _NOT_COPIED = "a stream is not copied, or differs"
 

@@ -9,7 +9,7 @@ import click
 from headgate.app.cli.declaration import argument, epilog, option
 from headgate.app.cli.durations import Duration, duration_text, time_text
 from headgate.app.cli.flags import confirm, gateway_command
-from headgate.app.cli.output.listing import show_deletion, show_item, show_items
+from headgate.app.cli.listing import show_deletion, show_item, show_items
 from headgate.app.cli.words import fields_of, one_line
 from headgate.client.blocking import Client
 from headgate.client.shapes.answers import (

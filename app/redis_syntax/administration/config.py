@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.administration.diagnosis import LENGTH_MAX
-from headgate.app.redis_syntax.administration.information import Counters, Information
+from headgate.app.redis_syntax.administration.information import LENGTH_MAX, Counters, Information
 from headgate.app.redis_syntax.command import CommandTable, SmallReply
 from headgate.app.redis_syntax.replies import Pairs, Reply
 from headgate.app.redis_syntax.words import (

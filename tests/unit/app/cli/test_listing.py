@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from headgate.app.cli.output.listing import show_item, show_items
+from headgate.app.cli.listing import show_item, show_items
 
 ITEM = {
     "paused": False,

@@ -1,1 +1,0 @@
-"""Output of commands: lists, values, a screen that is drawn again, files of tables."""
