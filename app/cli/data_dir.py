@@ -23,7 +23,6 @@ def data_dir_option(text: str, *, exists: bool) -> Any:
         default=Path("data"),
         envvar="HEADGATE_DATA_DIR",
         show_envvar=True,
-        show_default=True,
     )
 
 

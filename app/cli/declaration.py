@@ -55,6 +55,8 @@ def option(text: str, kind: Any = None, *flags: str, **attributes: Any) -> Any:
         known = {"is_flag": True} if hint is bool else _typed(kind, hint)
         if get_origin(hint) is tuple:
             known["multiple"] = True
+        if attributes.get("default"):  # one that is empty says nothing
+            known["show_default"] = True
         flag = flags or (f"--{name.removesuffix('_ms').replace('_', '-')}",)
         return click.Option([*flag, name], help=text, **(known | attributes))
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from types import NoneType
-from typing import Any, Unpack, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import click
 import httpx
@@ -250,7 +250,7 @@ _KNOWN: Mapping[str, Declared] = {
     "ids": argument(required=True, metavar="ID…"),
 }
 
-LIMIT = option("So many at most.", click.IntRange(min=1), default=100, show_default=True)
+LIMIT = option("So many at most.", click.IntRange(min=1), default=100)
 
 
 FILTER = option(
@@ -346,6 +346,12 @@ def given_rules(flags: Mapping[str, Any]) -> Any:
     }
 
 
+def _rules(function: Callable[..., Any]) -> list[click.Parameter]:
+    """Return the flags of the configuration, or the policy, that a function takes as `**rules`."""
+    hint = get_type_hints(function).get("rules")
+    return [_rule(*each) for part in get_args(hint) for each in part.__annotations__.items()]
+
+
 def _rule(name: str, hint: Any) -> click.Parameter:
     """Return the flag of a setting: `--claim-idle` for `claim_idle_ms`."""
     hint, description = get_args(hint)
@@ -392,22 +398,21 @@ def gateway_command(
     """
 
     def declare(function: Callable[..., Any]) -> click.Command:
-        settings = (
-            each for each in get_type_hints(function).values() if get_origin(each) is Unpack
-        )
-        rules = [
-            _rule(*each) for one in settings for each in get_args(one)[0].__annotations__.items()
-        ]
-        made = command(name, example, known=_KNOWN, more=rules, **attributes)(function)
+        made = command(name, example, known=_KNOWN, more=_rules(function), **attributes)(function)
         made.params += _where(_own_url) if is_open else [*_where(_URL), *_who()]
 
-        def call(url: str, ca: Path | None, **words: Any) -> None:
+        def call(
+            url: str,
+            ca: Path | None,
+            token_file: Path | None = None,
+            insecure: bool = False,
+            **words: Any,
+        ) -> None:
             if is_open:
                 is_own = all(map(is_loopback, urls_of(url)))
                 place = GatewayPlace(url, ca=None if is_own else ca, verifies=not is_own)
             else:
-                who = words.pop("token_file"), words.pop("insecure")
-                credential = chosen_credential(url, who[0], insecure=who[1])
+                credential = chosen_credential(url, token_file, insecure=insecure)
                 place = GatewayPlace(url, credential, ca=ca, retry_s=retry_s)
             _run(place, function, words)
 

@@ -22,13 +22,9 @@ async def bench_command(
     gateway: AsyncClient,
     as_json: bool,
     for_ms: int = option("Duration of the load.", Duration(), default=5_000, show_default="5s"),
-    size: int = option("Bytes.", click.IntRange(0, 2**20), default=100, show_default=True),
-    batch: int = option(
-        "Entries of each request.", click.IntRange(1, 10_000), default=100, show_default=True
-    ),
-    writers: int = option(
-        "Requests at the same time.", click.IntRange(1, 256), default=4, show_default=True
-    ),
+    size: int = option("Bytes.", click.IntRange(0, 2**20), default=100),
+    batch: int = option("Entries of each request.", click.IntRange(1, 10_000), default=100),
+    writers: int = option("Requests at the same time.", click.IntRange(1, 256), default=4),
 ) -> None:
     """Append entries to a stream of its own, work them off in a group, and tell how fast that was.
 

@@ -103,10 +103,7 @@ async def consume_command(
     as_json: bool,
     words: tuple[str, ...] = argument(click.STRING, required=True, metavar="-- COMMAND…"),
     concurrency: int = option(
-        "Commands that run at the same time.",
-        click.IntRange(1, 1_000),
-        default=1,
-        show_default=True,
+        "Commands that run at the same time.", click.IntRange(1, 1_000), default=1
     ),
     consumer: str | None = option("Name of the consumer; unless given, the gateway makes one."),
     claim_idle_ms: int | None = option(

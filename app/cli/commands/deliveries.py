@@ -83,7 +83,6 @@ def nack_command(
     mode: Mode = option(
         "fail counts as a failure, fatal makes a dead letter at once, silent counts nothing.",
         default="fail",
-        show_default=True,
     ),
     delay_ms: int | None = option("Nobody gets them before that, as 1m.", Duration()),
     error: str | None = option("Error of the consumer; 1,000 characters are kept."),
@@ -109,9 +108,7 @@ def claim_command(
     ids: tuple[str, ...] = _SOME_IDS,
     consumer: str = option("Their new owner.", required=True),
     min_idle_ms: int = option("Only what was idle for so long, as 5m.", Duration(), default=0),
-    limit: int = option(
-        "So many at most, without IDs.", click.IntRange(min=1), default=100, show_default=True
-    ),
+    limit: int = option("So many at most, without IDs.", click.IntRange(min=1), default=100),
 ) -> None:
     """Take over pending entries, and show those that were: the IDs, or whatever is idle."""
     pending = gateway.group(stream, group)

@@ -133,10 +133,7 @@ def create(
     group: str,
     as_json: bool,
     start: str = option(
-        "It reads entries after this id; 0: all, $: those from now on.",
-        default="$",
-        show_default=True,
-        metavar="ID",
+        "It reads entries after this id; 0: all, $: those from now on.", default="$", metavar="ID"
     ),
     **rules: Unpack[Policy],
 ) -> None:

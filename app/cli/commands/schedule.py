@@ -60,11 +60,9 @@ def set_schedule(
     cron: str = option(
         "Minute, hour, day of month, month, day of week.", required=True, metavar="'M H D M W'"
     ),
-    time_zone: str = option("IANA name of the time zone.", default="UTC", show_default=True),
+    time_zone: str = option("IANA name of the time zone.", default="UTC"),
     missed: Missed = option(
-        "Of due times that nobody could run: run the latest late, or none.",
-        default="run_once",
-        show_default=True,
+        "Of due times that nobody could run: run the latest late, or none.", default="run_once"
     ),
     paused: bool = option("Nothing is due until `resume`."),
 ) -> None:

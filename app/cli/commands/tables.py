@@ -226,8 +226,8 @@ async def dump_command(
     stream: str,
     as_json: bool,
     file: Path = argument(TableFile(dir_okay=False, writable=True)),
-    start: str = option("The lowest id.", default="-", metavar="ID"),
-    end: str = option("The highest id.", default="+", metavar="ID"),
+    start: str = option("The lowest id.", default="-", show_default=False, metavar="ID"),
+    end: str = option("The highest id.", default="+", show_default=False, metavar="ID"),
     columns: tuple[tuple[str, str], ...] = option(
         "A field and its type. May be repeated.", _Column(), "--column"
     ),

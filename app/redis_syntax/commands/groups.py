@@ -44,11 +44,6 @@ _NO_KEY = (
 _UNKNOWN = "unknown subcommand or wrong number of arguments for"
 
 
-def xgroup(words: Sequence[bytes]) -> AnyPlan:
-    """XGROUP CREATE | SETID | DESTROY | CREATECONSUMER | DELCONSUMER."""
-    return _XGROUP[words[1].upper()](words)
-
-
 def _bad_options(subcommand: bytes) -> CommandError:
     return CommandError(f"ERR {_UNKNOWN} '{shown(subcommand)}'. Try XGROUP HELP.")
 
@@ -113,15 +108,6 @@ def _xgroup_delconsumer(words: Sequence[bytes]) -> AnyPlan:
     return Plan(delete, lambda held: held or 0, _refuse)
 
 
-_XGROUP = {
-    b"CREATE": _xgroup_create,
-    b"SETID": _xgroup_setid,
-    b"DESTROY": _xgroup_destroy,
-    b"CREATECONSUMER": _xgroup_createconsumer,
-    b"DELCONSUMER": _xgroup_delconsumer,
-}
-
-
 def _refuse(error: StreamError) -> Reply:
     """Raise the error of XGROUP for a missing key or group; raise any other error unchanged."""
     if isinstance(error, GroupNotFound) and error.stream_exists:
@@ -140,10 +126,10 @@ def no_such_group(key: bytes, group: bytes) -> CommandError:
 
 SUBCOMMANDS: SubcommandTable = {
     b"XGROUP": {
-        b"CREATE": SmallReply(-5, {Verb.MANAGE}, xgroup),
-        b"SETID": SmallReply(-5, {Verb.MANAGE}, xgroup),
-        b"DESTROY": SmallReply(4, {Verb.MANAGE}, xgroup),
-        b"CREATECONSUMER": SmallReply(5, {Verb.MANAGE}, xgroup),
-        b"DELCONSUMER": SmallReply(5, {Verb.MANAGE}, xgroup),
+        b"CREATE": SmallReply(-5, {Verb.MANAGE}, _xgroup_create),
+        b"SETID": SmallReply(-5, {Verb.MANAGE}, _xgroup_setid),
+        b"DESTROY": SmallReply(4, {Verb.MANAGE}, _xgroup_destroy),
+        b"CREATECONSUMER": SmallReply(5, {Verb.MANAGE}, _xgroup_createconsumer),
+        b"DELCONSUMER": SmallReply(5, {Verb.MANAGE}, _xgroup_delconsumer),
     }
 }

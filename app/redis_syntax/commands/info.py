@@ -44,23 +44,18 @@ _SMALLER = "a smaller COUNT"
 _ONE_BY_ONE = "/v1/streams, where they are listed a page at a time"
 
 
-def xinfo(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
-    """XINFO STREAM | GROUPS | CONSUMERS."""
-    bounds = bounds._replace(entries_max=min(bounds.entries_max, DESCRIBED_MAX))
-    return _XINFO[words[1].upper()](words, bounds)
-
-
 def _stream(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     key, is_full = words[2], len(words) > 3
     try:
         count = _full_count(words) if is_full else None
     except CommandError as error:  # Redis checks the key first
         return failing(error, DescribeStream(key))
-    request = InspectStream(key, is_full, count, bounds.entries_max, bounds.size_bytes_max)
+    entries_max = min(bounds.entries_max, DESCRIBED_MAX)
+    request = InspectStream(key, is_full, count, entries_max, bounds.size_bytes_max)
 
     def refuse(error: StreamError) -> Reply:
         if isinstance(error, ReplyTooLarge):
-            text = f"the reply would tell of more than {bounds.entries_max} things"
+            text = f"the reply would tell of more than {entries_max} things"
             if error.what == ENTRY_BYTES:
                 text = "the entries are too large"
             raise CommandError(f"ERR {text}: use {_SMALLER}")
@@ -163,7 +158,7 @@ def _times(pending: PendingInspection) -> list[Reply]:
 
 
 def _groups(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
-    limit = bounds.entries_max
+    limit = min(bounds.entries_max, DESCRIBED_MAX)
 
     def shape(infos: Sequence[GroupInfo]) -> Reply:
         _check_described(len(infos), limit)
@@ -185,7 +180,7 @@ def _groups(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
 
 
 def _consumers(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
-    limit = bounds.entries_max
+    limit = min(bounds.entries_max, DESCRIBED_MAX)
 
     def shape(infos: Sequence[ConsumerInfo]) -> Reply:
         _check_described(len(infos), limit)
@@ -215,12 +210,12 @@ def _id(entry_id: EntryId) -> bytes:
     return str(entry_id).encode()
 
 
-_XINFO = {b"STREAM": _stream, b"GROUPS": _groups, b"CONSUMERS": _consumers}
-
 SUBCOMMANDS: SubcommandTable = {
     b"XINFO": {
-        b"STREAM": LargeReply(-3, {Verb.READ}, xinfo, only_reads=True),
-        b"GROUPS": LargeReply(3, {Verb.READ, Verb.MANAGE}, xinfo, only_reads=True),
-        b"CONSUMERS": LargeReply(4, {Verb.READ, Verb.CONSUME, Verb.MANAGE}, xinfo, only_reads=True),
+        b"STREAM": LargeReply(-3, {Verb.READ}, _stream, only_reads=True),
+        b"GROUPS": LargeReply(3, {Verb.READ, Verb.MANAGE}, _groups, only_reads=True),
+        b"CONSUMERS": LargeReply(
+            4, {Verb.READ, Verb.CONSUME, Verb.MANAGE}, _consumers, only_reads=True
+        ),
     }
 }
