@@ -122,7 +122,7 @@ class Server(uvicorn.Server):
         await self.redis.open(self._redis_sockets or ())
         commands = self._gateway.commands
         if commands is not None and self.redis.port is not None:
-            commands.attach(None, self.redis.facts, DESCRIBED)
+            commands.server.attach(None, self.redis.facts, DESCRIBED)
 
 
 def check_addresses(addresses: Iterable[str], settings: Settings, *, has_credentials: bool) -> None:

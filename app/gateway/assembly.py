@@ -83,8 +83,8 @@ def assemble(
     runner = None
     if Ability.COMMANDS in backend.abilities:
         runner = CommandRunner(backend, reply_bounds(settings))
-        runner.attach(server_settings(settings, backend))
-        metrics.watch_commands(lambda: runner.delivered_count)
+        runner.server.attach(server_settings(settings, backend))
+        metrics.watch_commands(lambda: runner.server.delivered_count)
     metrics.watch(lambda: backend.waiter_count)
     process_count = 1
     if siblings is not None:

@@ -1,7 +1,7 @@
 """Commands: runs Redis commands on a backend, one by one or as a transaction."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from typing import Any, Self, TypeVar
 
@@ -10,13 +10,11 @@ from headgate.app.auth.limits.metering import delivered_in
 from headgate.app.backends.payloads import PAYLOADS, PayloadsBusy, PayloadTooLarge
 from headgate.app.backends.port import Backend, Way
 from headgate.app.rdb.source import Share
-from headgate.app.redis_syntax.catalog import Described
 from headgate.app.redis_syntax.command import AnyCommand, LargeReply, exact_error_text
 from headgate.app.redis_syntax.commands.appends import id_reply, plain_drafts
 from headgate.app.redis_syntax.replies import Reply, long_ranges_in
 from headgate.app.redis_syntax.server import WHO_AM_I, ServerCommands, find, who_is
 from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, failing
-from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import Draft
 from headgate.engine.errors import (
@@ -64,10 +62,10 @@ class CommandRunner:
         """
         self._backend = backend
         self.caller: Access | None = None  # None: the process itself, which may do everything
-        self._server = server or ServerCommands(backend)
+        self.server = server or ServerCommands(backend)
         self.bounds = bounds or Bounds()
-        self._commands = self._server.commands_by_name
-        self._subcommands = self._server.subcommands_by_name
+        self._commands = self.server.commands_by_name
+        self._subcommands = self.server.subcommands_by_name
 
     def with_long_arrays(self) -> Self:
         """Return the same, whose replies may be as long as they are, if the backend can."""
@@ -81,21 +79,6 @@ class CommandRunner:
         runner = copy(self)
         runner.caller = caller
         return runner
-
-    def attach(
-        self,
-        settings: ServerSettings | None = None,
-        connections: Callable[[], ConnectionFacts] | None = None,
-        of_connections: Described | None = None,
-    ) -> None:
-        """Let commands about the server show how it is set, and the connections that it has.
-
-        Args:
-            settings: how it is set; None: as was said before.
-            connections: returns what is known of them; None: likewise.
-            of_connections: the commands that only they can send; None: likewise.
-        """
-        self._server.attach(settings, connections, of_connections)
 
     def may_wait(self, words: Sequence[bytes]) -> bool:
         """Tell whether a command may take a long time."""
@@ -116,7 +99,7 @@ class CommandRunner:
             StreamError: the command failed.
         """
         entry, name = self._find(words)
-        with self._server.running(name, words):
+        with self.server.running(name, words):
             return await self._run(entry, words)
 
     def check(self, words: Sequence[bytes]) -> None:
@@ -151,13 +134,13 @@ class CommandRunner:
         replies: list[Reply | StreamError] = []
         each_s = (time.perf_counter() - began_s) / len(outcomes)
         for (plan, name), words, outcome in zip(plans, commands, outcomes, strict=False):
-            self._server.slow_log.note(name, words, each_s)
+            self.server.slow_log.note(name, words, each_s)
             try:
                 replies.append(await self._whole_reply(plan, outcome))
-                self._server.count(name, each_s)
+                self.server.count(name, each_s)
             except StreamError as error:
                 replies.append(error.with_traceback(None))  # or its frames lead back to it
-                self._server.count(name, each_s, error)
+                self.server.count(name, each_s, error)
         return replies
 
     async def _append(
@@ -185,8 +168,8 @@ class CommandRunner:
         except StreamError:
             return None
         each_s = (time.perf_counter() - began_s) / count
-        self._server.count("xadd", each_s, calls=count)
-        self._server.slow_log.note("xadd", words, each_s)  # the first stands for all
+        self.server.count("xadd", each_s, calls=count)
+        self.server.slow_log.note("xadd", words, each_s)  # the first stands for all
         return list(map(id_reply, added.ids))
 
     async def _plans(
@@ -320,10 +303,10 @@ class CommandRunner:
                 self._check_created(plan.request, admitted, outcome)
                 reply = self._reply(plan, outcome)
                 replies.append(reply if plan.finish is None else await plan.finish(reply))
-                self._server.count(name)
+                self.server.count(name)
             except StreamError as error:
                 replies.append(error.with_traceback(None))  # or its frames lead back to it
-                self._server.count(name, failure=error)
+                self.server.count(name, failure=error)
             await turn.pause()
         return replies
 
@@ -358,13 +341,8 @@ class CommandRunner:
 
     def _reply(self, plan: AnyPlan, outcome: Any) -> Reply:
         """Return the reply of a command, and count the entries in it."""
-        self._server.delivered_count += delivered_in(plan.request, outcome)
+        self.server.delivered_count += delivered_in(plan.request, outcome)
         return plan.reply(outcome)
-
-    @property
-    def delivered_count(self) -> int:
-        """Return how many entries were in replies."""
-        return self._server.delivered_count
 
     def _check(self, entry: AnyCommand) -> None:
         """Refuse a command that the caller has no right for, whatever the stream."""
@@ -415,7 +393,7 @@ class CommandRunner:
             entry, name = find(words, self._commands, self._subcommands)
             entry.check_arity(words, name)
         except StreamError as error:
-            self._server.reject(name, error)
+            self.server.reject(name, error)
             raise
         if entry is WHO_AM_I and self.caller is not None:
             entry = who_is(self.caller.name)

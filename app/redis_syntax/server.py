@@ -156,7 +156,13 @@ class ServerCommands(Counters):
         connections: Callable[[], ConnectionFacts] | None = None,
         of_connections: Described | None = None,
     ) -> None:
-        """Let commands show how the server is set, and its connections. See `CommandRunner`."""
+        """Let commands show how the server is set, and its connections.
+
+        Args:
+            settings: how it is set; None: as was said before.
+            connections: returns what is known of them; None: likewise.
+            of_connections: the commands that only they can send; None: likewise.
+        """
         if settings is not None:
             self._information.settings = settings
         if connections is not None:

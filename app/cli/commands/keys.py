@@ -4,6 +4,7 @@ import difflib
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -154,15 +155,6 @@ def limits_of(texts: Sequence[str]) -> UsageLimits:
     return _valid(UsageLimits, "--limit", numbers)
 
 
-def key_of(values: Mapping[str, Any]) -> ApiKey:
-    """Return a key of its parts.
-
-    Raises:
-        click.ClickException: the name cannot be one, or a grant has a claim that a key has not.
-    """
-    return _valid(ApiKey, "The key", values)
-
-
 def _valid(model: type[M], what: str, values: Mapping[str, Any]) -> M:
     try:
         return model.model_validate(values)
@@ -211,7 +203,6 @@ class KeyPlace:
             raise click.ClickException(str(error)) from None
 
 
-_PLACE = setting_flags("data_dir", "keys_file")
 _KEY_ID = argument(click.STRING, metavar="ID")
 _REFUSED = "refused; nothing is changed"
 
@@ -226,13 +217,13 @@ def keys_command() -> None:
     """
 
 
-@command(
-    "add",
-    f"headgate keys add bob --grant {GRANT_EXAMPLE}",
-    group=keys_command,
-    failed=_REFUSED,
-    short_help="Make a key, and print it.",
-    more=_PLACE,
+_command = partial(
+    command, group=keys_command, failed=_REFUSED, more=setting_flags("data_dir", "keys_file")
+)
+
+
+@_command(
+    "add", f"headgate keys add bob --grant {GRANT_EXAMPLE}", short_help="Make a key, and print it."
 )
 def add(
     name: str = argument(click.STRING),
@@ -262,7 +253,9 @@ def add(
     a stream, or the beginning of names and *. {sub} in a pattern stands for the name of the key.
     """
     text, now_ms = make_key(), _now_ms()
-    key = key_of(
+    key = _valid(
+        ApiKey,
+        "The key",
         {
             "id": text.id,
             "name": name,
@@ -271,7 +264,7 @@ def add(
             "limits": limits_of(limits),
             "created_at_ms": now_ms,
             "expires_at_ms": None if expires_ms is None else now_ms + expires_ms,
-        }
+        },
     )
     place = KeyPlace(config, flags)
 
@@ -285,13 +278,10 @@ def add(
     _show(text, explanation, facts_of(key, None, now_ms) if as_json else None)
 
 
-@command(
+@_command(
     "list",
     "headgate keys list --json",
-    group=keys_command,
-    failed=_REFUSED,
     short_help="List the keys: what they may do, and until when.",
-    more=_PLACE,
 )
 def list_keys(as_json: bool = JSON, config: Path | None = CONFIG, **flags: Any) -> None:
     """List the keys: what they may do, until when, and when they were last used.
@@ -316,14 +306,7 @@ def list_keys(as_json: bool = JSON, config: Path | None = CONFIG, **flags: Any) 
         console.print(Text(text))
 
 
-@command(
-    "revoke",
-    "headgate keys revoke 6jze42yvcm",
-    group=keys_command,
-    failed=_REFUSED,
-    short_help="Revoke a key, for good.",
-    more=_PLACE,
-)
+@_command("revoke", "headgate keys revoke 6jze42yvcm", short_help="Revoke a key, for good.")
 def revoke(
     key_id: str = _KEY_ID, as_json: bool = JSON, config: Path | None = CONFIG, **flags: Any
 ) -> None:
@@ -341,13 +324,10 @@ def revoke(
         show_item(facts_of(place.read()[key_id], None, now_ms), as_json=True)
 
 
-@command(
+@_command(
     "rotate",
     "headgate keys rotate 6jze42yvcm",
-    group=keys_command,
-    failed=_REFUSED,
     short_help="Make a new secret for a key, and print the key.",
-    more=_PLACE,
 )
 def rotate(
     key_id: str = _KEY_ID,

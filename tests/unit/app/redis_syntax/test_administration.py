@@ -61,7 +61,7 @@ async def config(commands: CommandRunner, pattern: str) -> dict[bytes, bytes]:
 
 
 async def test_config_shows_the_settings(commands: CommandRunner) -> None:
-    commands.attach(SETTINGS, None)
+    commands.server.attach(SETTINGS, None)
     shown = await config(commands, "*")
     assert shown[b"maxmemory"] == b"1073741824"
     assert (shown[b"appendonly"], shown[b"appendfsync"]) == (b"yes", b"everysec")
