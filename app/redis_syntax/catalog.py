@@ -9,9 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from operator import itemgetter
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -140,6 +138,7 @@ CATEGORIES = (
 class Description:
     """The description of a command."""
 
+    arity: int  # the number of words, the name included; negative: at least so many
     summary: str
     since: str  # the version of Redis that has it first
     group: str
@@ -196,68 +195,43 @@ CATALOG = msgspec.json.decode(
 )
 """Descriptions by name: in lower case, a subcommand as `container|subcommand`."""
 
-_CONTAINER_ARITY = -2
+Described = Mapping[str, Description]
+"""Descriptions of commands, in the order of their names; subcommands stand behind their command."""
 
 
-class HasArity(Protocol):
-    """An entry of a table of commands."""
-
-    @property
-    def arity(self) -> int:
-        """Return the number of words, the name included; negative: at least so many."""
-
-
-@dataclass(frozen=True)
-class DescribedCommand:
-    """A command that exists, with its description, its number of words and its subcommands."""
-
-    name: str  # in lower case, a subcommand as `container|subcommand`
-    description: Description
-    arity: int
-    subcommands: Sequence[DescribedCommand] = ()
-
-    def find(self, name: str) -> DescribedCommand | None:
-        """Return it, or its subcommand, that has a name."""
-        return next((each for each in self.walk() if each.name == name), None)
-
-    def walk(self) -> Iterator[DescribedCommand]:
-        """Yield it and its subcommands."""
-        yield self
-        yield from self.subcommands
-
-
-Described = Mapping[str, DescribedCommand]
-"""Commands by name, without their subcommands."""
+def has_arity(words: Sequence[bytes], name: str) -> bool:
+    """Tell whether a command has a right number of words."""
+    arity = CATALOG[name].arity
+    return len(words) == arity if arity > 0 else len(words) >= -arity
 
 
 def described_commands(
-    commands: Mapping[bytes, HasArity], subcommands: Mapping[bytes, Mapping[bytes, HasArity]]
+    commands: Iterable[bytes], subcommands: Mapping[bytes, Iterable[bytes]]
 ) -> Described:
-    """Return the commands of some tables with their descriptions, in the order of their names.
+    """Return the descriptions of commands.
 
     Raises:
         KeyError: a command is not described.
     """
-    described: dict[str, DescribedCommand] = {}
-    for word in sorted(commands.keys() | subcommands.keys()):
-        name = word.decode().lower()
-        arity = commands[word].arity if word in commands else _CONTAINER_ARITY
-        below = [
-            DescribedCommand(full_name, CATALOG[full_name], entry.arity)
-            for sub, entry in sorted(subcommands.get(word, {}).items(), key=itemgetter(0))
-            for full_name in [f"{name}|{sub.decode().lower()}"]
-        ]
-        described[name] = DescribedCommand(name, CATALOG[name], arity, below)
-    return described
+    below = (b"%b|%b" % (name, each) for name, names in subcommands.items() for each in names)
+    names = {each.decode().lower() for each in (*commands, *subcommands, *below)}
+    return {name: CATALOG[name] for name in sorted(names)}
 
 
-def info_of(command: DescribedCommand) -> Reply:
+def _below(name: str, described: Described) -> list[str]:
+    """Return the names of the subcommands of a command."""
+    if not described[name].subcommands:
+        return []
+    return [each for each in described if each.startswith(f"{name}|")]
+
+
+def info_of(name: str, described: Described) -> Reply:
     """Return the facts of a command for clients."""
-    description = command.description
-    subcommands = [info_of(each) for each in command.subcommands]
+    description = described[name]
+    subcommands = [info_of(each, described) for each in _below(name, described)]
     return [
-        command.name.encode(),
-        command.arity,
+        name.encode(),
+        description.arity,
         statuses(description.all_flags),
         *description.place,
         statuses(description.all_categories),
@@ -267,9 +241,13 @@ def info_of(command: DescribedCommand) -> Reply:
     ]
 
 
-def docs_of(command: DescribedCommand) -> Reply:
-    """Return the facts of a command for people."""
-    description = command.description
+def docs_of(names: Iterable[str], described: Described) -> Reply:
+    """Return the facts of commands for people, by name."""
+    return Pairs.of({name.encode(): _docs_of(name, described) for name in names})
+
+
+def _docs_of(name: str, described: Described) -> Reply:
+    description = described[name]
     facts: dict[bytes, Reply] = {
         b"summary": description.summary.encode(),
         b"since": description.since.encode(),
@@ -278,14 +256,9 @@ def docs_of(command: DescribedCommand) -> Reply:
     }
     if description.usage:
         facts[b"arguments"] = [_argument(each) for each in description.arguments]
-    if command.subcommands:
-        facts[b"subcommands"] = docs_of_all(command.subcommands)
+    if below := _below(name, described):
+        facts[b"subcommands"] = docs_of(below, described)
     return Pairs.of(facts)
-
-
-def docs_of_all(commands: Iterable[DescribedCommand]) -> Reply:
-    """Return the facts of commands for people, by name."""
-    return Pairs.of({each.name.encode(): docs_of(each) for each in commands})
 
 
 def statuses(names: Iterable[str]) -> Reply:

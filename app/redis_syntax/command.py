@@ -1,4 +1,4 @@
-"""Commands: the number of words of each, its right, its reader, its errors and its help.
+"""Commands: the right of each, its reader, its errors and its help.
 
 The rights here are told to clients and refuse early. The exact ones follow from the request that a
 command makes.
@@ -15,16 +15,7 @@ from headgate.app.auth.grants import Verb
 from headgate.app.backends.payloads import PayloadsBusy
 from headgate.app.redis_syntax.catalog import CATALOG
 from headgate.app.redis_syntax.replies import Status
-from headgate.app.redis_syntax.words import (
-    INVALID_ID,
-    AnyPlan,
-    Bounds,
-    CommandError,
-    has_arity,
-    saying,
-    shown,
-    wrong_arity,
-)
+from headgate.app.redis_syntax.words import INVALID_ID, AnyPlan, Bounds, CommandError, saying, shown
 from headgate.engine import errors
 from headgate.engine.entry import MIN_ID
 
@@ -93,15 +84,9 @@ ANY_RIGHT: AbstractSet[Verb] = frozenset()
 
 @dataclass(frozen=True)
 class Command:
-    """A command, and how many words it has; see `has_arity`."""
+    """A command. How many words it has is in its description."""
 
-    arity: int
     verbs: AbstractSet[Verb]  # one of them is needed, on whatever stream; none: any right will do
-
-    def check_arity(self, words: Sequence[bytes], name: str) -> None:
-        """Raise `CommandError` if a command has a wrong number of words."""
-        if not has_arity(words, self.arity):
-            raise wrong_arity(name)
 
 
 @dataclass(frozen=True)
@@ -141,7 +126,7 @@ SubcommandTable = dict[bytes, CommandTable]
 def with_help(table: SubcommandTable) -> SubcommandTable:
     """Return subcommands, with one for each command that lists the others."""
     return {
-        name: {**commands, b"HELP": SmallReply(2, ANY_RIGHT, _help_on(name), only_reads=True)}
+        name: {**commands, b"HELP": SmallReply(ANY_RIGHT, _help_on(name), only_reads=True)}
         for name, commands in table.items()
     }
 

@@ -10,11 +10,12 @@ from headgate.app.auth.limits.metering import delivered_in
 from headgate.app.backends.payloads import PAYLOADS, PayloadsBusy, PayloadTooLarge
 from headgate.app.backends.port import Backend, Way
 from headgate.app.rdb.source import Share
+from headgate.app.redis_syntax.catalog import has_arity
 from headgate.app.redis_syntax.command import AnyCommand, LargeReply, exact_error_text
 from headgate.app.redis_syntax.commands.appends import id_reply, plain_drafts
 from headgate.app.redis_syntax.replies import Reply, long_ranges_in
 from headgate.app.redis_syntax.server import WHO_AM_I, ServerCommands, find, who_is
-from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, failing
+from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, failing, wrong_arity
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import Draft
 from headgate.engine.errors import (
@@ -391,7 +392,8 @@ class CommandRunner:
             if len(words) > COMMAND_WORDS_MAX:
                 raise CommandError(f"ERR a command has at most {COMMAND_WORDS_MAX} words")
             entry, name = find(words, self._commands, self._subcommands)
-            entry.check_arity(words, name)
+            if not has_arity(words, name):
+                raise wrong_arity(name)
         except StreamError as error:
             self.server.reject(name, error)
             raise

@@ -51,7 +51,7 @@ _MODES: Final = frozenset({b"ASYNC", b"SYNC"})
 
 def who_is(user: str) -> SmallReply:
     """Return the command ACL WHOAMI for a user."""
-    return SmallReply(2, ANY_RIGHT, lambda _: saying(user.encode()), only_reads=True)
+    return SmallReply(ANY_RIGHT, lambda _: saying(user.encode()), only_reads=True)
 
 
 WHO_AM_I = who_is("default")
@@ -66,7 +66,7 @@ def _flush(fault: str) -> SmallReply:
             raise CommandError(f"ERR {fault} SYNC|ASYNC option")
         return saying(OK)
 
-    return SmallReply(-2, {Verb.ADMIN}, plan)
+    return SmallReply({Verb.ADMIN}, plan)
 
 
 _CONSTANTS: SubcommandTable = {
@@ -180,8 +180,8 @@ class ServerCommands(Counters):
             **COMMANDS,
             **durability.Saving(backend, self._information).table,
             **durability.Waiting(backend).table,
-            b"INFO": SmallReply(-1, {Verb.READ, Verb.ADMIN}, self.info, only_reads=True),
-            b"COMMAND": SmallReply(-1, ANY_RIGHT, self._about_commands.info, only_reads=True),
+            b"INFO": SmallReply({Verb.READ, Verb.ADMIN}, self.info, only_reads=True),
+            b"COMMAND": SmallReply(ANY_RIGHT, self._about_commands.info, only_reads=True),
         }
 
     def _subcommands(self) -> SubcommandTable:

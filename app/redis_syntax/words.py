@@ -327,14 +327,6 @@ def check_queues(names: Sequence[bytes]) -> None:
     check_names(*names)
 
 
-def has_arity(words: Sequence[bytes], arity: int) -> bool:
-    """Tell whether a command has a right number of words, its name included.
-
-    A negative number means at least so many.
-    """
-    return len(words) == arity if arity > 0 else len(words) >= -arity
-
-
 def wrong_arity(command: str) -> CommandError:
     """Return the error of a command with a wrong number of words."""
     return CommandError(f"ERR wrong number of arguments for '{command}' command")

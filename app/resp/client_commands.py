@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from headgate.app.auth.grants import Verb
+from headgate.app.redis_syntax.catalog import has_arity
 from headgate.app.redis_syntax.command import help_lines
 from headgate.app.redis_syntax.replies import Members, Pairs, Reply, Verbatim
 from headgate.app.redis_syntax.words import (
@@ -15,7 +16,6 @@ from headgate.app.redis_syntax.words import (
     SYNTAX,
     CommandError,
     beginning,
-    has_arity,
     integer,
     shown,
     timeout_ms,
@@ -53,8 +53,9 @@ def _subcommand(words: Sequence[bytes]) -> OwnCommand:
     subcommand = SUBCOMMANDS.get(words[1].upper())
     if subcommand is None:
         raise CommandError(f"ERR unknown subcommand '{beginning(words[1])}'. Try CLIENT HELP.")
-    if not has_arity(words, subcommand.arity):
-        raise wrong_arity(f"client|{words[1].decode('latin-1').lower()}")
+    name = f"client|{words[1].decode('latin-1').lower()}"
+    if not has_arity(words, name):
+        raise wrong_arity(name)
     return subcommand
 
 
@@ -245,24 +246,24 @@ async def _unpause(session: RespSession, words: Sequence[bytes]) -> Reply:
 
 
 SUBCOMMANDS: OwnCommands = {
-    b"CACHING": OwnCommand(3, _caching),
-    b"GETNAME": OwnCommand(2, _telling(lambda session: session.name or None)),
-    b"GETREDIR": OwnCommand(2, _telling(lambda _: -1)),
-    b"HELP": OwnCommand(2, _telling(lambda _: help_lines("CLIENT"))),
-    b"ID": OwnCommand(2, _telling(lambda session: session.id)),
-    b"INFO": OwnCommand(2, _telling(lambda session: Verbatim(f"{line_of(session)}\n".encode()))),
-    b"KILL": OwnCommand(-3, _kill),
-    b"LIST": OwnCommand(-2, _list),
-    b"NO-EVICT": OwnCommand(3, _switch),
-    b"NO-TOUCH": OwnCommand(3, _switch),
-    b"PAUSE": OwnCommand(-3, _pause),
-    b"REPLY": OwnCommand(3, _reply),
-    b"SETINFO": OwnCommand(4, _setinfo),
-    b"SETNAME": OwnCommand(3, _setname),
-    b"TRACKING": OwnCommand(-3, _tracking),
-    b"TRACKINGINFO": OwnCommand(2, _telling(lambda _: _NO_TRACKING)),
-    b"UNBLOCK": OwnCommand(-3, _unblock),
-    b"UNPAUSE": OwnCommand(2, _unpause),
+    b"CACHING": OwnCommand(_caching),
+    b"GETNAME": OwnCommand(_telling(lambda session: session.name or None)),
+    b"GETREDIR": OwnCommand(_telling(lambda _: -1)),
+    b"HELP": OwnCommand(_telling(lambda _: help_lines("CLIENT"))),
+    b"ID": OwnCommand(_telling(lambda session: session.id)),
+    b"INFO": OwnCommand(_telling(lambda session: Verbatim(f"{line_of(session)}\n".encode()))),
+    b"KILL": OwnCommand(_kill),
+    b"LIST": OwnCommand(_list),
+    b"NO-EVICT": OwnCommand(_switch),
+    b"NO-TOUCH": OwnCommand(_switch),
+    b"PAUSE": OwnCommand(_pause),
+    b"REPLY": OwnCommand(_reply),
+    b"SETINFO": OwnCommand(_setinfo),
+    b"SETNAME": OwnCommand(_setname),
+    b"TRACKING": OwnCommand(_tracking),
+    b"TRACKINGINFO": OwnCommand(_telling(lambda _: _NO_TRACKING)),
+    b"UNBLOCK": OwnCommand(_unblock),
+    b"UNPAUSE": OwnCommand(_unpause),
 }
 
-COMMANDS: OwnCommands = {b"CLIENT": OwnCommand(-2, client, check_more=_subcommand)}
+COMMANDS: OwnCommands = {b"CLIENT": OwnCommand(client, check_more=_subcommand)}

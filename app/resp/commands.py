@@ -225,16 +225,16 @@ async def _unwatch(session: RespSession, words: Sequence[bytes]) -> Reply:
 
 
 OWN: OwnCommands = {
-    b"AUTH": OwnCommand(-2, _auth, for_strangers=True),
-    b"HELLO": OwnCommand(-1, _hello, for_strangers=True),
-    b"SELECT": OwnCommand(2, _select),
-    b"RESET": OwnCommand(1, _reset, for_strangers=True, at_once=True),
-    b"QUIT": OwnCommand(-1, _quit, for_strangers=True, at_once=True),
-    b"MULTI": OwnCommand(1, _multi, at_once=True),
-    b"EXEC": OwnCommand(1, _exec, at_once=True, check_more=_check_exec),
-    b"DISCARD": OwnCommand(1, _discard, at_once=True),
-    b"WATCH": OwnCommand(-2, _watch, at_once=True),
-    b"UNWATCH": OwnCommand(1, _unwatch),
+    b"AUTH": OwnCommand(_auth, for_strangers=True),
+    b"HELLO": OwnCommand(_hello, for_strangers=True),
+    b"SELECT": OwnCommand(_select),
+    b"RESET": OwnCommand(_reset, for_strangers=True, at_once=True),
+    b"QUIT": OwnCommand(_quit, for_strangers=True, at_once=True),
+    b"MULTI": OwnCommand(_multi, at_once=True),
+    b"EXEC": OwnCommand(_exec, at_once=True, check_more=_check_exec),
+    b"DISCARD": OwnCommand(_discard, at_once=True),
+    b"WATCH": OwnCommand(_watch, at_once=True),
+    b"UNWATCH": OwnCommand(_unwatch),
     **client_commands.COMMANDS,
 }
 

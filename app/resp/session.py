@@ -15,9 +15,10 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.limits.usage import Patience
 from headgate.app.auth.principal import Unauthenticated
 from headgate.app.gateway.gateway import Gateway
+from headgate.app.redis_syntax.catalog import has_arity
 from headgate.app.redis_syntax.replies import NULL_ARRAY, Reply, Status, long_ranges_in
 from headgate.app.redis_syntax.runs import CommandRunner, check_length
-from headgate.app.redis_syntax.words import CommandError, has_arity, wrong_arity
+from headgate.app.redis_syntax.words import CommandError, wrong_arity
 from headgate.app.resp.clients import NAME_BYTES_MAX, Clients
 from headgate.app.resp.encoder import Replies
 from headgate.app.resp.parser import Words
@@ -30,9 +31,8 @@ from headgate.engine.threads import Turn
 
 
 class OwnCommand(NamedTuple):
-    """A command of sessions, and how many words it has; see `has_arity`."""
+    """A command of sessions."""
 
-    arity: int
     carry_out: Callable[[RespSession, Sequence[bytes]], Awaitable[Reply]]
     for_strangers: bool = False  # also before the client has said who it is
     at_once: bool = False  # also while a transaction is put together
@@ -51,8 +51,9 @@ class OwnCommand(NamedTuple):
         """Raise `CommandError` if there is no such subcommand, or a wrong number of words."""
         if self.check_more is not None:
             self.check_more(words)
-        if not has_arity(words, self.arity):
-            raise wrong_arity(words[0].decode("latin-1").lower())
+        name = words[0].decode("latin-1").lower()
+        if not has_arity(words, name):
+            raise wrong_arity(name)
 
 
 OwnCommands = Mapping[bytes, OwnCommand]
@@ -429,7 +430,7 @@ class RespSession:
             return
         self.last_command = words[0][:NAME_BYTES_MAX]
         own = self._own.get(name)
-        is_at_once = own is not None and own.at_once and has_arity(words, own.arity)
+        is_at_once = own is not None and own.at_once and has_arity(words, name.decode().lower())
         if self.transaction is not None and not is_at_once:
             await self.replies.add(self._queued(self.transaction, own, words))
         elif own is not None:

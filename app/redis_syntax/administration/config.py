@@ -103,9 +103,9 @@ class Configuration:
     def table(self) -> CommandTable:
         """Return the subcommands."""
         return {
-            b"GET": SmallReply(-3, {Verb.ADMIN}, self._get, only_reads=True),
-            b"SET": SmallReply(-4, {Verb.ADMIN}, self._set),
-            b"RESETSTAT": SmallReply(2, {Verb.ADMIN}, telling(self._reset)),
+            b"GET": SmallReply({Verb.ADMIN}, self._get, only_reads=True),
+            b"SET": SmallReply({Verb.ADMIN}, self._set),
+            b"RESETSTAT": SmallReply({Verb.ADMIN}, telling(self._reset)),
         }
 
     def _get(self, words: Sequence[bytes]) -> AnyPlan:

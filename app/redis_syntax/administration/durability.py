@@ -45,10 +45,10 @@ class Saving:
         """Return the commands."""
         last_save = telling(lambda: self._information.saved_at_s)
         return {
-            b"BGSAVE": SmallReply(-1, {Verb.ADMIN}, self._begin_save),
-            b"BGREWRITEAOF": SmallReply(1, {Verb.ADMIN}, self._begin_rewrite),
-            b"SAVE": SmallReply(1, {Verb.ADMIN}, self._save),
-            b"LASTSAVE": SmallReply(1, {Verb.ADMIN}, last_save, only_reads=True),
+            b"BGSAVE": SmallReply({Verb.ADMIN}, self._begin_save),
+            b"BGREWRITEAOF": SmallReply({Verb.ADMIN}, self._begin_rewrite),
+            b"SAVE": SmallReply({Verb.ADMIN}, self._save),
+            b"LASTSAVE": SmallReply({Verb.ADMIN}, last_save, only_reads=True),
         }
 
     def _begin_save(self, words: Sequence[bytes]) -> AnyPlan:
@@ -123,8 +123,8 @@ class Waiting:
     def table(self) -> CommandTable:
         """Return the commands."""
         return {
-            b"WAIT": SmallReply(3, ANY_RIGHT, self._wait),
-            b"WAITAOF": SmallReply(4, ANY_RIGHT, self._wait_for_disk),
+            b"WAIT": SmallReply(ANY_RIGHT, self._wait),
+            b"WAITAOF": SmallReply(ANY_RIGHT, self._wait_for_disk),
         }
 
     @property

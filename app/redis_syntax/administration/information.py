@@ -124,11 +124,11 @@ class Diagnosis:
         admin, log = {Verb.ADMIN}, self._slow_log
         return {
             b"SLOWLOG": {
-                b"GET": SmallReply(-2, admin, self._slow_commands, only_reads=True),
-                b"LEN": SmallReply(2, admin, telling(log.__len__), only_reads=True),
-                b"RESET": SmallReply(2, admin, telling(self._forget)),
+                b"GET": SmallReply(admin, self._slow_commands, only_reads=True),
+                b"LEN": SmallReply(admin, telling(log.__len__), only_reads=True),
+                b"RESET": SmallReply(admin, telling(self._forget)),
             },
-            b"LATENCY": {b"LATEST": SmallReply(2, admin, telling(list), only_reads=True)},
+            b"LATENCY": {b"LATEST": SmallReply(admin, telling(list), only_reads=True)},
         }
 
     def _forget(self) -> Reply:

@@ -278,8 +278,8 @@ def xtrim(words: Sequence[bytes]) -> AnyPlan:
 
 
 COMMANDS: CommandTable = {
-    b"XADD": SmallReply(-5, {Verb.APPEND}, xadd),
-    b"XTRIM": SmallReply(-4, {Verb.MANAGE}, xtrim),
-    b"XDEL": SmallReply(-3, {Verb.MANAGE}, xdel),
-    b"XDELEX": SmallReply(-5, {Verb.MANAGE}, xdelex),
+    b"XADD": SmallReply({Verb.APPEND}, xadd),
+    b"XTRIM": SmallReply({Verb.MANAGE}, xtrim),
+    b"XDEL": SmallReply({Verb.MANAGE}, xdel),
+    b"XDELEX": SmallReply({Verb.MANAGE}, xdelex),
 }

@@ -202,8 +202,8 @@ def _nack_words(words: Sequence[bytes]) -> Nack:
 
 
 COMMANDS: CommandTable = {
-    b"XREADGROUP": LargeReply(-7, {Verb.CONSUME}, xreadgroup),
-    b"XACK": SmallReply(-4, {Verb.CONSUME}, xack),
-    b"XACKDEL": SmallReply(-6, {Verb.CONSUME}, xackdel),
-    b"XNACK": SmallReply(-7, {Verb.CONSUME}, xnack),
+    b"XREADGROUP": LargeReply({Verb.CONSUME}, xreadgroup),
+    b"XACK": SmallReply({Verb.CONSUME}, xack),
+    b"XACKDEL": SmallReply({Verb.CONSUME}, xackdel),
+    b"XNACK": SmallReply({Verb.CONSUME}, xnack),
 }

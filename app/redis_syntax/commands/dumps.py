@@ -198,17 +198,17 @@ def object_(words: Sequence[bytes]) -> AnyPlan:
 
 
 COMMANDS: CommandTable = {
-    b"DUMP": LargeReply(2, {Verb.READ}, dump, only_reads=True),
-    b"RESTORE": SmallReply(-4, {Verb.MANAGE}, restore),
-    b"COPY": SmallReply(-3, {Verb.MANAGE}, copy),
+    b"DUMP": LargeReply({Verb.READ}, dump, only_reads=True),
+    b"RESTORE": SmallReply({Verb.MANAGE}, restore),
+    b"COPY": SmallReply({Verb.MANAGE}, copy),
 }
 
 SUBCOMMANDS: SubcommandTable = {
-    b"MEMORY": {b"USAGE": SmallReply(-3, {Verb.READ}, memory_usage, only_reads=True)},
+    b"MEMORY": {b"USAGE": SmallReply({Verb.READ}, memory_usage, only_reads=True)},
     b"OBJECT": {
-        b"ENCODING": SmallReply(3, ANY_RIGHT, object_, only_reads=True),
-        b"FREQ": SmallReply(3, ANY_RIGHT, object_, only_reads=True),
-        b"IDLETIME": SmallReply(3, ANY_RIGHT, object_, only_reads=True),
-        b"REFCOUNT": SmallReply(3, ANY_RIGHT, object_, only_reads=True),
+        b"ENCODING": SmallReply(ANY_RIGHT, object_, only_reads=True),
+        b"FREQ": SmallReply(ANY_RIGHT, object_, only_reads=True),
+        b"IDLETIME": SmallReply(ANY_RIGHT, object_, only_reads=True),
+        b"REFCOUNT": SmallReply(ANY_RIGHT, object_, only_reads=True),
     },
 }

@@ -126,10 +126,10 @@ def no_such_group(key: bytes, group: bytes) -> CommandError:
 
 SUBCOMMANDS: SubcommandTable = {
     b"XGROUP": {
-        b"CREATE": SmallReply(-5, {Verb.MANAGE}, _xgroup_create),
-        b"SETID": SmallReply(-5, {Verb.MANAGE}, _xgroup_setid),
-        b"DESTROY": SmallReply(4, {Verb.MANAGE}, _xgroup_destroy),
-        b"CREATECONSUMER": SmallReply(5, {Verb.MANAGE}, _xgroup_createconsumer),
-        b"DELCONSUMER": SmallReply(5, {Verb.MANAGE}, _xgroup_delconsumer),
+        b"CREATE": SmallReply({Verb.MANAGE}, _xgroup_create),
+        b"SETID": SmallReply({Verb.MANAGE}, _xgroup_setid),
+        b"DESTROY": SmallReply({Verb.MANAGE}, _xgroup_destroy),
+        b"CREATECONSUMER": SmallReply({Verb.MANAGE}, _xgroup_createconsumer),
+        b"DELCONSUMER": SmallReply({Verb.MANAGE}, _xgroup_delconsumer),
     }
 }

@@ -212,10 +212,10 @@ def _id(entry_id: EntryId) -> bytes:
 
 SUBCOMMANDS: SubcommandTable = {
     b"XINFO": {
-        b"STREAM": LargeReply(-3, {Verb.READ}, _stream, only_reads=True),
-        b"GROUPS": LargeReply(3, {Verb.READ, Verb.MANAGE}, _groups, only_reads=True),
+        b"STREAM": LargeReply({Verb.READ}, _stream, only_reads=True),
+        b"GROUPS": LargeReply({Verb.READ, Verb.MANAGE}, _groups, only_reads=True),
         b"CONSUMERS": LargeReply(
-            4, {Verb.READ, Verb.CONSUME, Verb.MANAGE}, _consumers, only_reads=True
+            {Verb.READ, Verb.CONSUME, Verb.MANAGE}, _consumers, only_reads=True
         ),
     }
 }

@@ -192,7 +192,7 @@ def _claimed_reply(claimed: Claimed, *, just_id: bool) -> Reply:
 
 
 COMMANDS: CommandTable = {
-    b"XPENDING": LargeReply(-3, {Verb.CONSUME}, xpending, only_reads=True),
-    b"XCLAIM": LargeReply(-6, {Verb.CONSUME}, xclaim),
-    b"XAUTOCLAIM": LargeReply(-6, {Verb.CONSUME}, xautoclaim),
+    b"XPENDING": LargeReply({Verb.CONSUME}, xpending, only_reads=True),
+    b"XCLAIM": LargeReply({Verb.CONSUME}, xclaim),
+    b"XAUTOCLAIM": LargeReply({Verb.CONSUME}, xautoclaim),
 }

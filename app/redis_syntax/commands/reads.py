@@ -252,7 +252,7 @@ def entry_reply(entry: Entry) -> Reply:
 
 
 COMMANDS: CommandTable = {
-    b"XRANGE": LargeReply(-4, {Verb.READ}, xrange, only_reads=True),
-    b"XREVRANGE": LargeReply(-4, {Verb.READ}, xrevrange, only_reads=True),
-    b"XREAD": LargeReply(-4, {Verb.READ}, xread, only_reads=True),
+    b"XRANGE": LargeReply({Verb.READ}, xrange, only_reads=True),
+    b"XREVRANGE": LargeReply({Verb.READ}, xrevrange, only_reads=True),
+    b"XREAD": LargeReply({Verb.READ}, xread, only_reads=True),
 }

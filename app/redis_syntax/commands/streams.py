@@ -127,8 +127,8 @@ def _refuse_to_remember(error: StreamError) -> Reply:
 
 
 COMMANDS: CommandTable = {
-    b"XLEN": SmallReply(2, {Verb.READ, Verb.MANAGE}, xlen, only_reads=True),
-    b"XSETID": SmallReply(-3, {Verb.MANAGE}, xsetid),
-    b"XCFGSET": SmallReply(-2, {Verb.MANAGE}, xcfgset),
-    b"XIDMPRECORD": SmallReply(5, {Verb.APPEND}, xidmprecord),
+    b"XLEN": SmallReply({Verb.READ, Verb.MANAGE}, xlen, only_reads=True),
+    b"XSETID": SmallReply({Verb.MANAGE}, xsetid),
+    b"XCFGSET": SmallReply({Verb.MANAGE}, xcfgset),
+    b"XIDMPRECORD": SmallReply({Verb.APPEND}, xidmprecord),
 }
