@@ -20,9 +20,8 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -31,19 +30,12 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Tr
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
-from headgate.pipeline.lakefile import COLUMNS, LakeFile, open_filesystem, read_files
+from headgate.pipeline.lakefile import COLUMNS, LakeFile, open_filesystem
 from headgate.pipeline.location import is_bucket, location_of
 from headgate.pipeline.offsets import Id, is_before, parse_id
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 PARTITIONS = ["stream", "date"]
 CHECKPOINTS = "_checkpoints"
-SPARK_SCHEMA = (
-    "stream string, id string, ms bigint, seq bigint, timestamp timestamp,"
-    " fields map<string, binary>, date date"
-)
 RETENTION_H_MIN = 1  # a commit that is being written must not lose its files
 _APP = "headgate"
 _TRIES = 20
@@ -138,37 +130,6 @@ class Lake:
             and file.ms_max >= ms_min
             and file.ms_min <= ms_max
         ]
-
-    def read(
-        self,
-        spark: SparkSession,
-        streams: Iterable[str] | None = None,
-        *,
-        after: str | None = None,
-        to: str | None = None,
-    ) -> DataFrame:
-        """Return entries as a DataFrame: of the files there are now, whatever comes later.
-
-        Args:
-            spark: the session.
-            streams: of these only.
-            after: behind this id only.
-            to: up to and with this id only.
-        """
-        files = self.files(streams, after=after, to=to)
-        if not files:
-            return spark.createDataFrame([], SPARK_SCHEMA)
-        if is_bucket(self.path):  # Spark itself knows buckets only with libraries of Hadoop
-            paths = spark.createDataFrame([(file.path,) for file in files], "path string")
-            task = partial(read_files, lake=self.path)
-            rows = paths.repartition(len(files)).mapInArrow(task, SPARK_SCHEMA)
-        else:
-            rows = spark.read.schema(SPARK_SCHEMA).parquet(*map(self.uri, files))
-        if after is not None:
-            rows = rows.where(_beyond(parse_id(after)))
-        if to is not None:
-            rows = rows.where(f"NOT ({_beyond(parse_id(to))})")
-        return rows
 
     def count(self, stream: str, *, after: str, to: str) -> int:
         """Return the number of entries of a stream behind an id, up to and with another one."""
@@ -386,14 +347,6 @@ def _others(path: Path) -> set[str]:
     if not path.is_dir():
         return {"a file"}
     return {child.name for child in path.iterdir()} - {CHECKPOINTS}
-
-
-def _beyond(entry_id: Id) -> str:
-    """Return the condition that an id lies behind this one; beyond 63 bits `seq` is null."""
-    seq = "seq IS NULL" if entry_id.seq >= 2**63 else f"seq IS NULL OR seq > {entry_id.seq}"
-    if entry_id.seq >= 2**63:
-        seq = f"seq IS NULL AND CAST(split_part(id, '-', 2) AS decimal(20, 0)) > {entry_id.seq}"
-    return f"(ms > {entry_id.ms} OR (ms = {entry_id.ms} AND ({seq})))"
 
 
 def _files(table: DeltaTable) -> list[LakeFile]:

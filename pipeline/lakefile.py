@@ -132,20 +132,6 @@ def merge_files(
             yield writer.finish()
 
 
-def read_files(paths: Iterable[pa.RecordBatch], lake: str) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of files.
-
-    Args:
-        paths: column `path`: of the files, below the lake.
-        lake: where it is.
-    """
-    filesystem = open_filesystem(lake)
-    for batch in paths:
-        for path in batch.column("path").to_pylist():
-            with filesystem.open_input_file(path) as source:
-                yield from pq.ParquetFile(source).iter_batches(65_536)
-
-
 def write_without(
     files: Iterable[LakeFile], lake: str, is_removed: Callable[[pa.RecordBatch], np.ndarray]
 ) -> list[LakeFile]:

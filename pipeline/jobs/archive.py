@@ -7,21 +7,20 @@ import signal
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Self
 
 import click
-import pyarrow as pa
 
-from headgate.client import Cursor, HeadgateError
+from headgate.client import Cursor, HeadgateError, Plan
 from headgate.client.blocking import Client
 from headgate.pipeline.checkpoint import Checkpoint
-from headgate.pipeline.lake import Held, Lake, is_lake
-from headgate.pipeline.lakefile import WRITTEN, files_of, write_rows
-from headgate.pipeline.memory import archive as in_memory
+from headgate.pipeline.computing.entries import Live
+from headgate.pipeline.lake import Held, Lake, LakeConflict, is_lake
+from headgate.pipeline.lakefile import WRITTEN, LakeFile, files_of, write_rows
 from headgate.pipeline.offsets import BEGINNING, Position, earlier, is_before
 from headgate.pipeline.terminal.flags import Flags, options, text_of
 from headgate.pipeline.terminal.report import ProgressLine, answer
@@ -88,6 +87,7 @@ class OutageWatch:
 
 
 _LOOK_S = 1
+_QUERY = "headgate/archive"  # writer in the lake's commits of all runs without Spark
 
 
 @click.command(
@@ -132,15 +132,7 @@ def main(flags: Flags, *, allow_gap: bool) -> None:
     total = sum(todo.values()) if flags.trigger == "once" else None
     progress = ProgressLine("archive", total)
     if _may_do_without_spark(flags, lake) and flags.fits_into_memory("archive", total or 0):
-        with flags.client() as client:
-            in_memory.run(
-                flags,
-                lake,
-                todo_plans,
-                allow_gap=allow_gap,
-                behind_gaps=partial(behind_gaps, client),
-                progress=progress,
-            )
+        run_here(flags, lake, todo_plans, allow_gap=allow_gap, progress=progress)
     else:
         run(flags, lake, start, allow_gap=allow_gap, progress=progress)
     progress.finish()
@@ -181,6 +173,8 @@ def run(
         allow_gap: go on where entries are gone.
         progress: is advanced each time entries are in the lake.
     """
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
+
     subscription = flags.streams or flags.pattern or ""
     checkpoint = Checkpoint(flags.checkpoint or lake.checkpoint(_query_name(flags)))
     checkpoint.claim({"job": "archive", "lake": lake.path, "streams": subscription})
@@ -202,7 +196,7 @@ def run(
         )
         held_to = lake.admit(ranges, allow_gap=allow_gap)
         task = partial(write_rows, lake=lake.path, held_to=held_to)
-        files = files_of(rows.mapInArrow(task, schema_text(WRITTEN)).toArrow().to_batches())
+        files = files_of(rows.mapInArrow(task, from_arrow_schema(WRITTEN)).toArrow().to_batches())
         if allow_gap:
             with flags.client(flags.outage_ms / 1000) as client:
                 ranges = behind_gaps(client, ranges)
@@ -214,6 +208,54 @@ def run(
     is_one_batch = flags.trigger == "once" and flags.max_offsets is None
     with progress.watching(spark) if is_one_batch else nullcontext():
         until_end("archive", flags, flags.triggered(writer).start())
+
+
+def run_here(
+    flags: Flags, lake: Lake, plans: Sequence[Plan], *, allow_gap: bool, progress: ProgressLine
+) -> None:
+    """Archive what streams have now behind what is held, in one pass without Spark.
+
+    1. Files are written, which belong to no table yet.
+    2. What the lake holds has to be what it held before, or another one archives meanwhile.
+    3. One commit makes the files part of the table, and notes what the lake holds. If it fails,
+       or the process dies before it, nothing has changed.
+
+    Args:
+        flags: say where the gateway is.
+        lake: where to.
+        plans: how far to read each stream, and behind which id.
+        allow_gap: go on where entries are gone.
+        progress: counts the entries that are read.
+
+    Raises:
+        LakeConflict: another one archives the same streams at this moment.
+        DataLoss: entries that were to be archived are gone.
+    """
+    ranges = {
+        plan.stream: Held(plan.epoch, plan.after, plan.end)
+        for plan in plans
+        if plan.epoch is not None and plan.end != plan.after
+    }
+    if not ranges:
+        return
+    batch = lake.next_batch(_QUERY)
+    before = {stream: lake.held(stream) for stream in ranges}
+    held_to = lake.admit(ranges, allow_gap=allow_gap)
+    files: list[LakeFile] = []
+    for stream, span in ranges.items():
+        options = flags.source_options(stream) | {
+            "endingOffsets": json.dumps({stream: span.to}),
+            "failOnDataLoss": str(not allow_gap).lower(),
+        }
+        if span.after != BEGINNING:
+            options["startingOffsets"] = json.dumps({stream: span.after})
+        files += files_of(write_rows(progress.counted(Live(options).batches()), lake.path, held_to))
+    if allow_gap:
+        with flags.client() as client:
+            ranges = behind_gaps(client, ranges)
+    is_alone = before == {stream: lake.held(stream) for stream in before}
+    if not is_alone or not lake.commit(files, query=_QUERY, batch=batch, ranges=ranges):
+        raise LakeConflict(f"another one archives the same streams into {lake.path}: try again")
 
 
 def ranges_of(begins: Mapping[str, Position], ends: Mapping[str, Position]) -> dict[str, Held]:
@@ -264,12 +306,6 @@ def _asked_to_stop() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def schema_text(schema: pa.Schema) -> str:
-    """Return an Arrow schema as Spark writes it."""
-    names = {pa.int64(): "bigint", pa.string(): "string", pa.date32(): "date"}
-    return ", ".join(f"{field.name} {names[field.type]}" for field in schema)
 
 
 def _positions(start: Mapping[str, str]) -> dict[str, Position]:

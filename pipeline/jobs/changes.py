@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial, reduce
 
 import click
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from headgate.pipeline.jobs.entries import count, pairs, read, texts, value
-from headgate.pipeline.memory import changes as in_memory
-from headgate.pipeline.memory import entries as in_memory_entries
-from headgate.pipeline.memory.entries import check_out, rows_of, write
+from headgate.pipeline.computing.entries import (
+    TEXTS,
+    TIME,
+    all_of,
+    count,
+    places_of,
+    texts_of,
+    values_of,
+)
+from headgate.pipeline.computing.ways import check_out, rows_of, way_of
+from headgate.pipeline.rows.casts import decoded
 from headgate.pipeline.terminal.flags import Flags, options
 from headgate.pipeline.terminal.report import ProgressLine, answer
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 _SHOWN_MAX = 10_000
+_OWN = ("stream", "id", "timestamp", "fields")
+_ENTRY = pa.struct(
+    [*zip(_OWN, (pa.string(), pa.string(), TIME, TEXTS), strict=True), ("is_end", pa.bool_())]
+)
+_LATEST = """
+    SELECT {key}, entry.stream, entry.id, entry.timestamp, entry.fields
+    FROM (SELECT {key}, max_by(entry, place) AS entry FROM {rows} GROUP BY {key})
+    WHERE NOT entry.is_end ORDER BY {key}
+"""
 
 
 @click.command(
@@ -49,59 +63,46 @@ def main(flags: Flags, *, key: str, deleted: str | None, out: str | None) -> Non
         plans = flags.plans(client, streams)
         total = count(client, flags, plans)
     progress = ProgressLine("changes", total)
-    if flags.fits_into_memory("changes", total):
-        batches = progress.counted(in_memory_entries.read(flags, plans))
-        table = in_memory.transform(batches, names, own_columns(names), ending)
-        if out is not None:
-            write(table, out)
-            table = pa.table({"keys": [len(table)], "out": [out]})
+    way = way_of(flags, "changes", total, progress)
+    keys = [f"key_{number}" for number in range(len(names))]
+    columns = [*((name, pa.string()) for name in (*keys, "place")), ("entry", _ENTRY)]
+    task = partial(_keyed, key=names, deleted=ending, schema=pa.schema(columns))
+    rows = way.rows(all_of(flags, plans), task, pa.schema(columns))
+    named = [*names, *(f"_{name}" if name in names else name for name in _OWN)]
+    given = {"names": named, "key": ", ".join(keys), "rows": rows}
+    if out is not None:
+        written = way.write(out, _LATEST, **given)
+        shown: list[dict[str, object]] = [{"keys": written, "out": out}]
     else:
-        spark = flags.spark("changes")
-        latest = transform(read(spark, flags, plans), names, ending)
-        with progress.watching(spark):
-            if out is not None:
-                latest.write.mode("overwrite").parquet(out)
-                table = pa.table({"keys": [spark.read.parquet(out).count()], "out": [out]})
-            else:
-                table = latest.orderBy(*names).limit(_SHOWN_MAX).toArrow()
-        progress.advance(total)
+        shown = rows_of(way.table(_LATEST, limit=_SHOWN_MAX, **given))
     progress.finish()
-    rows = rows_of(table.slice(0, _SHOWN_MAX))
-    answer(rows, as_json=flags.as_json, nothing="no entry has this key")
+    answer(shown, as_json=flags.as_json, nothing="no entry has this key")
 
 
-def own_columns(key: Sequence[str]) -> list[str]:
-    """Return the names of the columns of the entry itself: one of a key has an underscore more."""
-    return [f"_{name}" if name in key else name for name in ("stream", "id", "timestamp", "fields")]
-
-
-def transform(
-    entries: DataFrame, key: Sequence[str], deleted: tuple[str, ...] | None = None
-) -> DataFrame:
-    """Return the latest entry of each key: the key's fields, `stream`, `id`, `timestamp`, `fields`.
-
-    If the key has a field of such a name, the entry's own column has an underscore before it.
+def _keyed(
+    batches: Iterable[pa.RecordBatch],
+    key: Sequence[str],
+    deleted: tuple[str, ...] | None,
+    schema: pa.Schema,
+) -> Iterator[pa.RecordBatch]:
+    """Yield entries with their key in columns; those without the key are left out.
 
     Args:
-        entries: rows of the lake or of a stream, in any order; those without the key are left out.
+        batches: of entries, in any order.
         key: names of fields.
         deleted: field and value that end a key.
+        schema: of the rows.
     """
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
-    keyed = entries.select(
-        *(value(pairs(entries), name).alias(name) for name in key),
-        F.struct(
-            *("ms", F.coalesce("seq", F.lit(2**63 - 1)).alias("seq")),
-            *(F.length("id").alias("id_length"), "id", "stream"),
-        ).alias("_at"),
-        F.struct("stream", "id", "timestamp", texts(pairs(entries)).alias("fields")).alias(
-            "_entry"
-        ),
-    ).dropna(subset=list(key))
-    latest = keyed.groupBy(*key).agg(F.max_by("_entry", "_at").alias("_entry"))
-    if deleted is not None:
-        name, text = deleted
-        latest = latest.where(~F.coalesce(F.col("_entry.fields")[name] == text, F.lit(False)))
-    own = zip(("stream", "id", "timestamp", "fields"), own_columns(key), strict=True)
-    return latest.select(*key, *(F.col(f"_entry.{name}").alias(column) for name, column in own))
+    for batch in batches:
+        fields = batch.column("fields")
+        keys = [decoded(values_of(fields, name)) for name in key]
+        ids, streams = batch.column("id"), batch.column("stream")
+        places = pc.binary_join_element_wise(places_of(ids), streams, " ")
+        is_end = pa.repeat(False, len(batch))
+        if deleted is not None:
+            name, text = deleted
+            is_end = pc.equal(decoded(values_of(fields, name)), text).fill_null(False)
+        own = [streams, ids, batch.column("timestamp"), texts_of(fields), is_end]
+        entries = pa.StructArray.from_arrays(own, fields=list(_ENTRY))
+        rows = pa.RecordBatch.from_arrays([*keys, places, entries], schema=schema)
+        yield rows.filter(reduce(pc.and_, [column.is_valid() for column in keys]))

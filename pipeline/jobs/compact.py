@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import click
 import pyarrow as pa
 
-from headgate.pipeline.jobs.archive import schema_text
 from headgate.pipeline.lake import RETENTION_H_MIN, Lake
 from headgate.pipeline.lakefile import WRITTEN, LakeFile, bins_of, files_of, merge_files
 from headgate.pipeline.terminal.flags import Duration, Flags, options
@@ -113,7 +112,9 @@ def merged_on_spark(
     spark: SparkSession, lake: Lake, bins: Sequence[Bin], file_bytes_max: int
 ) -> list[LakeFile]:
     """Return the files of bins, each merged in a task of its own."""
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
+
     task = partial(merge_files, lake=lake.path, file_bytes_max=file_bytes_max)
     bins_paths = [([file.path for file in files],) for files in bins]
     paths = spark.createDataFrame(bins_paths, "paths array<string>").repartition(len(bins))
-    return files_of(paths.mapInArrow(task, schema_text(WRITTEN)).toArrow().to_batches())
+    return files_of(paths.mapInArrow(task, from_arrow_schema(WRITTEN)).toArrow().to_batches())

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import click
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from headgate.client import Plan
 from headgate.client.blocking import Client
-from headgate.pipeline.jobs.entries import count, pairs, read, texts, value
-from headgate.pipeline.memory import deadletters as in_memory
-from headgate.pipeline.memory import entries as in_memory_entries
-from headgate.pipeline.memory.entries import check_out, rows_of, write
+from headgate.pipeline.computing.entries import TEXTS, TIME, all_of, count, texts_of, values_of
+from headgate.pipeline.computing.ways import check_out, rows_of, way_of
+from headgate.pipeline.rows.casts import decoded
 from headgate.pipeline.terminal.flags import Flags, options
 from headgate.pipeline.terminal.report import ProgressLine, answer
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _REDRIVEN_AT_ONCE = 1000
 _SHOWN_MAX = 10_000
 _ORIGIN = ("_stream", "_id", "_group", "_deliveries", "_reason", "_error")
+_DEAD_LETTERS = pa.schema(
+    [
+        *(("stream", pa.string()), ("id", pa.string()), ("timestamp", TIME)),
+        *((name, pa.string()) for name in ("origin", "origin_id", "group")),
+        *(("deliveries", pa.int64()), ("reason", pa.string()), ("error", pa.string())),
+        ("fields", TEXTS),
+    ]
+)
+_ALL = "SELECT * FROM {letters} ORDER BY timestamp NULLS FIRST, id"
+_ORIGINS = "SELECT DISTINCT of.origin, of.group FROM {letters} AS of ORDER BY 1, 2"
 
 
 @click.command(
@@ -48,77 +53,50 @@ def main(flags: Flags, *, redrive: bool, out: str | None) -> None:
         streams = flags.chosen(client)
         plans = flags.plans(client, streams)
         total = count(client, flags, plans)
-        dead_letters = _dead_letters(flags, plans, total, redrive=redrive, out=out)
-        if redrive:
-            rows = _redriven(client, dead_letters, total, dry_run=flags.dry_run)
-        elif out is not None:
+        progress = ProgressLine("deadletters", total)
+        way = way_of(flags, "deadletters", total, progress)
+        letters = way.kept(way.rows(all_of(flags, plans), _dead_letters_of, _DEAD_LETTERS))
+        rows: list[dict[str, object]] = []
+        if out is not None:
+            way.write(out, _ALL, letters=letters)
             rows = [{"dead_letters": total, "out": out}]
-        else:
-            rows = rows_of(dead_letters.slice(0, _SHOWN_MAX))
+        elif not redrive:
+            rows = rows_of(way.table(_ALL, limit=_SHOWN_MAX, letters=letters))
+        origins = way.table(_ORIGINS, letters=letters).to_pylist() if redrive else []
+        progress.finish()
+        if redrive:
+            rows = _redriven(client, origins, total, dry_run=flags.dry_run)
     answer(rows, as_json=flags.as_json, nothing="no dead letters")
 
 
-def _dead_letters(
-    flags: Flags, plans: Mapping[str, Plan], total: int, *, redrive: bool, out: str | None
-) -> pa.Table:
-    """Return dead letters, or only their origins; write them, if they are to be written."""
-    progress = ProgressLine("deadletters", total)
-    if flags.fits_into_memory("deadletters", total):
-        batches = progress.counted(in_memory_entries.read(flags, plans))
-        table = in_memory.transform(batches, _ORIGIN)
-        if out is not None:
-            write(table, out)
-    else:
-        spark = flags.spark("deadletters")
-        dead_letters = transform(read(spark, flags, plans))
-        with progress.watching(spark):
-            if out is not None:
-                dead_letters.write.mode("overwrite").parquet(out)
-            origins = dead_letters.select("origin", "group").distinct()
-            shown = dead_letters.orderBy("timestamp", "id").limit(_SHOWN_MAX)
-            table = (origins if redrive else shown).toArrow()
-        progress.advance(total)
-    progress.finish()
-    return table
-
-
 def _redriven(
-    client: Client, dead_letters: pa.Table, total: int, *, dry_run: bool
+    client: Client, origins: Sequence[Mapping[str, str]], total: int, *, dry_run: bool
 ) -> list[dict[str, object]]:
     """Send dead letters back, and return how many of each group."""
-    origins = dead_letters.group_by(["origin", "group"]).aggregate([])
-    origins = origins.sort_by([("origin", "ascending"), ("group", "ascending")])
     progress = ProgressLine("deadletters", total, "redriven")
     rows = [
-        row | {"redriven": 0 if dry_run else _redrive(client, **row, progress=progress)}
-        for row in origins.to_pylist()
+        {**row, "redriven": 0 if dry_run else _redrive(client, **row, progress=progress)}
+        for row in origins
     ]
     progress.finish()
     return rows
 
 
-def transform(entries: DataFrame) -> DataFrame:
-    """Return dead letters with their origin in columns, and the fields they came with.
+def _dead_letters_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield dead letters with their origin in columns, and the fields they came with.
 
-    Args:
-        entries: rows of streams that dead letters went to; others are left out.
+    Entries that are no dead letters are left out.
     """
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
-    every = pairs(entries)
-    own = F.filter(every, lambda pair: ~pair["name"].isin(*_ORIGIN))
-    return entries.select(
-        "stream",
-        "id",
-        "timestamp",
-        value(every, "_stream").alias("origin"),
-        value(every, "_id").alias("origin_id"),
-        value(every, "_group").alias("group"),
-        value(every, "_deliveries").try_cast("bigint").alias("deliveries"),
-        value(every, "_reason").alias("reason"),
-        value(every, "_error").alias("error"),
-        texts(own).alias("fields"),
-    ).where("origin IS NOT NULL AND `group` IS NOT NULL")
+    for batch in batches:
+        fields = batch.column("fields")
+        values = [decoded(values_of(fields, name)) for name in _ORIGIN]
+        is_number = pc.match_substring_regex(values[3], r"^[+-]?[0-9]{1,18}$")
+        values[3] = pc.if_else(is_number, values[3], pa.scalar(None, pa.string())).cast(pa.int64())
+        columns = [batch.column(name) for name in ("stream", "id", "timestamp")]
+        dead_letters = pa.RecordBatch.from_arrays(
+            [*columns, *values, texts_of(fields, _ORIGIN)], schema=_DEAD_LETTERS
+        )
+        yield dead_letters.filter(pc.and_(values[0].is_valid(), values[2].is_valid()))
 
 
 def _redrive(client: Client, origin: str, group: str, progress: ProgressLine) -> int:

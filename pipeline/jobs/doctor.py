@@ -31,6 +31,7 @@ _VERSIONS = {
     "pandas": ((2, 2), (3,)),
     "pyarrow": ((18,), None),
     "deltalake": ((1,), None),
+    "duckdb": ((1, 4), None),
 }
 
 

@@ -9,9 +9,9 @@ import click
 import pyarrow as pa
 
 from headgate.client import Cursor, HeadgateError
+from headgate.pipeline.computing.entries import range_of
 from headgate.pipeline.erasure import Selection, forget, forgetful_streams, forgotten, purge_lake
 from headgate.pipeline.lake import RETENTION_H_MIN, Lake
-from headgate.pipeline.memory.entries import read_range
 from headgate.pipeline.offsets import BEGINNING, OffsetError, just_before, parse_id
 from headgate.pipeline.terminal.flags import Duration, Flags, options
 from headgate.pipeline.terminal.report import ProgressLine, answer
@@ -131,6 +131,6 @@ def _in_stream(flags: Flags, stream: str, selection: Selection) -> list[str]:
         low, high = max(low, just_before(min(ids))), min(high, max(ids))
     if low >= high:
         return []
-    batches = read_range(flags, stream, str(low), str(high))
+    batches = range_of(flags, stream, str(low), str(high)).batches()
     count = sum(int(selection(rows).sum()) for rows in batches)
     return [f"{count} in the stream: delete them there"] if count else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from headgate.pipeline.memory import extract
+from headgate.pipeline.computing import extract
 from headgate.pipeline.terminal.flags import Flags, options
 from headgate.pipeline.terminal.report import answer
 

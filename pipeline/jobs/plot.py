@@ -8,23 +8,17 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import plotly.graph_objects as go
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.pipeline.jobs.entries import count, read
+from headgate.pipeline.computing.entries import POINTS, all_of, count, points_of
+from headgate.pipeline.computing.ways import way_of
 from headgate.pipeline.jobs.lag import group_rows
-from headgate.pipeline.memory import entries as in_memory
-from headgate.pipeline.memory import plot as plot_in_memory
-from headgate.pipeline.memory.plot import POINTS, POINTS_TEXT, points_of
 from headgate.pipeline.terminal.flags import Flags, options
 from headgate.pipeline.terminal.report import ProgressLine, answer
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a picture of UTC has no zone
 _POINTS = 400
@@ -36,6 +30,19 @@ _WIDTHS_MS = (
     *(86_400_000 * n for n in (1, 2, 7, 14, 28, 91, 182, 365)),
 )
 _COLOURS = ("#3b82f6", "#f59e0b", "#10b981", "#ef4444", "#8b5cf6", "#ec4899", "#14b8a6")
+_BOUNDS = "SELECT count(*) AS entries, min(ms) AS begin_ms, max(ms) AS end_ms FROM {points}"
+_SPANS = """
+    SELECT
+        stream,
+        CAST(floor(ms / {width_ms}) * {width_ms} AS bigint) AS begin_ms,
+        count(*) * 1000 / {width_ms} AS entries_per_s,
+        sum(size_bytes) * 1000 / {width_ms} AS bytes_per_s,
+        avg(size_bytes) AS entry_bytes,
+        percentile_approx(gap_ms, 0.5) AS gap_p50_ms,
+        percentile_approx(gap_ms, 0.99) AS gap_p99_ms
+    FROM (SELECT *, ms - lag(ms) OVER (PARTITION BY stream ORDER BY ms) AS gap_ms FROM {points})
+    GROUP BY 1, 2 ORDER BY begin_ms, stream
+"""
 
 _PAGE = """\
 <!doctype html>
@@ -118,22 +125,12 @@ def main(flags: Flags, *, time: str | None, out: str, script: str) -> None:
         total = count(client, flags, plans)
         groups = [row for stream in streams for row in group_rows(client, stream)]
     progress = ProgressLine("plot", total)
-    if flags.fits_into_memory("plot", total):
-        batches = progress.counted(in_memory.read(flags, plans))
-        points = pa.Table.from_batches(points_of(batches, time), POINTS)
-        count_drawn, length_ms = len(points), _length_ms(pc.min_max(points["ms"]).as_py())
-        width_ms = width_of(length_ms)
-        table = plot_in_memory.transform(points, width_ms) if count_drawn else points
-    else:
-        spark = flags.spark("plot")
-        rows = read(spark, flags, plans)
-        spark_points = rows.mapInArrow(partial(points_of, time=time), POINTS_TEXT).cache()
-        with progress.watching(spark):
-            [bounds] = spark_points.selectExpr("count(*) n", "min(ms) min", "max(ms) max").collect()
-        count_drawn, length_ms = bounds["n"], _length_ms(bounds.asDict())
-        width_ms = width_of(length_ms)
-        table = transform(spark_points, width_ms).orderBy("begin_ms", "stream").toArrow()
-        progress.advance(total)
+    way = way_of(flags, "plot", total, progress)
+    points = way.kept(way.rows(all_of(flags, plans), partial(points_of, time=time), POINTS))
+    [bounds] = way.table(_BOUNDS, points=points).to_pylist()
+    count_drawn = bounds["entries"]
+    width_ms = width_of((bounds["end_ms"] or 0) - (bounds["begin_ms"] or 0))
+    table = way.table(_SPANS, points=points, width_ms=width_ms)
     progress.finish()
     where = f"{', '.join(streams)}: there is no entry"
     if not count_drawn:
@@ -153,35 +150,11 @@ def main(flags: Flags, *, time: str | None, out: str, script: str) -> None:
     answer([{"entries": count_drawn, "out": out}], as_json=flags.as_json)
 
 
-def transform(points: DataFrame, width_ms: int) -> DataFrame:
-    """Return for each stream and span of time: rate, sizes, and times between entries.
-
-    Args:
-        points: columns `stream`, `ms`, `size_bytes` of entries.
-        width_ms: length of a span.
-    """
-    from pyspark.sql import Window  # noqa: PLC0415
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
-    before = F.lag("ms").over(Window.partitionBy("stream").orderBy("ms"))
-    return (
-        points.withColumn("gap_ms", F.col("ms") - before)
-        .groupBy("stream", (F.floor(F.col("ms") / width_ms) * width_ms).alias("begin_ms"))
-        .agg(
-            (F.count("*") * 1000 / F.lit(width_ms)).alias("entries_per_s"),
-            (F.sum("size_bytes") * 1000 / F.lit(width_ms)).alias("bytes_per_s"),
-            F.avg("size_bytes").alias("entry_bytes"),
-            F.percentile_approx("gap_ms", 0.5).alias("gap_p50_ms"),
-            F.percentile_approx("gap_ms", 0.99).alias("gap_p99_ms"),
-        )
-    )
-
-
 def figures(table: pa.Table, width_ms: int, time: str) -> list[go.Figure]:
     """Return the pictures.
 
     Args:
-        table: what `transform` makes.
+        table: the answer to `_SPANS`.
         width_ms: length of a span.
         time: what says when an entry is.
     """
@@ -286,10 +259,6 @@ def _script(folder: Path | None) -> str:
         new.write_text(get_plotlyjs(), encoding="utf-8")
         new.rename(file)  # whole or not at all, whoever else writes it
     return f'<script src="{file.name}"></script>'
-
-
-def _length_ms(bounds: Mapping[str, int | None]) -> int:
-    return (bounds["max"] or 0) - (bounds["min"] or 0)
 
 
 def width_of(length_ms: int) -> int:

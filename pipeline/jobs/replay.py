@@ -5,18 +5,31 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from headgate.client import Cursor
 from headgate.client.blocking import Client
 from headgate.pipeline.checkpoint import Checkpoint
-from headgate.pipeline.jobs.entries import pairs, read_range, texts
+from headgate.pipeline.computing.entries import (
+    PAIRS,
+    TEXTS,
+    TIME,
+    Archived,
+    Place,
+    flattened,
+    places_of,
+    range_of,
+    texts_of,
+)
+from headgate.pipeline.computing.ways import way_of
 from headgate.pipeline.lake import Lake
-from headgate.pipeline.memory import replay as in_memory
 from headgate.pipeline.offsets import (
     BEGINNING,
     SEQ_MAX,
@@ -30,12 +43,18 @@ from headgate.pipeline.offsets import (
 from headgate.pipeline.terminal.flags import Flags, options
 from headgate.pipeline.terminal.report import ProgressLine, answer
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
 _SLICE_ENTRIES_MAX = 50_000
 _SLICES_MAX = 10_000
 _WRITE_S = 1.0  # of a limited rate, so much is written at once
+_ROWS = pa.schema(
+    [
+        *(("stream", pa.string()), ("id", pa.string()), ("timestamp", TIME)),
+        *(("ms", pa.int64()), ("seq", pa.int64()), ("fields", TEXTS)),
+        *(("place", pa.string()), ("pairs", PAIRS)),
+    ]
+)
+
+_IN_ORDER = "SELECT {columns} FROM {rows} ORDER BY place"
 
 
 class Slice(NamedTuple):
@@ -144,11 +163,10 @@ def main(
         answer([row], as_json=flags.as_json)
         return
     progress = ProgressLine("replay", total)
-    if where is None and flags.fits_into_memory("replay", total):
-        way = partial(in_memory.replay, rename=names, keep_ids=ids == "same")
-    else:
-        spark = flags.spark("replay")
-        way = partial(_replay, spark, where=where, rename=names, keep_ids=ids == "same")
+    # A condition is SQL of Spark.
+    way = way_of(flags if where is None else replace(flags, on_spark=True), "replay", total)
+    columns = "id, pairs AS fields" if ids == "same" else "pairs AS fields"
+    task = partial(_renamed, names=names, has_texts=where is not None)
     due_s = time.monotonic()
     for number, part in enumerate(slices):
         if rate is not None:  # what a slow write left undone is not made up for
@@ -156,69 +174,42 @@ def main(
             due_s = time.monotonic() + part.entries / rate
         to_stream = target.replace("{stream}", part.stream)
         writing = {"stream": to_stream, "jobId": plan.job_id, "jobBatch": str(number)}
-        way(flags, part.stream, part.after, part.to, writing)
+        span: Place = range_of(flags, part.stream, part.after, part.to)
+        if flags.lake:
+            span = Archived(Lake(flags.lake), {part.stream: (part.after, part.to)})
+        rows = way.rows([span], task, _ROWS)
+        if where is not None:
+            rows = rows.where(where)
+        way.append(flags.connection() | writing, _IN_ORDER, columns=columns, rows=rows)
         progress.advance(part.entries)
     progress.finish()
     answer([row], as_json=flags.as_json)
 
 
-def _replay(
-    spark: SparkSession,
-    flags: Flags,
-    stream: str,
-    after: str,
-    to: str,
-    target: Mapping[str, str],
-    *,
-    where: str | None,
-    rename: Mapping[str, str],
-    keep_ids: bool,
-) -> None:
-    """Append a slice with Spark; see `memory/replay.py`."""
-    if flags.lake:
-        entries = Lake(flags.lake).read(spark, [stream], after=after, to=to)
-    else:
-        entries = read_range(spark, flags, stream, after, to)
-    rows = transform(entries, where=where, rename=rename, keep_ids=keep_ids)
-    writer = rows.write.format("headgate").mode("append")
-    writer.options(**flags.connection(), **target).save()
-
-
-def transform(
-    entries: DataFrame,
-    *,
-    where: str | None = None,
-    rename: Mapping[str, str] | None = None,
-    keep_ids: bool = False,
-) -> DataFrame:
-    """Return entries as they are to be appended, in order.
+def _renamed(
+    batches: Iterable[pa.RecordBatch], names: Mapping[str, str], *, has_texts: bool
+) -> Iterator[pa.RecordBatch]:
+    """Yield entries as they are to be appended.
 
     Args:
-        entries: rows of the lake or of a stream.
-        where: condition in SQL; `fields` is a map of text there.
-        rename: new name by old name of a field; order and repeats stay.
-        keep_ids: with their ids.
+        batches: of entries.
+        names: new name by old name of a field; order and repeats stay.
+        has_texts: for a condition, fields are a map of text besides, under their old names.
     """
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
-    every = pairs(entries)
-    if where is not None:
-        entries = (
-            entries.withColumn("_pairs", every).withColumn("fields", texts(every)).where(where)
+    for batch in batches:
+        fields = batch.column("fields")
+        _, old, values = flattened(fields)
+        coded = old.dictionary_encode()
+        new = [names.get(name, name) for name in coded.dictionary.to_pylist()]
+        renamed = [pa.array(new, pa.string()).take(coded.indices), values]
+        pairs = pa.ListArray.from_arrays(
+            pc.subtract(fields.offsets, fields.offsets[0]),
+            pa.StructArray.from_arrays(renamed, fields=list(PAIRS.value_type)),
         )
-        every = F.col("_pairs")
-    names = dict(rename or {})
-
-    def renamed(pair: Column) -> Column:
-        name = pair["name"]
-        for old, new in names.items():
-            name = F.when(pair["name"] == old, F.lit(new)).otherwise(name)
-        return F.struct(name.alias("name"), pair["value"].alias("value"))
-
-    if names:
-        every = F.transform(every, renamed)
-    ordered = entries.orderBy("ms", F.col("seq").asc_nulls_last())
-    return ordered.select(*(["id"] if keep_ids else []), every.alias("fields"))
+        texts = texts_of(fields) if has_texts else pa.nulls(len(batch), TEXTS)
+        columns = [batch.column(name) for name in ("stream", "id", "timestamp", "ms", "seq")]
+        places = places_of(batch.column("id"))
+        yield pa.RecordBatch.from_arrays([*columns, texts, places, pairs], schema=_ROWS)
 
 
 def slices_of(

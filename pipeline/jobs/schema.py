@@ -6,7 +6,7 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.pipeline.memory import extract
+from headgate.pipeline.computing import extract
 from headgate.pipeline.terminal.flags import Flags, options
 from headgate.pipeline.terminal.report import answer
 

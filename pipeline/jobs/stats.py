@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import click
+import pyarrow as pa
 
 from headgate.pipeline.checkpoint import Checkpoint
+from headgate.pipeline.computing.entries import POINTS, all_of, count, flattened, points_of
+from headgate.pipeline.computing.ways import way_of
 from headgate.pipeline.jobs.archive import until_end
-from headgate.pipeline.jobs.entries import count, pairs, read
-from headgate.pipeline.memory import entries as in_memory
-from headgate.pipeline.memory import stats as stats_in_memory
 from headgate.pipeline.terminal.flags import Duration, Flags, options
 from headgate.pipeline.terminal.report import ProgressLine, answer
 
@@ -18,6 +19,29 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _WINDOWS_MAX = 100_000
+_PAIRS = pa.schema([("stream", pa.string()), ("field", pa.string()), ("value", pa.binary())])
+_WINDOWS = """
+    SELECT
+        stream,
+        {start} AS start,
+        count(*) AS entries,
+        count(*) * 1000 / {window_ms} AS entries_per_s,
+        CAST(sum(size_bytes) AS bigint) AS size_bytes,
+        sum(size_bytes) / count(*) AS entry_bytes_avg,
+        max(size_bytes) AS entry_bytes_max
+    FROM {rows} GROUP BY stream, {window} {order}
+"""
+_FIELDS = """
+    SELECT
+        stream,
+        field,
+        count(*) AS entries,
+        approx_count_distinct(value) AS values_about,
+        min(octet_length(value)) AS value_bytes_min,
+        avg(octet_length(value)) AS value_bytes_avg,
+        max(octet_length(value)) AS value_bytes_max
+    FROM {rows} GROUP BY stream, field ORDER BY stream, field
+"""
 
 
 @click.command(
@@ -69,84 +93,41 @@ def main(flags: Flags, *, window: int, watermark: int, is_fields: bool) -> None:
         _follow(flags, window, watermark)
         return
     progress = ProgressLine("stats", total)
-    if flags.fits_into_memory("stats", total):
-        batches = progress.counted(in_memory.read(flags, plans))
-        table = (
-            stats_in_memory.cardinalities(batches)
-            if is_fields
-            else stats_in_memory.windows(batches, window_ms=window)
-        )
+    way = way_of(flags, "stats", total, progress)
+    places = all_of(flags, plans)
+    if is_fields:
+        rows = way.rows(places, _pairs_of, _PAIRS)
+        table = way.table(_FIELDS, limit=_WINDOWS_MAX, rows=rows)
     else:
-        spark = flags.spark("stats")
-        entries = read(spark, flags, plans)
-        rows = cardinalities(entries) if is_fields else transform(entries, window_ms=window)
-        with progress.watching(spark):
-            table = rows.orderBy(*rows.columns[:2]).limit(_WINDOWS_MAX).toArrow()
-        progress.advance(total)
+        rows = way.rows(places, points_of, POINTS)
+        start = f"timestamp_millis(ms - ms % {window})"
+        given = {"start": start, "window": start, "order": "ORDER BY stream, start"}
+        table = way.table(_WINDOWS, limit=_WINDOWS_MAX, window_ms=window, rows=rows, **given)
     progress.finish()
-    answer(table.slice(0, _WINDOWS_MAX).to_pylist(), as_json=flags.as_json, nothing="no entries")
+    answer(table.to_pylist(), as_json=flags.as_json, nothing="no entries")
 
 
-def transform(entries: DataFrame, *, window_ms: int, watermark_ms: int | None = None) -> DataFrame:
-    """Return for each stream and window: entries, entries a second, bytes, and bytes of an entry.
-
-    Args:
-        entries: rows of the lake or of a stream; a query or not.
-        window_ms: length of a window.
-        watermark_ms: how late an entry may be; needed for a query.
-    """
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
-    if watermark_ms is not None:
-        entries = entries.withWatermark("timestamp", f"{watermark_ms} milliseconds")
-    sizes = F.transform(
-        pairs(entries), lambda pair: F.octet_length(pair["name"]) + F.octet_length(pair["value"])
-    )
-    size = F.aggregate(sizes, F.lit(0).cast("bigint"), lambda total, value: total + value)
-    span = F.window("timestamp", f"{window_ms} milliseconds")
-    return (
-        entries.withColumn("size_bytes", size)
-        .groupBy("stream", span)
-        .agg(
-            F.count("*").alias("entries"),
-            F.sum("size_bytes").alias("size_bytes"),
-            F.max("size_bytes").alias("entry_bytes_max"),
-        )
-        .select(
-            "stream",
-            F.col("window.start").alias("start"),
-            "entries",
-            (F.col("entries") * 1000 / window_ms).alias("entries_per_s"),
-            "size_bytes",
-            (F.col("size_bytes") / F.col("entries")).alias("entry_bytes_avg"),
-            "entry_bytes_max",
-        )
-    )
-
-
-def cardinalities(entries: DataFrame) -> DataFrame:
-    """Return for each stream and field: the counts of entries and of different values, sizes."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
-    return (
-        entries.select("stream", F.explode(pairs(entries)).alias("pair"))
-        .groupBy("stream", F.col("pair.name").alias("field"))
-        .agg(
-            F.count("*").alias("entries"),
-            F.approx_count_distinct("pair.value").alias("values_about"),
-            F.min(F.octet_length("pair.value")).alias("value_bytes_min"),
-            F.avg(F.octet_length("pair.value")).alias("value_bytes_avg"),
-            F.max(F.octet_length("pair.value")).alias("value_bytes_max"),
-        )
-    )
+def _pairs_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the fields of entries, each with the stream."""
+    for batch in batches:
+        entries, names, values = flattened(batch.column("fields"))
+        streams = batch.column("stream").take(pa.array(entries))
+        yield pa.RecordBatch.from_arrays([streams, names, values], schema=_PAIRS)
 
 
 def _follow(flags: Flags, window_ms: int, watermark_ms: int) -> None:
     """Say windows as they close, until somebody stops it."""
-    reader = flags.source(flags.spark("stats").readStream).option("startingOffsets", "earliest")
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
+
+    spark = flags.spark("stats")
+    reader = flags.source(spark.readStream).option("startingOffsets", "earliest")
     if flags.max_offsets is not None:
         reader = reader.option("maxOffsetsPerTrigger", flags.max_offsets)
-    table = transform(reader.load(), window_ms=window_ms, watermark_ms=watermark_ms)
+    points = reader.load().mapInArrow(points_of, from_arrow_schema(POINTS))
+    points = points.withWatermark("timestamp", f"{watermark_ms} milliseconds")
+    span = f"window(timestamp, '{window_ms} milliseconds')"
+    given = {"start": "window.start", "window": span, "order": "", "rows": "{rows}"}
+    table = spark.sql(_WINDOWS.format(window_ms=window_ms, **given), rows=points)
 
     def say(rows: DataFrame, _batch: int) -> None:
         windows = rows.orderBy("start", "stream").toArrow().to_pylist()

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from functools import partial
 
 import click
 
 from headgate.client import Plan
 from headgate.client.blocking import Client
 from headgate.pipeline.comparison import common_range
+from headgate.pipeline.computing.ways import way_of
 from headgate.pipeline.jobs.verify import missing
 from headgate.pipeline.lake import Held, Lake
 from headgate.pipeline.location import is_bucket
-from headgate.pipeline.memory import verify as in_memory
 from headgate.pipeline.offsets import (
     SEQ_MAX,
     Id,
@@ -52,10 +51,7 @@ def main(flags: Flags, *, keep: int, past_groups: bool, past_retention: bool) ->
         streams = flags.chosen(client)
         plans = flags.plans(client, streams)
         total = sum(plan.backlog for plan in plans.values())
-        if flags.fits_into_memory("trim", total):
-            lacking = in_memory.missing
-        else:
-            lacking = partial(missing, flags.spark("trim"))
+        way = way_of(flags, "trim", total)
         progress = ProgressLine("trim", len(streams), "streams")
         rows: list[dict[str, object]] = []
         for stream in streams:
@@ -69,8 +65,9 @@ def main(flags: Flags, *, keep: int, past_groups: bool, past_retention: bool) ->
             common = common_range(plans[stream], held)
             if to is None:
                 continue
-            is_compared = common is not None and is_before(common[0], to)
-            lost = lacking(flags, lake, stream, common[0], to) if common and is_compared else None
+            lost = None
+            if common is not None and is_before(common[0], to):
+                lost = missing(way, flags, lake, stream, common[0], to)
             if lost is not None:
                 row["verdict"] = f"kept: the lake lacks {lost}"
             elif not flags.dry_run:

@@ -2,27 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from headgate.client import Plan
 from headgate.client.blocking import Client
 from headgate.pipeline.comparison import Comparison, Deletions, common_range, deletions
+from headgate.pipeline.computing.entries import PAIRS, Archived, id_of, places_of, range_of
+from headgate.pipeline.computing.ways import Way, way_of
 from headgate.pipeline.erasure import forgotten
-from headgate.pipeline.jobs.entries import pairs, read_range
 from headgate.pipeline.lake import Held, Lake
-from headgate.pipeline.memory import verify as in_memory
-from headgate.pipeline.offsets import is_before, just_before, parse_id
+from headgate.pipeline.offsets import is_before, parse_id
 from headgate.pipeline.terminal.flags import Flags, options
 from headgate.pipeline.terminal.report import ProgressLine, answer
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
 _RANGES = 256  # per stream: as many rows are compared on the driver
+_WIDEST_MS = 2**62
+_SIDE = pa.schema(
+    [("place", pa.string()), ("ms", pa.int64()), ("fields", PAIRS), ("side", pa.string())]
+)
+_SPANS = """
+    WITH entries AS (
+        SELECT
+            place,
+            ms,
+            count(*) FILTER (WHERE side = 'live') AS live,
+            count(*) FILTER (WHERE side = 'lake') AS lake,
+            count(*) FILTER (WHERE side = 'live, noted') AS noted,
+            min(xxhash64(fields)) <> max(xxhash64(fields)) AS is_other
+        FROM (SELECT * FROM {theirs} UNION ALL SELECT * FROM {ours}) GROUP BY place, ms
+    ),
+    judged AS (
+        SELECT
+            *,
+            {is_gone_accepted} AND live = 0 AND lake > 0 AS is_gone,
+            CASE
+                WHEN live + lake = 0 OR ({is_gone_accepted} AND live = 0) THEN NULL
+                WHEN lake = 0 THEN ' is not in the lake'
+                WHEN live = 0 THEN ' is in the lake only'
+                WHEN is_other THEN ' has other fields in the lake'
+                ELSE ''
+            END AS difference
+        FROM entries
+    )
+    SELECT
+        CAST(sum(live) AS bigint) AS live,
+        CAST(sum(CASE WHEN is_gone THEN 0 ELSE lake END) AS bigint) AS lake,
+        CAST(sum(noted) AS bigint) AS noted,
+        count(*) FILTER (WHERE is_gone) AS gone,
+        max(place) FILTER (WHERE is_gone) AS last_gone,
+        min(place) FILTER (WHERE difference IS NOT NULL) AS low,
+        max(place) FILTER (WHERE difference IS NOT NULL) AS high,
+        min(place || difference) FILTER (WHERE difference <> '') AS difference
+    FROM judged GROUP BY floor(ms / {width_ms}) ORDER BY min(place)
+"""
+"""By span of time: the entries of both sides, and the first that differs.
+
+Deletions in the stream may be accepted: what only the lake has is then gone, and no difference.
+"""
 
 
 @click.command(
@@ -60,8 +102,7 @@ def _verdicts(
     streams = flags.chosen(client)
     plans = flags.plans(client, streams)
     total = sum(plan.backlog for plan in plans.values())
-    # Both are in memory at once, a stream after the other.
-    spark = None if flags.fits_into_memory("verify", total) else flags.spark("verify")
+    way = way_of(flags, "verify", total)
     progress = ProgressLine("verify", total)
     rows = []
     for stream in streams:
@@ -72,9 +113,8 @@ def _verdicts(
             continue
         begin, end = (parse_id(edge).ms for edge in common)
         width_ms = max(1, -(-(end - begin + 1) // _RANGES))
-        way = in_memory.compare if spark is None else partial(compare, spark)
         deleted = partial(deletions, client, lake, plan) if allow_deleted else None
-        comparison = way(flags, lake, stream, *common, width_ms=width_ms, deleted=deleted)
+        comparison = compare(way, flags, lake, stream, *common, width_ms=width_ms, deleted=deleted)
         rows.append(_row(stream, comparison, *common))
         progress.advance(plans[stream].backlog)
     progress.finish()
@@ -89,34 +129,8 @@ def _without_common(plan: Plan, held: Held | None) -> str:
     return "equal" if plan.first_id is None or is_retired else "not archived"
 
 
-def transform(entries: DataFrame, width_ms: int) -> DataFrame:
-    """Return count and hash of entries for each stream and span of time in their ids.
-
-    The hash is a sum over the hashes of the entries, so their order does not matter.
-
-    Args:
-        entries: rows of the lake or of a stream.
-        width_ms: length of a span.
-    """
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
-    return entries.groupBy("stream", F.floor(F.col("ms") / width_ms).alias("span")).agg(
-        F.count("*").alias("entries"),
-        F.sum(entry_hash(entries).cast("decimal(38,0)")).alias("hash"),
-        F.min_by("id", F.struct("ms", "seq")).alias("first_id"),
-        F.max_by("id", F.struct("ms", "seq")).alias("last_id"),
-    )
-
-
-def entry_hash(entries: DataFrame) -> Column:
-    """Return the hash of an entry: its id and its fields in order, whichever form they have."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
-    return F.xxhash64(F.col("id"), pairs(entries))
-
-
 def compare(
-    spark: SparkSession,
+    way: Way,
     flags: Flags,
     lake: Lake,
     stream: str,
@@ -129,7 +143,7 @@ def compare(
     """Compare a range of a stream with the lake.
 
     Args:
-        spark: the session.
+        way: how it is computed.
         flags: say where the gateway is.
         lake: what it is compared with.
         stream: its name.
@@ -138,103 +152,76 @@ def compare(
         width_ms: length of the spans of time of which the first that differs is named.
         deleted: what the stream says of its deletions, if these are accepted.
     """
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
-    ours = lake.read(spark, [stream], after=after, to=to)
-    theirs = read_range(spark, flags, stream, after, to)
-    forgotten_count = deleted_count = 0
-    noted = _noted(spark, lake, stream)
-    if noted is not None:
-        forgotten_count = theirs.join(noted, "id", "left_semi").count()
-        theirs, ours = (entries.join(noted, "id", "left_anti") for entries in (theirs, ours))
-    if deleted is not None:
-        gone = ours.join(theirs.select("id"), "id", "left_anti")
-        place = F.struct("ms", F.col("seq").isNull(), "seq")  # null is beyond 63 bits
-        last = gone.agg(F.count("*"), F.max_by("id", place))
-        [[deleted_count, last_id]] = last.collect()
-        if deleted_count and (refusal := deleted().refusal(deleted_count, last_id)):
-            return Comparison(theirs.count(), f"differs: {refusal}", 0, forgotten_count)
-        ours = ours.join(theirs.select("id"), "id", "left_semi")
-    sums = [
-        {row["span"]: row.asDict() for row in transform(entries, width_ms).collect()}
-        for entries in (theirs, ours)
-    ]
-    count = sum(span_sum["entries"] for span_sum in sums[0].values())
-    for span in sorted(set(sums[0]) | set(sums[1])):
-        there, held = sums[0].get(span), sums[1].get(span)
-        if there is None or held is None or _sum(there) != _sum(held):
-            both = [span_sum for span_sum in (there, held) if span_sum is not None]
-            ids = [span_sum[name] for span_sum in both for name in ("first_id", "last_id")]
-            low, high = min(ids, key=parse_id), max(ids, key=parse_id)
-            first = first_difference(theirs, ours, str(just_before(parse_id(low))), high)
+    spans = _spans(way, flags, lake, stream, after, to, width_ms, deleted is not None)
+    entries, gone, noted = (sum(span[name] for span in spans) for name in ("live", "gone", "noted"))
+    if deleted is not None and gone:
+        last_id = id_of(max(span["last_gone"] for span in spans if span["gone"]))
+        if refusal := deleted().refusal(gone, last_id):
+            return Comparison(entries, f"differs: {refusal}", 0, noted)
+    for span in spans:
+        difference = _difference(span)
+        if difference is not None or span["live"] != span["lake"]:
             verdict = (
-                f"differs from {low} to {high}: live {there['entries'] if there else 0},"
-                f" lake {held['entries'] if held else 0}; {first}"
+                f"differs from {id_of(span['low'])} to {id_of(span['high'])}:"
+                f" live {span['live']}, lake {span['lake']};"
+                f" {difference or 'an entry is in the lake twice'}"
             )
-            return Comparison(count, verdict, deleted_count, forgotten_count)
-    return Comparison(count, "equal", deleted_count, forgotten_count)
+            return Comparison(entries, verdict, gone, noted)
+    return Comparison(entries, "equal", gone, noted)
 
 
-def _noted(spark: SparkSession, lake: Lake, stream: str) -> DataFrame | None:
-    """Return the ids that the lake has forgotten, if there are any."""
-    ids = [(entry_id,) for entry_id in forgotten(lake, stream).to_pylist()]
-    return spark.createDataFrame(ids, "id string") if ids else None
-
-
-def first_difference(theirs: DataFrame, ours: DataFrame, after: str, to: str) -> str:
-    """Return the first entry that differs between two ranges, with the difference."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
-    def narrowed(entries: DataFrame) -> DataFrame:
-        low, high = parse_id(after).ms, parse_id(to).ms
-        return entries.where(f"ms >= {low} AND ms <= {high}").select(
-            "id", "ms", "seq", entry_hash(entries).alias("hash")
-        )
-
-    joined = (
-        narrowed(theirs)
-        .alias("live")
-        .join(narrowed(ours).alias("lake"), F.col("live.id") == F.col("lake.id"), "full")
-    )
-    different = (
-        joined.where("live.hash IS DISTINCT FROM lake.hash")
-        .orderBy(
-            F.coalesce(F.col("live.ms"), F.col("lake.ms")),
-            F.coalesce(F.col("live.seq"), F.col("lake.seq")).asc_nulls_last(),
-        )
-        .select(F.col("live.id").alias("live"), F.col("lake.id").alias("lake"))
-        .first()
-    )
-    if different is None:
-        return "an entry is in the lake twice"
-    if different["lake"] is None:
-        return f"{different['live']} is not in the lake"
-    if different["live"] is None:
-        return f"{different['lake']} is in the lake only"
-    return f"{different['live']} has other fields in the lake"
-
-
-def missing(
-    spark: SparkSession, flags: Flags, lake: Lake, stream: str, after: str, to: str
-) -> str | None:
-    """Return the id of an entry that the lake lacks, or has with other fields.
+def missing(way: Way, flags: Flags, lake: Lake, stream: str, after: str, to: str) -> str | None:
+    """Return the id of the first entry that the lake lacks, or has with other fields.
 
     What it has forgotten is not lacking.
     """
-    theirs = read_range(spark, flags, stream, after, to)
-    ours = lake.read(spark, [stream], after=after, to=to)
-    absent_all = theirs.select("id", entry_hash(theirs).alias("hash")).join(
-        ours.select("id", entry_hash(ours).alias("hash")), ["id", "hash"], "left_anti"
-    )
-    noted = _noted(spark, lake, stream)
-    if noted is not None:
-        absent_all = absent_all.join(noted, "id", "left_anti")
-    absent = absent_all.first()
-    return None if absent is None else str(absent["id"])
+    for span in _spans(way, flags, lake, stream, after, to, _WIDEST_MS, is_gone_accepted=True):
+        if (difference := _difference(span)) is not None:
+            return difference.partition(" ")[0]
+    return None
 
 
-def _sum(span_sum: dict[str, object]) -> tuple[object, object]:
-    return span_sum["entries"], span_sum["hash"]
+def _spans(
+    way: Way,
+    flags: Flags,
+    lake: Lake,
+    stream: str,
+    after: str,
+    to: str,
+    width_ms: int,
+    is_gone_accepted: bool,
+) -> list[dict[str, Any]]:
+    """Return what both sides have of a range, by spans of time; see `_SPANS`."""
+    noted = forgotten(lake, stream)
+    theirs = [range_of(flags, stream, after, to)]
+    ours = [Archived(lake, {stream: (after, to)})]
+    spans: list[dict[str, Any]] = way.table(
+        _SPANS,
+        width_ms=width_ms,
+        is_gone_accepted=is_gone_accepted,
+        theirs=way.rows(theirs, partial(_side_of, side="live", noted=noted), _SIDE),
+        ours=way.rows(ours, partial(_side_of, side="lake", noted=noted), _SIDE),
+    ).to_pylist()
+    return spans
+
+
+def _side_of(
+    batches: Iterable[pa.RecordBatch], side: str, noted: pa.Array
+) -> Iterator[pa.RecordBatch]:
+    """Yield entries with the side they are on; those that the lake has forgotten are noted."""
+    for batch in batches:
+        ids = batch.column("id")
+        sides = pc.if_else(pc.is_in(ids, noted), f"{side}, noted", side)
+        columns = [places_of(ids), batch.column("ms"), batch.column("fields"), sides]
+        yield pa.RecordBatch.from_arrays(columns, schema=_SIDE)
+
+
+def _difference(span: Mapping[str, Any]) -> str | None:
+    """Return the first entry of a span that differs, and how."""
+    if span["difference"] is None:
+        return None
+    place, _, what = span["difference"].partition(" ")
+    return f"{id_of(place)} {what}"
 
 
 def _row(

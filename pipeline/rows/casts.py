@@ -185,6 +185,16 @@ def text_of(value: bytes) -> str:
         return "base64:" + base64.b64encode(value).decode()
 
 
+def decoded(values: pa.Array) -> pa.Array:
+    """Return bytes as text; what is no UTF-8 has replacement characters."""
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:
+        coded = values.dictionary_encode()
+        texts = [value.decode(errors="replace") for value in coded.dictionary.to_pylist()]
+        return pa.array(texts, pa.string()).take(coded.indices)
+
+
 def _cast_by_halves(values: pa.Array, wanted: pa.DataType, ways: Sequence[_Way]) -> list[pa.Array]:
     for way in ways:
         try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,7 +25,7 @@ from headgate.pipeline.offsets import BEGINNING, literal_prefix
 from headgate.pipeline.terminal.report import without_noise
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrameReader, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 
@@ -110,8 +110,6 @@ insecure_option = click.option(
     help="Send the token over plain http to another machine, too.",
 )
 
-
-Reader = TypeVar("Reader", "DataFrameReader", "DataStreamReader")
 
 # Arrow is quicker at twice as many, too, but small entries take a gigabyte of memory then.
 IN_MEMORY_ENTRIES_MAX = 1_000_000
@@ -242,9 +240,9 @@ class Flags:
                 }
             )
 
-    def source(self, reader: Reader, stream: str | None = None) -> Reader:
-        """Return a reader of the chosen streams, or of this one: whole entries, nothing lost."""
-        return reader.format("headgate").options(**self.source_options(stream))
+    def source(self, reader: DataStreamReader) -> DataStreamReader:
+        """Return a reader of the chosen streams: whole entries, nothing lost."""
+        return reader.format("headgate").options(**self.source_options())
 
     def source_options(self, stream: str | None = None) -> dict[str, str]:
         """Return the options of a reader of the chosen streams, or of this one; see `source`."""

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from headgate.client.blocking import Client
 from headgate.pipeline.cli import main
-from headgate.pipeline.memory import extract
+from headgate.pipeline.computing import extract
 from headgate.pipeline.terminal.flags import Flags
 from tests.pipeline.gateway import Gateway
 from tests.pipeline.test_cli import run

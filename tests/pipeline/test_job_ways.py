@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from vega_datasets import local_data
 
+from headgate.pipeline.computing.entries import milliseconds_of
 from headgate.pipeline.lake import Lake
-from headgate.pipeline.memory.plot import milliseconds_of
 from headgate.pipeline.terminal import flags
 from tests.pipeline.command import Command, command
 from tests.pipeline.gateway import Gateway

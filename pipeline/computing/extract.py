@@ -24,8 +24,8 @@ from headgate.client import Split, tables
 from headgate.client.blocking import BlockingStream, Client
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.lakefile import directory_name, open_filesystem
-from headgate.pipeline.memory.entries import text_of
 from headgate.pipeline.offsets import parse_id
+from headgate.pipeline.rows.casts import decoded
 from headgate.pipeline.terminal.flags import Flags
 from headgate.pipeline.views.table import field_name
 
@@ -280,7 +280,7 @@ def _columns(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     entries = []
     for batch in batches:
         ids, ms, fields = (batch.column(name) for name in ("id", "ms", "fields"))
-        names = text_of(fields.keys).cast(pa.binary())
+        names = decoded(fields.keys).cast(pa.binary())
         fields = pa.MapArray.from_arrays(fields.offsets, names, fields.items.cast(pa.binary()))
         ms = pc.if_else(pc.less_equal(ms, _MS_MAX), ms, None)
         entries.append(pa.RecordBatch.from_arrays([ids, ms, fields], ["id", "ms", "fields"]))

@@ -1,0 +1,1 @@
+"""The computation of jobs, said once for this process and for Spark."""

@@ -1,1 +1,0 @@
-"""Jobs without Spark, with Arrow, for entries that fit into memory."""
