@@ -9,7 +9,7 @@ An entry is forgotten in three steps. A run that is repeated makes again those t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,7 +21,13 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 
 from headgate.pipeline.lake import Lake, LakeConflict
-from headgate.pipeline.lakefile import LakeFile, directory_name, open_filesystem, write_without
+from headgate.pipeline.lakefile import (
+    LakeFile,
+    directory_name,
+    open_filesystem,
+    rows_of,
+    write_without,
+)
 from headgate.pipeline.offsets import before_ms, earlier, parse_id
 
 FORGOTTEN: Final = "_forgotten"
@@ -85,7 +91,9 @@ def forget(
         files, ids = [], []
         for file in lake.files([stream]):
             if selection.may_be_in(file):
-                taken = [id_ for rows in _rows(lake, file) for id_ in _ids(rows, selection)]
+                taken = [
+                    id_ for rows in rows_of(lake.path, file.path) for id_ in _ids(rows, selection)
+                ]
                 ids += taken
                 files += [file] if taken else []
         if dry_run or not ids:
@@ -118,7 +126,9 @@ def retire(lake: Lake, stream: str, end_ms: int, *, dry_run: bool = False) -> tu
         whole = [file for file in files if file.ms_max < end_ms]
         cut = [file for file in files if file.ms_max >= end_ms]
         count = sum(file.row_count for file in whole)
-        count += sum(int(is_old(rows).sum()) for file in cut for rows in _rows(lake, file))
+        count += sum(
+            int(is_old(rows).sum()) for file in cut for rows in rows_of(lake.path, file.path)
+        )
         if dry_run or not files or held is None:
             return count, len(files)
         retired = {stream: earlier(before_ms(end_ms), held.to)}
@@ -199,11 +209,6 @@ def _notes(lake: Lake) -> pa.Table:
     if not DeltaTable.is_deltatable(path):
         return pa.schema([("stream", pa.string()), ("id", pa.string())]).empty_table()
     return DeltaTable(path).to_pyarrow_table()
-
-
-def _rows(lake: Lake, file: LakeFile) -> Iterator[pa.RecordBatch]:
-    with open_filesystem(lake.path).open_input_file(file.path) as source:
-        yield from pq.ParquetFile(source).iter_batches()
 
 
 def _ids(rows: pa.RecordBatch, selection: Selection) -> list[str]:

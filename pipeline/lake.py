@@ -25,12 +25,11 @@ from typing import NamedTuple, Self
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
-from headgate.pipeline.lakefile import COLUMNS, LakeFile, open_filesystem
+from headgate.pipeline.lakefile import COLUMNS, LakeFile, rows_of
 from headgate.pipeline.location import is_bucket, location_of
 from headgate.pipeline.offsets import Id, is_before, parse_id
 
@@ -139,9 +138,8 @@ class Lake:
             if low < parse_id(file.first_id) and file.ms_max < high.ms:
                 count += file.row_count
                 continue
-            with open_filesystem(self.path).open_input_file(file.path) as source:
-                ids = pq.ParquetFile(source).read(columns=["id"])["id"].to_pylist()
-                count += sum(low < parse_id(entry_id) <= high for entry_id in ids)
+            rows = rows_of(self.path, file.path, after=after, to=to, columns=["id", "ms", "seq"])
+            count += sum(map(len, rows))
         return count
 
     def uri(self, file: LakeFile) -> str:
@@ -151,12 +149,16 @@ class Lake:
     def arrow(
         self, stream: str, *, after: str | None = None, to: str | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the entries of a stream in their order, without Spark; ranges are cut by file."""
-        filesystem = open_filesystem(self.path)
+        """Yield the entries of a stream in their order, those of a range of ids."""
+        for file in self.files_in_order(stream, after=after, to=to):
+            yield from rows_of(self.path, file.path, after=after, to=to)
+
+    def files_in_order(
+        self, stream: str, *, after: str | None = None, to: str | None = None
+    ) -> list[LakeFile]:
+        """Return the files of a stream by their first ids; see `files`."""
         files = self.files([stream], after=after, to=to)
-        for file in sorted(files, key=lambda file: parse_id(file.first_id)):
-            with filesystem.open_input_file(file.path) as source:
-                yield from pq.ParquetFile(source).iter_batches()
+        return sorted(files, key=lambda file: parse_id(file.first_id))
 
     # What changes it.
 

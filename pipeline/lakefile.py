@@ -22,7 +22,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 from deltalake.fs import DeltaStorageHandler
 
-from headgate.pipeline.offsets import parse_id
+from headgate.pipeline.offsets import Id, parse_id
 
 COLUMNS = pa.schema(
     [
@@ -91,6 +91,43 @@ def files_of(written: Iterable[pa.RecordBatch]) -> list[LakeFile]:
     return [LakeFile(**row) for batch in written for row in batch.to_pylist()]
 
 
+def rows_of(
+    lake: str,
+    path: str,
+    *,
+    after: str | None = None,
+    to: str | None = None,
+    columns: Sequence[str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file.
+
+    Args:
+        lake: where it is.
+        path: of the file, below the lake.
+        after: behind this id only.
+        to: up to and with this id only.
+        columns: that are wanted; with a range `id`, `ms` and `seq` have to be among them.
+    """
+    with open_filesystem(lake).open_input_file(path) as source:
+        for batch in pq.ParquetFile(source).iter_batches(_BATCH_ROWS, columns=columns):
+            rows = batch if after is None else batch.filter(are_behind(batch, parse_id(after)))
+            if to is not None:
+                rows = rows.filter(pc.invert(are_behind(rows, parse_id(to))))
+            if len(rows):
+                yield rows
+
+
+def are_behind(rows: pa.RecordBatch | pa.Table, bound: Id) -> pa.Array:
+    """Return of each row whether its id comes behind another one."""
+    ms = rows["ms"].to_numpy(zero_copy_only=False).astype(np.uint64)
+    seqs = rows["seq"]
+    seq = seqs.fill_null(0).to_numpy(zero_copy_only=False).astype(np.uint64)
+    for row in np.flatnonzero(seqs.is_null().to_numpy(zero_copy_only=False)).tolist():
+        seq[row] = parse_id(rows["id"][row].as_py()).seq
+    at_ms, at_seq = np.uint64(bound.ms), np.uint64(bound.seq)
+    return pa.array((ms > at_ms) | ((ms == at_ms) & (seq > at_seq)))
+
+
 def write_rows(
     batches: Iterable[pa.RecordBatch], lake: str, held_to: Mapping[str, str]
 ) -> Iterator[pa.RecordBatch]:
@@ -103,9 +140,7 @@ def write_rows(
     """
     writer = _Writer(lake, FILE_BYTES_MAX)
     for batch in batches:
-        rows = without_held(_conform(batch), held_to)
-        for begin, end in _runs(rows):
-            writer.write(rows.slice(begin, end - begin))
+        writer.write(_without_held(_conform(batch), held_to))
     yield writer.finish()
 
 
@@ -119,16 +154,12 @@ def merge_files(
         lake: where it is.
         file_bytes_max: size at which a file is full.
     """
-    filesystem = open_filesystem(lake)
     for batch in bins:
         for paths in batch.column("paths").to_pylist():
             writer = _Writer(lake, file_bytes_max)
             for path in paths:
-                with filesystem.open_input_file(path) as source:
-                    for rows in pq.ParquetFile(source).iter_batches(_BATCH_ROWS):
-                        batch_rows = _conform(rows)
-                        for begin, end in _runs(batch_rows):
-                            writer.write(batch_rows.slice(begin, end - begin))
+                for rows in rows_of(lake, path):
+                    writer.write(_conform(rows))
             yield writer.finish()
 
 
@@ -142,15 +173,11 @@ def write_without(
         lake: where it is.
         is_removed: tells of rows which are left out.
     """
-    filesystem = open_filesystem(lake)
     written: list[LakeFile] = []
     for file in files:
         writer = _Writer(lake, FILE_BYTES_MAX)
-        with filesystem.open_input_file(file.path) as source:
-            for batch in pq.ParquetFile(source).iter_batches(_BATCH_ROWS):
-                rows = _conform(batch.filter(pa.array(~is_removed(batch))))
-                for begin, end in _runs(rows):
-                    writer.write(rows.slice(begin, end - begin))
+        for rows in rows_of(lake, file.path):
+            writer.write(_conform(rows.filter(pa.array(~is_removed(rows)))))
         written += files_of([writer.finish()])
     return written
 
@@ -173,17 +200,11 @@ def directory_name(stream: str) -> str:
     return f"{safe[:_NAME_CHARS_MAX]}~~{digest}"
 
 
-def without_held(rows: pa.Table, held_to: Mapping[str, str]) -> pa.Table:
+def _without_held(rows: pa.Table, held_to: Mapping[str, str]) -> pa.Table:
     """Return the rows of streams behind their held ranges."""
     for stream, to in held_to.items():
-        last = parse_id(to)
-        ms = rows["ms"].to_numpy()
-        is_old = rows["stream"].to_numpy() == stream
-        keep = ~is_old | (ms > last.ms)
-        for index in np.flatnonzero(is_old & (ms == last.ms)):  # a few: of one millisecond
-            keep[index] = parse_id(rows["id"][int(index)].as_py()) > last
-        if not keep.all():
-            rows = rows.filter(pa.array(keep))
+        is_other = pc.not_equal(rows["stream"], stream)
+        rows = rows.filter(pc.or_(is_other, are_behind(rows, parse_id(to))))
     return rows
 
 
@@ -232,7 +253,11 @@ class _Writer:
         self._open: _OpenFile | None = None
 
     def write(self, rows: pa.Table) -> None:
-        """Add a run to the open file if it goes on there, else to a new one."""
+        """Add rows, each run to the open file if it goes on there, else to a new one."""
+        for begin, end in _runs(rows):
+            self._write(rows.slice(begin, end - begin))
+
+    def _write(self, rows: pa.Table) -> None:
         if self._open is not None and not (
             self._open.goes_on(rows) and self._open.size_bytes < self._file_bytes_max
         ):

@@ -47,7 +47,7 @@ from headgate.pipeline.offsets import (
 )
 from headgate.pipeline.options import ReadOptions
 from headgate.pipeline.rows.ahead import ahead
-from headgate.pipeline.rows.schema import Rows, behind, up_to
+from headgate.pipeline.rows.schema import Rows
 
 WAIT_MS = 400  # of a query with nothing to do: two or three requests a second
 _FIRST = "0-1"  # the smallest id an entry can have
@@ -136,11 +136,7 @@ class _Reader:
 
     def _from_lake(self, span: Range) -> Generator[pa.RecordBatch]:
         assert self._options.cold_tier is not None
-        lake = Lake(self._options.cold_tier)
-        for batch in lake.arrow(span.stream, after=span.after, to=span.to):
-            rows = up_to(behind(batch, parse_id(span.after)), parse_id(span.to))
-            if len(rows):
-                yield rows
+        yield from Lake(self._options.cold_tier).arrow(span.stream, after=span.after, to=span.to)
 
     # Planning, on the driver.
 
@@ -209,8 +205,7 @@ class _Reader:
         if is_before(held.to, to):
             self._lost(f"{lost}, and the lake ends at {held.to}")
         end = earlier(to, held.to)
-        files = lake.files([stream], after=after, to=end)
-        files = sorted(files, key=lambda file: parse_id(file.first_id))
+        files = lake.files_in_order(stream, after=after, to=end)
         share = self._options.partition_entries_max
         ranges: list[Range] = []
         begin, count = after, 0

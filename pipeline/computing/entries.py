@@ -18,17 +18,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from headgate.client import Cursor, Plan
 from headgate.client.blocking import Client
 from headgate.pipeline.lake import Lake
-from headgate.pipeline.lakefile import FILE_BYTES_MAX, LakeFile, open_filesystem
-from headgate.pipeline.offsets import BEGINNING, parse_id
+from headgate.pipeline.lakefile import FILE_BYTES_MAX, LakeFile, rows_of
+from headgate.pipeline.offsets import BEGINNING
 from headgate.pipeline.options import read_options
 from headgate.pipeline.reader import BatchReader
 from headgate.pipeline.rows.casts import decoded
-from headgate.pipeline.rows.schema import ENTRY_COLUMNS, Rows, behind, entry_schema, up_to
+from headgate.pipeline.rows.schema import ENTRY_COLUMNS, Rows, entry_schema
 from headgate.pipeline.terminal.flags import Flags
 
 if TYPE_CHECKING:
@@ -108,10 +107,7 @@ class Archived:
         return [
             (file, after, to)
             for stream, (after, to) in self.ranges.items()
-            for file in sorted(
-                self.lake.files([stream], after=after, to=to),
-                key=lambda file: parse_id(file.first_id),
-            )
+            for file in self.lake.files_in_order(stream, after=after, to=to)
         ]
 
 
@@ -181,15 +177,12 @@ def _of_files(files: Iterable[pa.RecordBatch], lake: str, task: Task) -> Iterato
 
 
 def _rows_of(lake: str, path: str, after: str | None, to: str | None) -> Iterator[pa.RecordBatch]:
-    with open_filesystem(lake).open_input_file(path) as source:
-        for batch in pq.ParquetFile(source).iter_batches():
-            rows = batch if after is None else behind(batch, parse_id(after))
-            rows = rows if to is None else up_to(rows, parse_id(to))
-            fields = rows.column("fields")
-            pairs = pa.StructArray.from_arrays([fields.keys, fields.items], ["name", "value"])
-            columns = {name: rows.column(name) for name in ENTRY_COLUMNS}
-            columns["fields"] = pa.ListArray.from_arrays(fields.offsets, pairs)
-            yield pa.RecordBatch.from_pydict(columns)
+    for rows in rows_of(lake, path, after=after, to=to):
+        fields = rows.column("fields")
+        pairs = pa.StructArray.from_arrays([fields.keys, fields.items], ["name", "value"])
+        columns = {name: rows.column(name) for name in ENTRY_COLUMNS}
+        columns["fields"] = pa.ListArray.from_arrays(fields.offsets, pairs)
+        yield pa.RecordBatch.from_pydict(columns)
 
 
 def flattened(fields: pa.ListArray) -> tuple[np.ndarray, pa.Array, pa.Array]:

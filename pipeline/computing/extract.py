@@ -24,7 +24,6 @@ from headgate.client import Split, tables
 from headgate.client.blocking import BlockingStream, Client
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.lakefile import directory_name, open_filesystem
-from headgate.pipeline.offsets import parse_id
 from headgate.pipeline.rows.casts import decoded
 from headgate.pipeline.terminal.flags import Flags
 from headgate.pipeline.views.table import field_name
@@ -170,7 +169,7 @@ class _LakeSource(_OrderedSource):
 
     def __init__(self, lake: Lake, stream: str) -> None:
         self.name = stream
-        files = sorted(lake.files([stream]), key=lambda file: parse_id(file.first_id))
+        files = lake.files_in_order(stream)
         self.count = sum(file.row_count for file in files)
         self._files = _Files(lake.path, [(file.path, file.row_count) for file in files])
 

@@ -231,8 +231,7 @@ def _lake_slices(lake: Lake, stream: str, after: str, to: str, size: int) -> lis
     """Cut between files: what their names and sizes say is enough."""
     slices: list[Slice] = []
     begin, entries = after, 0
-    files = lake.files([stream], after=after, to=to)
-    for file in sorted(files, key=lambda file: parse_id(file.first_id)):
+    for file in lake.files_in_order(stream, after=after, to=to):
         edge = str(just_before(parse_id(file.first_id)))
         if entries + file.row_count > size and entries and is_before(begin, edge):
             slices.append(Slice(stream, begin, edge, entries))

@@ -25,7 +25,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from headgate.pipeline.offsets import Id, parse_id
 from headgate.pipeline.rows.casts import cast_fields, rescued, text_of, text_of_column, ways_of
 
 ENTRY_COLUMNS = ("stream", "id", "ms", "seq", "timestamp", "fields")
@@ -270,26 +269,6 @@ class Drafts:
             if columns["stream"].null_count:
                 raise RowError("a row has no stream: its column stream is null")
         return pa.RecordBatch.from_pydict(columns)
-
-
-def behind(batch: pa.RecordBatch, after: Id) -> pa.RecordBatch:
-    """Return the rows whose `ms` and `seq` come behind an id."""
-    return batch.filter(_is_beyond(batch, after))
-
-
-def up_to(batch: pa.RecordBatch, to: Id) -> pa.RecordBatch:
-    """Return the rows whose `ms` and `seq` come up to and with an id."""
-    return batch.filter(pc.invert(_is_beyond(batch, to)))
-
-
-def _is_beyond(batch: pa.RecordBatch, bound: Id) -> pa.Array:
-    ms = batch.column("ms").to_numpy(zero_copy_only=False).astype(np.uint64)
-    seqs = batch.column("seq")
-    seq = seqs.fill_null(0).to_numpy(zero_copy_only=False).astype(np.uint64)
-    for row in np.flatnonzero(seqs.is_null().to_numpy(zero_copy_only=False)).tolist():
-        seq[row] = parse_id(batch.column("id")[row].as_py()).seq
-    at_ms, at_seq = np.uint64(bound.ms), np.uint64(bound.seq)
-    return pa.array((ms > at_ms) | ((ms == at_ms) & (seq > at_seq)))
 
 
 def chunks_of(

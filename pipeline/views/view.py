@@ -24,9 +24,9 @@ from headgate.pipeline.erasure import forgotten, purge
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.lakefile import directory_name
 from headgate.pipeline.location import location_of
-from headgate.pipeline.offsets import BEGINNING, is_before, parse_id
+from headgate.pipeline.offsets import BEGINNING, is_before
 from headgate.pipeline.rows.casts import cast_fields, rescued
-from headgate.pipeline.rows.schema import RESCUED, behind, up_to
+from headgate.pipeline.rows.schema import RESCUED
 from headgate.pipeline.views.table import (
     TIMESTAMP,
     Kind,
@@ -264,7 +264,7 @@ class View:
         """
         kinds: dict[str, Kind] = {}
         count = 0
-        for batch in self._batches(after, to):
+        for batch in self._lake.arrow(self._stream, after=after, to=to):
             count += len(batch)
             schema = None if fields is None else dict.fromkeys(fields, pa.binary())
             for field, column in tables.divided(_entries(batch), schema).fields.items():
@@ -312,7 +312,7 @@ class View:
         counts = [0, 0]
 
         def written() -> Iterator[pa.RecordBatch]:
-            rows = self._rows(self._batches(BEGINNING, to), columns)
+            rows = self._rows(self._lake.arrow(self._stream, to=to), columns)
             with ThreadPoolExecutor(1) as reader:  # `deltalake` reads nothing while it writes
                 while (batch := reader.submit(next, rows, None).result()) is not None:
                     yield batch
@@ -345,15 +345,9 @@ class View:
         except CommitFailedError as error:
             raise ViewConflict(f"another one wrote {self.path} at this moment: {error}") from error
 
-    def _batches(self, after: str, to: str) -> Iterator[pa.RecordBatch]:
-        for batch in self._lake.arrow(self._stream, after=after, to=to):
-            rows = up_to(behind(batch, parse_id(after)), parse_id(to))
-            if len(rows):
-                yield rows
-
     def _portions(self, after: str, to: str) -> Iterator[list[pa.RecordBatch]]:
         portion: list[pa.RecordBatch] = []
-        for batch in self._batches(after, to):
+        for batch in self._lake.arrow(self._stream, after=after, to=to):
             portion.append(batch)
             if sum(map(len, portion)) >= PORTION_ENTRIES:
                 yield portion

@@ -26,16 +26,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from headgate.pipeline.lakefile import are_behind
 from headgate.pipeline.offsets import SEQ_MAX, Id
 from headgate.pipeline.rows.schema import (
     WIRE_FIELDS,
     Drafts,
     RowError,
     Rows,
-    behind,
     chunks_of,
     entry_schema,
-    up_to,
 )
 
 Pairs = list[tuple[bytes, bytes]]
@@ -420,5 +419,6 @@ numbers = st.integers(0, 3) | st.just(SEQ_MAX) | st.just(2**63)
 )
 def test_a_range_of_rows_is_that_of_their_ids(ids: list[Id], bound: Id) -> None:
     batch = entries(*([(b"a", b"1")] for _ in ids), ids=ids or None)
-    assert behind(batch, bound)["id"].to_pylist() == [str(it) for it in ids if it > bound]
-    assert up_to(batch, bound)["id"].to_pylist() == [str(it) for it in ids if it <= bound]
+    assert batch.filter(are_behind(batch, bound))["id"].to_pylist() == [
+        str(it) for it in ids if it > bound
+    ]
