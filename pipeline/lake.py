@@ -264,7 +264,7 @@ class Lake:
         )
         transactions = [Transaction(app, (table.transaction_version(app) or 0) + 1, _now_ms())]
         for stream, to in (retired or {}).items():
-            transactions += _noted(_retired_apps(stream), parse_id(to))
+            transactions += notes_of(_retired_apps(stream), parse_id(to))
         actions: list[AddAction | RemoveAction] = [
             *(_removed(file, is_change=without > 0) for file in removed),
             *(_added(file, is_change=without > 0) for file in added),
@@ -415,28 +415,28 @@ def _joined(old: Held | None, new: Held) -> Held:
 
 
 def _held(table: DeltaTable, stream: str) -> Held | None:
-    numbers = _numbers(table, _apps(stream))
+    numbers = noted_numbers(table, _apps(stream))
     if numbers is None:
         return None
     epoch, after_ms, after_seq, to_ms, to_seq = numbers
     after, to = Id(after_ms, after_seq), Id(to_ms, to_seq)
-    retired = _numbers(table, _retired_apps(stream))
+    retired = noted_numbers(table, _retired_apps(stream))
     if retired is not None:
         after = max(after, min(Id(*retired), to))
     return Held(str(epoch), str(after), str(to))
 
 
 def _transactions(stream: str, held: Held) -> list[Transaction]:
-    return _noted(_apps(stream), [int(held.epoch), *parse_id(held.after), *parse_id(held.to)])
+    return notes_of(_apps(stream), [int(held.epoch), *parse_id(held.after), *parse_id(held.to)])
 
 
-def _numbers(table: DeltaTable, apps: Sequence[str]) -> list[int] | None:
+def noted_numbers(table: DeltaTable, apps: Sequence[str]) -> list[int] | None:
     """Return the numbers that transactions note, if all are there."""
     numbers = [table.transaction_version(app) for app in apps]
     return None if None in numbers else [int(number or 0) % _NUMBERS for number in numbers]
 
 
-def _noted(apps: Sequence[str], numbers: Sequence[int]) -> list[Transaction]:
+def notes_of(apps: Sequence[str], numbers: Sequence[int]) -> list[Transaction]:
     signed = [number - _NUMBERS if number >= _NUMBERS // 2 else number for number in numbers]
     return [Transaction(app, n, _now_ms()) for app, n in zip(apps, signed, strict=True)]
 

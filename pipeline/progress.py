@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 from pyspark.sql.streaming.listener import (
@@ -75,30 +76,17 @@ class Progress(StreamingQueryListener):
         self._on_report = on_report
         self._lag: dict[str, int] = {}
         self._lag_at_s = -_LAG_S
-        registry = self.registry
-        self._entries = Counter(
-            "headgate_query_entries", "Entries read.", ["query"], registry=registry
-        )
-        self._batches = Counter(
-            "headgate_query_batches", "Micro-batches ended.", ["query"], registry=registry
-        )
-        self._failures = Counter(
-            "headgate_query_failures", "Queries that failed.", ["query"], registry=registry
-        )
-        self._duration_s = Gauge(
-            "headgate_query_batch_duration_seconds",
-            "Of the last micro-batch.",
-            ["query"],
-            registry=registry,
-        )
-        self._left = Gauge(
-            "headgate_query_lag_entries",
-            "Entries left to read.",
-            ["query", "stream"],
-            registry=registry,
-        )
+        counter = partial(Counter, labelnames=["query"], registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        self._entries = counter("headgate_query_entries", "Entries read.")
+        self._batches = counter("headgate_query_batches", "Micro-batches ended.")
+        self._failures = counter("headgate_query_failures", "Queries that failed.")
+        duration = "headgate_query_batch_duration_seconds"
+        self._duration_s = gauge(duration, "Of the last micro-batch.", ["query"])
+        lag = "headgate_query_lag_entries"
+        self._left = gauge(lag, "Entries left to read.", ["query", "stream"])
         if port is not None:
-            start_http_server(port, "127.0.0.1", registry)
+            start_http_server(port, "127.0.0.1", self.registry)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         """Take note of nothing: a query that has read nothing has no progress."""
@@ -144,12 +132,8 @@ class Progress(StreamingQueryListener):
             return
         try:
             positions = positions_of(json.loads(offset))
-            plans = self._client.plan(
-                [
-                    Cursor(stream, position.id, position.epoch)
-                    for stream, position in positions.items()
-                ]
-            )
+            cursors = [Cursor(stream, at.id, at.epoch) for stream, at in positions.items()]
+            plans = self._client.plan(cursors)
         except (HeadgateError, OffsetError, ValueError, AttributeError):
             return  # not a source of ours, or not now
         self._lag_at_s = time.monotonic()

@@ -152,7 +152,14 @@ def entries_of(table: pa.Table | pa.RecordBatch) -> pa.RecordBatch:
     table = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
     names = [name for name in table.column_names if name not in (ID, TIME)]
     columns = {name: _as_text(name, table[name].combine_chunks()) for name in names}
-    drafts = {"fields": _gathered(columns, len(table))}
+    if not columns:
+        raise ValueError("there is no column that would be a field")
+    fields = gathered(columns)
+    ends = fields.offsets.to_numpy()
+    counts = ends[1:] - ends[:-1]
+    if not counts.all():
+        raise ValueError(f"row {int(counts.argmin())} has no field: all its values are null")
+    drafts = {"fields": fields}
     if ID in table.column_names:
         drafts["id"] = table[ID].combine_chunks().cast(pa.string())
     return pa.RecordBatch.from_pydict(drafts)
@@ -238,13 +245,12 @@ def _as_text(name: str, values: pa.Array) -> pa.Array:
         raise ValueError(f"the column {name!r} is {values.type}, which has no text") from None
 
 
-def _gathered(columns: Mapping[str, pa.Array], count: int) -> pa.MapArray:
+def gathered(columns: Mapping[str, pa.Array]) -> pa.MapArray:
+    """Return columns of bytes as a map of fields for each row, without those that are null."""
     import numpy as np  # noqa: PLC0415 - comes with the extra
 
     pa = arrow()
-    width = len(columns)
-    if not width:
-        raise ValueError("there is no column that would be a field")
+    width, count = len(columns), len(next(iter(columns.values())))
     values = pa.concat_arrays(list(columns.values()))  # column by column
     order = np.arange(count * width).reshape(width, count).T.ravel()  # row by row
     items = values.take(pa.array(order))
@@ -252,7 +258,5 @@ def _gathered(columns: Mapping[str, pa.Array], count: int) -> pa.MapArray:
     keys = names.take(pa.array(np.tile(np.arange(width), count)))
     is_there = items.is_valid()
     counts = is_there.to_numpy(zero_copy_only=False).reshape(count, width).sum(axis=1)
-    if count and not counts.all():
-        raise ValueError(f"row {int(counts.argmin())} has no field: all its values are null")
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     return pa.MapArray.from_arrays(pa.array(offsets), keys.filter(is_there), items.filter(is_there))

@@ -13,13 +13,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.client import Cursor, Plan
+from headgate.client import Cursor
 from headgate.client.blocking import Client
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.lakefile import FILE_BYTES_MAX, LakeFile, rows_of
@@ -114,29 +114,43 @@ class Archived:
 Place = Live | Archived
 
 
-def all_of(flags: Flags, plans: Mapping[str, Plan]) -> list[Place]:
-    """Return where entries of streams are: all they have, and with --lake all they ever had.
+class Chosen(NamedTuple):
+    """The entries that a job is to read.
 
-    Args:
-        flags: say where the gateway and the lake are.
-        plans: how each stream stands, by its name.
+    Attributes:
+        streams: whose they are.
+        total: how many.
+        places: where they are.
     """
-    start = _start_of(flags, plans)
+
+    streams: list[str]
+    total: int
+    places: list[Place]
+
+
+def chosen_by(flags: Flags, client: Client) -> Chosen:
+    """Return the entries of the chosen streams: all there are, and with --lake all there were."""
+    streams = flags.chosen(client)
+    plans = flags.plans(client, streams)
+    start = dict.fromkeys(plans, BEGINNING)  # the id behind which the stream itself is read
+    places: list[Place] = []
+    held_count = 0
+    if flags.lake:
+        lake = Lake(flags.lake)
+        for stream, plan in plans.items():
+            held = lake.held(stream)
+            if held is not None and held.epoch == plan.epoch:
+                start[stream] = held.to
+        # An archive may go on meanwhile: only up to there.
+        ranges = {name: (None, None if to == BEGINNING else to) for name, to in start.items()}
+        places.append(Archived(lake, ranges))
+        held_count = sum(file.row_count for file in lake.files(plans))
     options = flags.source_options()
     if any(after != BEGINNING for after in start.values()):
         options["startingOffsets"] = json.dumps(start)
-    if not flags.lake:
-        return [Live(options)]
-    # An archive may go on meanwhile: only up to where the stream itself is read.
-    ranges = {name: (None, None if to == BEGINNING else to) for name, to in start.items()}
-    return [Archived(Lake(flags.lake), ranges), Live(options)]
-
-
-def count(client: Client, flags: Flags, plans: Mapping[str, Plan]) -> int:
-    """Return how many entries are in the places of `all_of`."""
-    cursors = [Cursor(stream, after) for stream, after in _start_of(flags, plans).items()]
-    held = sum(file.row_count for file in Lake(flags.lake).files(plans)) if flags.lake else 0
-    return held + sum(plan.backlog for plan in client.plan(cursors))
+    cursors = [Cursor(stream, after) for stream, after in start.items()]
+    live_count = sum(plan.backlog for plan in client.plan(cursors))
+    return Chosen(streams, held_count + live_count, [*places, Live(options)])
 
 
 def range_of(flags: Flags, stream: str, after: str, to: str) -> Live:
@@ -146,18 +160,6 @@ def range_of(flags: Flags, stream: str, after: str, to: str) -> Live:
         "endingOffsets": json.dumps({stream: to}),
     }
     return Live(flags.source_options(stream) | ends)
-
-
-def _start_of(flags: Flags, plans: Mapping[str, Plan]) -> dict[str, str]:
-    """Return per stream the id behind which the stream itself is read: the lake has the others."""
-    start = dict.fromkeys(plans, BEGINNING)
-    if flags.lake:
-        lake = Lake(flags.lake)
-        for stream, plan in plans.items():
-            held = lake.held(stream)
-            if held is not None and held.epoch == plan.epoch:
-                start[stream] = held.to
-    return start
 
 
 def _of_files(files: Iterable[pa.RecordBatch], lake: str, task: Task) -> Iterator[pa.RecordBatch]:

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from headgate.pipeline.computing.entries import (
     TEXTS,
     TIME,
-    all_of,
-    count,
+    chosen_by,
     places_of,
     texts_of,
     values_of,
@@ -59,15 +58,13 @@ def main(flags: Flags, *, key: str, deleted: str | None, out: str | None) -> Non
     if out is not None:
         check_out(out)
     with flags.client() as client:
-        streams = flags.chosen(client)
-        plans = flags.plans(client, streams)
-        total = count(client, flags, plans)
+        _, total, places = chosen_by(flags, client)
     progress = ProgressLine("changes", total)
     way = way_of(flags, "changes", total, progress)
     keys = [f"key_{number}" for number in range(len(names))]
     columns = [*((name, pa.string()) for name in (*keys, "place")), ("entry", _ENTRY)]
     task = partial(_keyed, key=names, deleted=ending, schema=pa.schema(columns))
-    rows = way.rows(all_of(flags, plans), task, pa.schema(columns))
+    rows = way.rows(places, task, pa.schema(columns))
     named = [*names, *(f"_{name}" if name in names else name for name in _OWN)]
     given = {"names": named, "key": ", ".join(keys), "rows": rows}
     if out is not None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.client.blocking import Client
-from headgate.pipeline.computing.entries import TEXTS, TIME, all_of, count, texts_of, values_of
+from headgate.pipeline.computing.entries import TEXTS, TIME, chosen_by, texts_of, values_of
 from headgate.pipeline.computing.ways import check_out, rows_of, way_of
 from headgate.pipeline.rows.casts import decoded
 from headgate.pipeline.terminal.flags import Flags, options
@@ -50,12 +50,10 @@ def main(flags: Flags, *, redrive: bool, out: str | None) -> None:
     if out is not None:
         check_out(out)
     with flags.client() as client:
-        streams = flags.chosen(client)
-        plans = flags.plans(client, streams)
-        total = count(client, flags, plans)
+        _, total, places = chosen_by(flags, client)
         progress = ProgressLine("deadletters", total)
         way = way_of(flags, "deadletters", total, progress)
-        letters = way.kept(way.rows(all_of(flags, plans), _dead_letters_of, _DEAD_LETTERS))
+        letters = way.kept(way.rows(places, _dead_letters_of, _DEAD_LETTERS))
         rows: list[dict[str, object]] = []
         if out is not None:
             way.write(out, _ALL, letters=letters)

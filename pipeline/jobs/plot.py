@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.pipeline.computing.entries import POINTS, all_of, count, points_of
+from headgate.pipeline.computing.entries import POINTS, chosen_by, points_of
 from headgate.pipeline.computing.ways import way_of
 from headgate.pipeline.jobs.lag import group_rows
 from headgate.pipeline.terminal.flags import Flags, options
@@ -120,13 +120,11 @@ def main(flags: Flags, *, time: str | None, out: str, script: str) -> None:
     if not Path(out).absolute().parent.is_dir():
         raise click.ClickException(f"there is no directory for {out}")
     with flags.client() as client:
-        streams = flags.chosen(client)
-        plans = flags.plans(client, streams)
-        total = count(client, flags, plans)
+        streams, total, places = chosen_by(flags, client)
         groups = [row for stream in streams for row in group_rows(client, stream)]
     progress = ProgressLine("plot", total)
     way = way_of(flags, "plot", total, progress)
-    points = way.kept(way.rows(all_of(flags, plans), partial(points_of, time=time), POINTS))
+    points = way.kept(way.rows(places, partial(points_of, time=time), POINTS))
     [bounds] = way.table(_BOUNDS, points=points).to_pylist()
     count_drawn = bounds["entries"]
     width_ms = width_of((bounds["end_ms"] or 0) - (bounds["begin_ms"] or 0))

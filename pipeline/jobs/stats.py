@@ -9,7 +9,7 @@ import click
 import pyarrow as pa
 
 from headgate.pipeline.checkpoint import Checkpoint
-from headgate.pipeline.computing.entries import POINTS, all_of, count, flattened, points_of
+from headgate.pipeline.computing.entries import POINTS, chosen_by, flattened, points_of
 from headgate.pipeline.computing.ways import way_of
 from headgate.pipeline.jobs.archive import until_end
 from headgate.pipeline.terminal.flags import Duration, Flags, options
@@ -84,9 +84,7 @@ _FIELDS = """
 def main(flags: Flags, *, window: int, watermark: int, is_fields: bool) -> None:
     """Say rates, sizes and values."""
     with flags.client() as client:
-        streams = flags.chosen(client)
-        plans = flags.plans(client, streams)
-        total = count(client, flags, plans)
+        _, total, places = chosen_by(flags, client)
     if flags.trigger != "once":
         if is_fields:
             raise click.UsageError("--fields: for --trigger once only")
@@ -94,7 +92,6 @@ def main(flags: Flags, *, window: int, watermark: int, is_fields: bool) -> None:
         return
     progress = ProgressLine("stats", total)
     way = way_of(flags, "stats", total, progress)
-    places = all_of(flags, plans)
     if is_fields:
         rows = way.rows(places, _pairs_of, _PAIRS)
         table = way.table(_FIELDS, limit=_WINDOWS_MAX, rows=rows)

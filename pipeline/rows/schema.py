@@ -25,6 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from headgate.client import tables
 from headgate.pipeline.rows.casts import cast_fields, rescued, text_of, text_of_column, ways_of
 
 ENTRY_COLUMNS = ("stream", "id", "ms", "seq", "timestamp", "fields")
@@ -244,11 +245,11 @@ class Drafts:
             if fields.items.null_count:
                 fields = _kept(fields, fields.items.is_valid().to_numpy(zero_copy_only=False))
         else:
-            columns = {name: batch.column(name) for name in self._columns}
-            fields = _gathered(
+            as_json = self._nested_as_json
+            fields = tables.gathered(
                 {
-                    name: text_of_column(column, nested_as_json=self._nested_as_json)
-                    for name, column in columns.items()
+                    name: text_of_column(batch.column(name), nested_as_json=as_json)
+                    for name in self._columns
                 }
             )
         is_empty = np.diff(_offsets(fields)) == 0
@@ -439,24 +440,6 @@ def _check_texts(schema: StructType, names: Sequence[str], *, nested_as_json: bo
                 "of an entry: the option nestedFormat=json makes text of arrays, structs and maps,"
                 " and to_json does in a query"
             ) from None
-
-
-def _gathered(columns: Mapping[str, pa.Array]) -> pa.MapArray:
-    """Return columns as the fields of one entry a row; null is left out."""
-    width = len(columns)
-    count = len(next(iter(columns.values())))
-    is_there = np.stack(
-        [values.is_valid().to_numpy(zero_copy_only=False) for values in columns.values()], axis=1
-    )
-    at = (np.arange(width) * count + np.arange(count)[:, None])[is_there]
-    which = np.broadcast_to(np.arange(width), (count, width))[is_there]
-    offsets = np.concatenate([[0], np.cumsum(is_there.sum(axis=1))])
-    return pa.MapArray.from_arrays(
-        pa.array(offsets, pa.int32()),
-        pa.array([name.encode() for name in columns], pa.binary()).take(pa.array(which)),
-        pa.concat_arrays(list(columns.values())).take(pa.array(at)),
-        type=WIRE_FIELDS,
-    )
 
 
 # Fields, whatever Arrow type they come in.

@@ -16,12 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
 from headgate.client import tables
 from headgate.client.tables import Column
+from headgate.pipeline.lake import noted_numbers, notes_of
 from headgate.pipeline.lakefile import open_filesystem
 from headgate.pipeline.location import is_bucket
 from headgate.pipeline.offsets import Id, parse_id
@@ -264,7 +265,6 @@ Mask = Callable[[pa.Table], pa.Array]
 """Tells of rows with the columns `_id` and `_time` which are to leave."""
 
 _APPS: Final = ("headgate/view/ms", "headgate/view/seq")
-_NUMBERS: Final = 2**64  # of a part of an id; a transaction's version has a sign
 _TRIES: Final = 5
 
 
@@ -292,16 +292,12 @@ def files_of(table: DeltaTable) -> set[str]:
 
 def position_of(table: DeltaTable) -> str:
     """Return the id up to which the lake is in the view."""
-    ms, seq = (table.transaction_version(app) or 0 for app in _APPS)
-    return str(Id(ms % _NUMBERS, seq % _NUMBERS))
+    return str(Id(*noted_numbers(table, _APPS) or (0, 0)))
 
 
 def position_at(to: str) -> CommitProperties:
     """Return the properties of a commit with a position; of two at a moment one is refused."""
-    now_ms = int(time.time() * 1000)
-    signed = [number - _NUMBERS if number >= _NUMBERS // 2 else number for number in parse_id(to)]
-    notes = [Transaction(app, n, now_ms) for app, n in zip(_APPS, signed, strict=True)]
-    return CommitProperties(app_transactions=notes)
+    return CommitProperties(app_transactions=notes_of(_APPS, parse_id(to)))
 
 
 def remove_rows(path: str, is_removed: Mask, *, dry_run: bool = False) -> int:
