@@ -18,7 +18,7 @@ PARTS = ["engine", "growth", "durability", "gateway", "fanout", "consume", "idle
 PARTS += ["redelivery", "sizing", "frames", "delivery"]
 """Modules of this package."""
 
-WHEN_ASKED = ["cluster", "workers", "resp", "connector", "bucket", "stalls"]
+WHEN_ASKED = ["count", "cluster", "workers", "resp", "connector", "bucket", "stalls"]
 """Measured only when asked for: they take minutes."""
 
 PICTURES = "flames"

@@ -4,6 +4,7 @@ import json
 import re
 import socket
 import time
+from collections.abc import Sequence
 from http.client import HTTPConnection
 
 from tests.bench import peers
@@ -71,13 +72,13 @@ def measure() -> list[Figure]:
     ]  # fmt: skip
 
 
-def prepare(port: int) -> None:
+def prepare(port: int, entries: int = ENTRIES, groups: Sequence[str] = GROUPS) -> None:
     """Fill the stream, and make a group for each round."""
     control = HTTPConnection("127.0.0.1", port)
     lines = b'{"fields":%s}\n' % _FIELDS * BATCH
-    for _ in range(ENTRIES // BATCH):
+    for _ in range(entries // BATCH):
         _ask(control, "POST", "/v1/streams/bench/entries/batch", lines, "application/x-ndjson")
-    for group in GROUPS:
+    for group in groups:
         path = f"/v1/streams/bench/groups/{group}"
         _ask(control, "PUT", path, b'{"start":"0"}', "application/json")
     control.close()
@@ -92,14 +93,16 @@ def fill_redis(redis: Redis) -> None:
             redis.reply()
 
 
-def read_and_acknowledge(port: int, group: str) -> float:
+def read_and_acknowledge(
+    port: int, group: str, entries: int = ENTRIES, seconds: float = SECONDS
+) -> float:
     """Return the rate of a consumer that names every id in its acks, and is answered each."""
     connection = LeanSocket(port, f"/v1/streams/bench/groups/{group}/ws?consumer=c&credit=1000")
     tail = b""
     seen = acked = 0
     last = b""
     started = time.perf_counter()
-    while acked < ENTRIES and time.perf_counter() < started + SECONDS:
+    while acked < entries and time.perf_counter() < started + seconds:
         data = tail + connection.receive()
         ids, end = [], 0
         for match in _DELIVERED.finditer(data):

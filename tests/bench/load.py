@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 
 
 class Load:
@@ -23,12 +24,20 @@ class Load:
         self.answered = 0
         started = time.perf_counter()
         end = started + seconds
-        await asyncio.gather(*(self._connection(end) for _ in range(self._connections)))
+        await self._until(lambda: time.perf_counter() >= end)
         return self.answered / (time.perf_counter() - started)
 
-    async def _connection(self, end: float) -> None:
+    async def times(self, count: int) -> None:
+        """Send the request so many times."""
+        left = iter(range(count))
+        await self._until(lambda: next(left, None) is None)
+
+    async def _until(self, is_over: Callable[[], bool]) -> None:
+        await asyncio.gather(*(self._connection(is_over) for _ in range(self._connections)))
+
+    async def _connection(self, is_over: Callable[[], bool]) -> None:
         reader, writer = await asyncio.open_connection(*self._address)
-        while time.perf_counter() < end:
+        while not is_over():
             sent_s = time.perf_counter()
             writer.write(self._request)
             head = await reader.readuntil(b"\r\n\r\n")

@@ -17,8 +17,7 @@ class LeanSocket:
 
     def __init__(self, port: int, path: str) -> None:
         """Connect and shake hands."""
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._connect(port)
         head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\n"
         head += "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
         self._socket.sendall(f"{head}Sec-WebSocket-Key: {'A' * 22}==\r\n\r\n".encode())
@@ -27,6 +26,19 @@ class LeanSocket:
             answer += self._receive()
         head_bytes, _, self._early = answer.partition(b"\r\n\r\n")
         assert head_bytes.startswith(b"HTTP/1.1 101"), head_bytes
+
+    @classmethod
+    def plain(cls, port: int, request: bytes) -> Self:
+        """Connect and send a request, whose answer is read as it comes."""
+        connection = cls.__new__(cls)
+        connection._connect(port)
+        connection._early = b""
+        connection._socket.sendall(request)
+        return connection
+
+    def _connect(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def fileno(self) -> int:
         return self._socket.fileno()
