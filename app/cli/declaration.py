@@ -144,7 +144,10 @@ def command(
 
 
 def _help_of(function: Callable[..., Any]) -> str:
-    """Return the docstring of a function; paragraphs that are indented stay as they are."""
+    """Return the docstring of a function; paragraphs that are indented stay as they are.
+
+    Behind the first line one paragraph at least has to stand at the margin.
+    """
     paragraphs = (inspect.getdoc(function) or "").split("\n\n")
     return "\n\n".join(
         f"{_UNFILLED}{textwrap.dedent(each)}" if each.startswith(" ") else each

@@ -1,7 +1,7 @@
 """Listing: items as a table, as columns in a pipe, or as lines of JSON."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypedDict
 
@@ -129,7 +129,12 @@ def show_item(item: Mapping[str, Any], *, as_json: bool, nothing: str = "") -> N
 
 
 def show_items(
-    items: Iterable[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool, nothing: str = ""
+    items: Iterable[Mapping[str, Any]],
+    columns: Sequence[str],
+    *,
+    as_json: bool,
+    nothing: str = "",
+    told: Callable[[Any], Mapping[str, Any]] = dict,
 ) -> None:
     """Show items.
 
@@ -138,6 +143,7 @@ def show_items(
         columns: what people see of it; JSON has everything.
         as_json: print lines of JSON.
         nothing: what a terminal says if there are none.
+        told: makes what the columns show of an item.
     """
     if as_json:
         for item in items:
@@ -145,7 +151,7 @@ def show_items(
         return
     console = screen()
     cell = (lambda value, _: _cell(value)) if console is None else _told
-    rows = [[cell(item.get(column), column) for column in columns] for item in items]
+    rows = [[cell(item.get(column), column) for column in columns] for item in map(told, items)]
     if console is None:
         for row in ([*columns], *rows):
             click.echo("\t".join(row))

@@ -1,6 +1,6 @@
 """`headgate push`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,22 +26,13 @@ _ANSWERS = ("at", "status", "took_ms", "entries", "error", "webhook_id")
 _WORST = ("unreadable", "disabled", "failing", "paused", "active")
 
 
-def show_pushes(pushes: Iterable[PushSummary], *, as_json: bool) -> None:
-    """Show pushes, the worst first."""
-    worst = sorted(pushes, key=lambda push: (_WORST.index(push["state"]), -push["failure_count"]))
-    if as_json:
-        show_items(worst, (), as_json=True)
-        return
-    rows = [
-        {
-            **push,
-            "since": time_text(push["disabled_at_ms"] or push["failing_since_ms"]),
-            "delivered": push["delivered_count"],
-            "failed": push["failed_count"],
-        }
-        for push in worst
-    ]
-    show_items(rows, _COLUMNS, as_json=False, nothing=_NOTHING)
+def _row(push: PushSummary) -> dict[str, object]:
+    return {
+        **push,
+        "since": time_text(push["disabled_at_ms"] or push["failing_since_ms"]),
+        "delivered": push["delivered_count"],
+        "failed": push["failed_count"],
+    }
 
 
 def show_push(push: PushInfo, *, as_json: bool) -> None:
@@ -70,7 +61,7 @@ def show_push(push: PushInfo, *, as_json: bool) -> None:
     show_item({name: fact for name, fact in facts.items() if fact is not None}, as_json=False)
     if push["answers"]:
         click.echo()
-        show_items(map(_row, push["answers"]), _ANSWERS, as_json=False)
+        show_items(push["answers"], _ANSWERS, as_json=False, told=_answer_row)
 
 
 def show_secret(made: Mapping[str, Any], *, as_json: bool) -> None:
@@ -89,7 +80,7 @@ def show_secret(made: Mapping[str, Any], *, as_json: bool) -> None:
         click.echo(made["secret"])
 
 
-def _row(answer: PushAttempt) -> dict[str, object]:
+def _answer_row(answer: PushAttempt) -> dict[str, object]:
     error = answer["error"]
     if error is not None and answer["excerpt"] is not None:
         error = f"{error}: {answer['excerpt']}"
@@ -166,7 +157,10 @@ def list_pushes(gateway: Client, as_json: bool) -> None:
 
     In a pipe: a header, then columns separated by tabs.
     """
-    show_pushes(gateway.pushes(), as_json=as_json)
+    worst = sorted(
+        gateway.pushes(), key=lambda push: (_WORST.index(push["state"]), -push["failure_count"])
+    )
+    show_items(worst, _COLUMNS, as_json=as_json, nothing=_NOTHING, told=_row)
 
 
 @gateway_command("show", "headgate push show orders billing", group=push_command)

@@ -1,7 +1,5 @@
 """`headgate schedule`."""
 
-from collections.abc import Sequence
-
 import click
 
 from headgate.app.cli.declaration import argument, epilog, option
@@ -16,22 +14,14 @@ _NOTHING = "There is no schedule yet: headgate schedule set nightly jobs kind=re
 _COLUMNS = ("schedule", "stream", "cron", "time_zone", "next_due", "last_due", "last_id", "state")
 
 
-def show_schedules(schedules: Sequence[ScheduleInfo], *, as_json: bool) -> None:
-    """Show schedules: when they are due next, and what they have appended last."""
-    if as_json:
-        show_items(schedules, (), as_json=True)
-        return
-    rows = [
-        {
-            **schedule,
-            "schedule": schedule["name"],
-            "next_due": time_text(schedule["next_due_ms"]),
-            "last_due": time_text(schedule["last_due_ms"]),
-            "state": _state(schedule),
-        }
-        for schedule in schedules
-    ]
-    show_items(rows, _COLUMNS, as_json=False, nothing=_NOTHING)
+def _row(schedule: ScheduleInfo) -> dict[str, object]:
+    return {
+        **schedule,
+        "schedule": schedule["name"],
+        "next_due": time_text(schedule["next_due_ms"]),
+        "last_due": time_text(schedule["last_due_ms"]),
+        "state": _state(schedule),
+    }
 
 
 def _state(schedule: ScheduleInfo) -> str:
@@ -79,7 +69,8 @@ def list_schedules(gateway: Client, as_json: bool) -> None:
 
     In a pipe: a header, then columns separated by tabs.
     """
-    show_schedules(list(gateway.schedules()), as_json=as_json)
+    schedules = list(gateway.schedules())
+    show_items(schedules, _COLUMNS, as_json=as_json, nothing=_NOTHING, told=_row)
 
 
 @gateway_command("show", "headgate schedule show nightly", group=schedule_command)
