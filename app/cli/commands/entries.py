@@ -33,15 +33,21 @@ _STYLE_OF = {"caught up": "green", "reading": "cyan", "lost": "bold red"}
 
 
 class Display:
-    """The place for entries, and for notes about the connection."""
+    """A pipe: a line for each entry; notes about the connection go to standard error."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
 
     def show(self, entries: Sequence[Entry]) -> None:
         """Show entries."""
-        raise NotImplementedError
+        for entry in entries:
+            line = json_line(json_of(entry)) if self._as_json else None
+            sys.stdout.write(f"{line or line_of(entry)}\n")
+        sys.stdout.flush()
 
     def note(self, text: str) -> None:
         """Show a note for people."""
-        raise NotImplementedError
+        click.echo(text, err=True)
 
     def note_gap(self, gap: Gap) -> None:
         """Tell of the entries that were trimmed before they were read."""
@@ -63,34 +69,23 @@ def open_display(stream: str, *, as_json: bool, wrap: bool) -> Display:
     """Return the display of a stream."""
     console = screen()
     if as_json or console is None:
-        return _Pipe(as_json)
+        return Display(as_json=as_json)
     return _Terminal(console, stream, wrap=wrap)
-
-
-class _Pipe(Display):
-    """A pipe: a line for each entry."""
-
-    def __init__(self, as_json: bool) -> None:
-        self._as_json = as_json
-
-    def show(self, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            line = json_line(json_of(entry)) if self._as_json else None
-            sys.stdout.write(f"{line or line_of(entry)}\n")
-        sys.stdout.flush()
-
-    def note(self, text: str) -> None:
-        click.echo(text, err=True)
 
 
 class _Terminal(Display):
     """A terminal: a row for each entry, and at the bottom how it stands."""
 
     def __init__(self, console: Console, stream: str, *, wrap: bool) -> None:
+        super().__init__(as_json=False)
         self._console = console
+        self._stream = one_line(stream)
         self._wrap = wrap
-        self._status = _Status(stream)
-        self._live = Live(self._status, console=console, refresh_per_second=4, transient=True)
+        self._state = "reading"
+        self._count = 0
+        self._begun = time.monotonic()
+        self._recent: deque[tuple[float, int]] = deque()
+        self._live = Live(self, console=console, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Self:
         self._live.__enter__()
@@ -100,7 +95,8 @@ class _Terminal(Display):
         self._live.stop()
 
     def show(self, entries: Sequence[Entry]) -> None:
-        self._status.count(len(entries))
+        self._count += len(entries)
+        self._recent.append((time.monotonic(), len(entries)))
         if entries:
             rows = [_row(entry, self._console.width, wrap=self._wrap) for entry in entries]
             self._console.print(Group(*rows))
@@ -110,22 +106,7 @@ class _Terminal(Display):
 
     def note_state(self, state: State, why: str) -> None:
         super().note_state(state, why)
-        self._status.state = _STATES.get(state, "reading")
-
-
-class _Status:
-    """The line at the bottom."""
-
-    def __init__(self, stream: str) -> None:
-        self._stream = one_line(stream)
-        self.state = "reading"
-        self._count = 0
-        self._begun = time.monotonic()
-        self._recent: deque[tuple[float, int]] = deque()
-
-    def count(self, entries: int) -> None:
-        self._count += entries
-        self._recent.append((time.monotonic(), entries))
+        self._state = _STATES.get(state, "reading")
 
     def __rich__(self) -> Text:
         now = time.monotonic()
@@ -134,7 +115,7 @@ class _Status:
         seconds = max(1.0, min(_RATE_S, now - self._begun))
         rate = sum(count for _, count in self._recent) / seconds
         parts = [
-            (f"● {self.state}", _STYLE_OF[self.state]),
+            (f"● {self._state}", _STYLE_OF[self._state]),
             (f"  {self._stream}", "bold"),
             (f"  {counted_entries(self._count)}", ""),
             (f"  {rate:,.1f}/s", ""),
