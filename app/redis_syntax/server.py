@@ -178,8 +178,7 @@ class ServerCommands(Counters):
     def _commands(self, backend: Backend) -> CommandTable:
         return {
             **COMMANDS,
-            **durability.Saving(backend, self._information).table,
-            **durability.Waiting(backend).table,
+            **durability.Safekeeping(backend, self._information).table,
             b"INFO": SmallReply({Verb.READ, Verb.ADMIN}, self.info, only_reads=True),
             b"COMMAND": SmallReply(ANY_RIGHT, self._about_commands.info, only_reads=True),
         }

@@ -31,9 +31,19 @@ _REWRITE_LOOK_S: Final = 0.05
 
 _NOTHING_TO_REWRITE: Final = "ERR there is no journal here to rewrite"
 
+T = TypeVar("T")
 
-class Saving:
-    """Answers commands about the files on the disk."""
+_SYNC_LOOK_S: Final = 0.02
+"""Interval between looks for the journal's sync."""
+
+_TIMEOUT_MS_MAX: Final = 2**53
+_count = number(0, "ERR value is out of range, must be positive")
+_0_or_1 = number(0, "ERR value is out of range, value must between 0 and 1", maximum=1)
+_NO_JOURNAL: Final = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
+
+
+class Safekeeping:
+    """Answers whether what was written is safe, and commands about the files on the disk."""
 
     def __init__(self, backend: Backend, information: Information) -> None:
         """Use the journal of a backend, if it has one."""
@@ -48,6 +58,8 @@ class Saving:
             b"BGSAVE": SmallReply({Verb.ADMIN}, self._begin_save),
             b"BGREWRITEAOF": SmallReply({Verb.ADMIN}, self._begin_rewrite),
             b"SAVE": SmallReply({Verb.ADMIN}, self._save),
+            b"WAIT": SmallReply(ANY_RIGHT, self._wait),
+            b"WAITAOF": SmallReply(ANY_RIGHT, self._wait_for_disk),
             b"LASTSAVE": SmallReply({Verb.ADMIN}, last_save, only_reads=True),
         }
 
@@ -95,37 +107,6 @@ class Saving:
         if self._backend.journal is None:
             raise CommandError(_NOTHING_TO_REWRITE)
         return self._backend.journal
-
-
-def _nothing(_: object) -> Reply:
-    return None
-
-
-T = TypeVar("T")
-
-_SYNC_LOOK_S: Final = 0.02
-"""Interval between looks for the journal's sync."""
-
-_TIMEOUT_MS_MAX: Final = 2**53
-_count = number(0, "ERR value is out of range, must be positive")
-_0_or_1 = number(0, "ERR value is out of range, value must between 0 and 1", maximum=1)
-_NO_JOURNAL: Final = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
-
-
-class Waiting:
-    """Answers WAIT and WAITAOF."""
-
-    def __init__(self, backend: Backend) -> None:
-        """Ask a backend how safe its answers are."""
-        self._backend = backend
-
-    @property
-    def table(self) -> CommandTable:
-        """Return the commands."""
-        return {
-            b"WAIT": SmallReply(ANY_RIGHT, self._wait),
-            b"WAITAOF": SmallReply(ANY_RIGHT, self._wait_for_disk),
-        }
 
     @property
     def _servers(self) -> StreamServers | None:
@@ -197,6 +178,10 @@ def _waiting_for(
         return [local, replicas]
 
     return Plan(TellTime(), lambda _: None, finish=finish)
+
+
+def _nothing(_: object) -> Reply:
+    return None
 
 
 async def _asked_until(
