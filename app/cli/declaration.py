@@ -8,6 +8,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import click
 
+from headgate.app.cli.durations import DURATION, TIME_TO_COME, Parsed
+
 CALL = "refused, or the gateway is not reachable"
 """Why a command that calls a gateway ends with 1."""
 
@@ -17,25 +19,28 @@ _UNFILLED = "\b\n"
 """Keeps click from filling the paragraph that comes."""
 
 
-class Utf8(click.ParamType[str]):
-    """An argument that is UTF-8."""
+def utf8(text: str) -> str:
+    """Return a text that is UTF-8.
 
-    name = "text"
+    Raises:
+        ValueError: it is not.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it is not UTF-8") from None
+    return text
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return it."""
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            self.fail("it is not UTF-8", param, ctx)
-        return value
+
+UTF8 = Parsed("text", utf8)
 
 
 # Parameters of commands.
 #
 # A function declares each parameter by its default: `option(…)` or `argument(…)`. What the type
 # hint says is not said again: text is UTF-8, a bool is a flag, a tuple takes several words, and a
-# Literal is a choice. Those without a default are known by their names.
+# Literal is a choice. A number whose name ends with `_ms` is a duration, and with `_at_ms` a time
+# to come. Parameters without a default are known by their names.
 
 Declared = Callable[[str, Any], click.Parameter]
 """Makes a parameter, given its name and its type hint."""
@@ -52,7 +57,7 @@ def option(text: str, kind: Any = None, *flags: str, **attributes: Any) -> Any:
     """
 
     def declare(name: str, hint: Any) -> click.Parameter:
-        known = {"is_flag": True} if hint is bool else _typed(kind, hint)
+        known = {"is_flag": True} if hint is bool else _typed(kind, name, hint)
         if get_origin(hint) is tuple:
             known["multiple"] = True
         if attributes.get("default"):  # one that is empty says nothing
@@ -67,7 +72,7 @@ def argument(kind: Any = None, **attributes: Any) -> Any:
     """Declare an argument; see `option`."""
 
     def declare(name: str, hint: Any) -> click.Parameter:
-        known = _typed(kind, hint)
+        known = _typed(kind, name, hint)
         if get_origin(hint) is tuple:
             known["nargs"] = -1
         return click.Argument([name], **(known | attributes))
@@ -75,15 +80,17 @@ def argument(kind: Any = None, **attributes: Any) -> Any:
     return declare
 
 
-def _typed(kind: Any, hint: Any) -> dict[str, Any]:
-    """Return the type of click for a hint, in the words of click."""
+def _typed(kind: Any, name: str, hint: Any) -> dict[str, Any]:
+    """Return the type of click for a parameter, in the words of click."""
     if kind is not None:
         return {"type": kind}
     if NoneType in get_args(hint):
         [hint] = set(get_args(hint)) - {NoneType}
     if get_origin(hint) is Literal:
         return {"type": click.Choice(get_args(hint))}
-    return {"type": Utf8()} if hint is str or get_args(hint)[:1] == (str,) else {}
+    if hint is int and name.endswith("_ms"):
+        return {"type": TIME_TO_COME if name.endswith("_at_ms") else DURATION}
+    return {"type": UTF8} if hint is str or get_args(hint)[:1] == (str,) else {}
 
 
 JSON = option("Print one JSON value per line.", None, "--json")

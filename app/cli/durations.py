@@ -1,8 +1,11 @@
-"""Durations: how long, as people write it: `500ms`, `45s`, `1m`, `12h`, `7d`, `2w`; and times."""
+"""Durations and times, as people write them: `500ms`, `45s`, `1m`, `12h`, `7d`, `2w`."""
 
 import re
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 
 import click
 
@@ -43,70 +46,54 @@ def time_text(ms: int | None) -> str | None:
         return f"{ms} ms"
 
 
-class Duration(click.ParamType[int]):
-    """A duration, in milliseconds."""
+class Parsed(click.ParamType[Any]):
+    """What a function makes of a text. Its `ValueError` says what is wrong with the text."""
 
-    name = "duration"
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self._parse = parse
 
-    def __init__(self, *, shortest_ms: int = 0) -> None:
-        """Take durations of so long or longer."""
-        self._shortest_ms = shortest_ms
-
-    def convert(
-        self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
-        """Return it."""
-        if isinstance(value, int):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return it; what is no text is a default."""
+        if not isinstance(value, str):
             return value
-        ms = duration_ms(value)
-        if ms is None or not self._shortest_ms <= ms <= _MS_MAX:
-            self.fail(
-                f"{value!r} should be a duration such as 500ms, 45s, 1m, 12h or 7d", param, ctx
-            )
-        return ms
-
-
-class TimeToCome(click.ParamType[int]):
-    """A time to come, in unix ms: a duration from now, or a time as in ISO 8601."""
-
-    name = "time"
-    _sign, _words = 1, "from now"
-
-    def convert(
-        self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
-        """Return it."""
-        if isinstance(value, int):
-            return value
-        ms = duration_ms(value)
-        if ms is not None and ms <= _MS_MAX:
-            return time.time_ns() // 1_000_000 + self._sign * ms
         try:
-            return int(datetime.fromisoformat(value).astimezone().timestamp() * 1000)
-        except (ValueError, OverflowError):
-            self.fail(
-                f"{value!r} should be a duration {self._words} such as 10m, or a time such as "
-                "2026-12-24T18:00+01:00",
-                param,
-                ctx,
-            )
+            return self._parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
-class TimePast(TimeToCome):
-    """A time that is past, in unix ms: a duration until now, or a time as in ISO 8601."""
+def _duration(text: str, *, shortest_ms: int = 0) -> int:
+    ms = duration_ms(text)
+    if ms is None or not shortest_ms <= ms <= _MS_MAX:
+        raise ValueError(f"{text!r} should be a duration such as 500ms, 45s, 1m, 12h or 7d")
+    return ms
 
-    _sign, _words = -1, "until now"
+
+def _time(text: str, *, sign: int, words: str) -> int:
+    ms = duration_ms(text)
+    if ms is not None and ms <= _MS_MAX:
+        return time.time_ns() // 1_000_000 + sign * ms
+    try:
+        return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"{text!r} should be a duration {words} such as 10m, or a time such as "
+            "2026-12-24T18:00+01:00"
+        ) from None
 
 
-class Durations(click.ParamType[list[int]]):
-    """Durations with commas between them, in milliseconds."""
+DURATION = Parsed("duration", _duration)
+"""A duration, in milliseconds."""
 
-    name = "durations"
+SOME_DURATION = Parsed("duration", partial(_duration, shortest_ms=1))
+"""A duration that is not 0."""
 
-    def convert(
-        self, value: str | list[int], param: click.Parameter | None, ctx: click.Context | None
-    ) -> list[int]:
-        """Return them."""
-        if isinstance(value, list):
-            return value
-        return [Duration().convert(part.strip(), param, ctx) for part in value.split(",")]
+DURATIONS = Parsed("durations", lambda text: [_duration(each.strip()) for each in text.split(",")])
+"""Durations with commas between them."""
+
+TIME_TO_COME = Parsed("time", partial(_time, sign=1, words="from now"))
+"""A time to come, in unix ms: a duration from now, or a time as in ISO 8601."""
+
+TIME_PAST = Parsed("time", partial(_time, sign=-1, words="until now"))
+"""A time that is past, in unix ms: a duration until now, or a time as in ISO 8601."""

@@ -8,6 +8,7 @@ import ssl
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import NoneType
@@ -17,8 +18,8 @@ import click
 import httpx
 from click.shell_completion import CompletionItem
 
-from headgate.app.cli.declaration import Declared, Utf8, argument, command, option
-from headgate.app.cli.durations import Duration, Durations, TimeToCome
+from headgate.app.cli.declaration import UTF8, Declared, argument, command, option, utf8
+from headgate.app.cli.durations import DURATION, DURATIONS, TIME_TO_COME, Parsed
 from headgate.app.cli.words import one_line
 from headgate.app.wire.name_rule import fault_of
 from headgate.client.address import is_loopback, urls_of
@@ -167,18 +168,17 @@ _COMPLETION_S = 0.5
 _COMPLETIONS_MAX = 100
 
 
-class _Name(Utf8):
+class _Name(Parsed):
     """A name that a stream, a group or a consumer can have."""
 
     def __init__(self, kind: str) -> None:
-        self.name = kind
+        super().__init__(kind, self._checked)
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        name = super().convert(value, param, ctx)
-        fault = fault_of(name)
+    def _checked(self, text: str) -> str:
+        fault = fault_of(utf8(text))
         if fault is not None:
-            self.fail(f"{name!r} cannot be the name of a {self.name}: {fault}.", param, ctx)
-        return name
+            raise ValueError(f"{text!r} cannot be the name of a {self.name}: {fault}.")
+        return text
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -213,34 +213,28 @@ class _Name(Utf8):
         )
 
 
-class _Url(click.ParamType[str]):
-    """URLs of gateways, with commas between them; `localhost:8080` is enough."""
-
-    name = "url"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            urls = urls_of(value)
-            for url in urls:
-                httpx.URL(url)
-        except (ValueError, httpx.InvalidURL) as error:
-            self.fail(str(error), param, ctx)
-        return ",".join(urls)
+def _urls(text: str) -> str:
+    """Return URLs of gateways, with commas between them; `localhost:8080` is enough."""
+    urls = urls_of(text)
+    try:
+        for url in urls:
+            httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise ValueError(str(error)) from None
+    return ",".join(urls)
 
 
-class FilterJson(click.ParamType[Any]):
-    """A filter, or a list of filters that all hold, as JSON."""
+def _filter(text: str) -> Any:
+    """Return a filter, or a list of filters that all hold; the gateway looks at their sense."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"it is not JSON: {error}") from None
 
-    name = "filter"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return it; the gateway looks whether it makes sense."""
-        if not isinstance(value, str):
-            return value
-        try:
-            return json.loads(value)
-        except ValueError as error:
-            self.fail(f"it is not JSON: {error}", param, ctx)
+def _filters(text: str) -> list[Any]:
+    filters = _filter(text)
+    return filters if isinstance(filters, list) else [filters]
 
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -255,7 +249,7 @@ LIMIT = option("So many at most.", click.IntRange(min=1), default=100)
 
 FILTER = option(
     """Only entries for which it holds, such as '{"exact":{"kind":"sale"}}'.""",
-    FilterJson(),
+    Parsed("filter", _filter),
     metavar="JSON",
 )
 
@@ -272,7 +266,7 @@ def _where(default: str | Callable[[], str]) -> list[click.Parameter]:
     return [
         click.Option(
             ["--url"],
-            type=_Url(),
+            type=Parsed("url", _urls),
             envvar="HEADGATE_URL",
             show_envvar=True,
             default=default,
@@ -315,26 +309,10 @@ def _who() -> list[click.Parameter]:
 _NO_RULE = "none"
 
 
-class _OrNone(click.ParamType[Any]):
-    """A value, or `none` for no such rule."""
-
-    def __init__(self, kind: click.ParamType[Any]) -> None:
-        self.name = kind.name
-        self._kind = kind
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return value if value == _NO_RULE else self._kind.convert(value, param, ctx)
-
-
-class _Filters(FilterJson):
-    """A filter, or a list of filters, as JSON."""
-
-    name = "filters"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return a list of them."""
-        filters = super().convert(value, param, ctx)
-        return filters if isinstance(filters, list) else [filters]
+def _or_none(kind: click.ParamType[Any]) -> Parsed:
+    """Return the type of a value, or `none` for no such rule."""
+    convert = partial(kind.convert, param=None, ctx=None)
+    return Parsed(kind.name, lambda text: text if text == _NO_RULE else convert(text))
 
 
 def given_rules(flags: Mapping[str, Any]) -> Any:
@@ -365,20 +343,24 @@ def _rule(name: str, hint: Any) -> click.Parameter:
 def _value(name: str, kind: Any) -> tuple[click.ParamType[Any], str | None, str]:
     """Return the type, the placeholder and an example of the value of a flag."""
     if kind == list[int]:
-        return _OrNone(Durations()), None, " Such as 1s,10s,1m."
+        return _or_none(DURATIONS), None, " Such as 1s,10s,1m."
     if kind == list[dict[str, Any]]:
-        return _OrNone(_Filters()), "JSON", """ Such as '{"exact":{"kind":"sale"}}'."""
+        return (
+            _or_none(Parsed("filters", _filters)),
+            "JSON",
+            """ Such as '{"exact":{"kind":"sale"}}'.""",
+        )
     if kind is str:
-        return _OrNone(Utf8()), name.rpartition("_")[2].upper(), ""
+        return _or_none(UTF8), name.rpartition("_")[2].upper(), ""
     if kind is bool:
-        return _OrNone(click.BOOL), "true|false", ""
+        return _or_none(click.BOOL), "true|false", ""
     if kind is not int:
         return click.Choice([*get_args(kind), _NO_RULE]), None, ""
     if name.endswith("_until_ms"):
-        return _OrNone(TimeToCome()), None, " Such as 10m, or 2026-12-24T18:00+01:00."
+        return _or_none(TIME_TO_COME), None, " Such as 10m, or 2026-12-24T18:00+01:00."
     if name.endswith("_ms"):
-        return _OrNone(Duration()), None, " Such as 30s."
-    return _OrNone(click.IntRange(min=0)), "N", ""
+        return _or_none(DURATION), None, " Such as 30s."
+    return _or_none(click.IntRange(min=0)), "N", ""
 
 
 def gateway_command(

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from headgate.app.cli.declaration import option
-from headgate.app.cli.durations import Duration
 from headgate.app.cli.flags import gateway_command
 from headgate.app.cli.listing import show_item
 from headgate.client.client import AsyncClient
@@ -21,7 +20,7 @@ from headgate.client.problems import HeadgateError
 async def bench_command(
     gateway: AsyncClient,
     as_json: bool,
-    for_ms: int = option("Duration of the load.", Duration(), default=5_000, show_default="5s"),
+    for_ms: int = option("Duration of the load.", default=5_000, show_default="5s"),
     size: int = option("Bytes.", click.IntRange(0, 2**20), default=100),
     batch: int = option("Entries of each request.", click.IntRange(1, 10_000), default=100),
     writers: int = option("Requests at the same time.", click.IntRange(1, 256), default=4),

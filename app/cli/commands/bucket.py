@@ -13,7 +13,7 @@ import click
 
 from headgate.app.cli.data_dir import data_dir_option
 from headgate.app.cli.declaration import argument, command, epilog, option
-from headgate.app.cli.durations import TimePast
+from headgate.app.cli.durations import TIME_PAST
 from headgate.app.cli.listing import contents, counted
 from headgate.app.runtime.logs import show_progress
 from headgate.engine.bucket import restoring
@@ -69,7 +69,7 @@ def restore(
     as_json: bool,
     url: str = _URL,
     data_dir: Path = data_dir_option("Where a gateway will find it.", exists=False),
-    at_ms: int | None = option("As it was then: 15m ago, or at that time.", TimePast()),
+    at_ms: int | None = option("As it was then: 15m ago, or at that time.", TIME_PAST),
 ) -> None:
     """Make a data directory from a bucket, as it is or as it was.
 

@@ -13,7 +13,6 @@ from typing import Any, Self
 import click
 
 from headgate.app.cli.declaration import argument, option
-from headgate.app.cli.durations import Duration
 from headgate.app.cli.flags import PATIENT_S, gateway_command
 from headgate.app.cli.words import one_line
 from headgate.client.client import AsyncClient
@@ -107,8 +106,7 @@ async def consume_command(
     ),
     consumer: str | None = option("Name of the consumer; unless given, the gateway makes one."),
     claim_idle_ms: int | None = option(
-        "Take over what others have had for so long, as 1m; unless given, as the policy says.",
-        Duration(),
+        "Take over what others have had for so long, as 1m; unless given, as the policy says."
     ),
     limit: int | None = option("End after so many entries.", click.IntRange(min=1)),
 ) -> None:

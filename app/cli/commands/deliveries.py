@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from headgate.app.cli.declaration import CALL, argument, option
-from headgate.app.cli.durations import Duration
 from headgate.app.cli.flags import LIMIT, gateway_command
 from headgate.app.cli.listing import show_entries, show_item, show_items, show_outcomes
 from headgate.app.cli.words import json_of, word
@@ -30,7 +29,7 @@ def pending_command(
     group: str,
     as_json: bool,
     consumer: str | None = option("Only what this consumer has."),
-    min_idle_ms: int | None = option("Only what was idle for so long, as 1m.", Duration()),
+    min_idle_ms: int | None = option("Only what was idle for so long, as 1m."),
     limit: int = LIMIT,
     summary: bool = option("Only how many there are, and with whom."),
 ) -> None:
@@ -84,7 +83,7 @@ def nack_command(
         "fail counts as a failure, fatal makes a dead letter at once, silent counts nothing.",
         default="fail",
     ),
-    delay_ms: int | None = option("Nobody gets them before that, as 1m.", Duration()),
+    delay_ms: int | None = option("Nobody gets them before that, as 1m."),
     error: str | None = option("Error of the consumer; 1,000 characters are kept."),
     consumer: str | None = option(_STILL),
 ) -> None:
@@ -107,7 +106,7 @@ def claim_command(
     as_json: bool,
     ids: tuple[str, ...] = _SOME_IDS,
     consumer: str = option("Their new owner.", required=True),
-    min_idle_ms: int = option("Only what was idle for so long, as 5m.", Duration(), default=0),
+    min_idle_ms: int = option("Only what was idle for so long, as 5m.", default=0),
     limit: int = option("So many at most, without IDs.", click.IntRange(min=1), default=100),
 ) -> None:
     """Take over pending entries, and show those that were: the IDs, or whatever is idle."""

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from headgate.app.cli.declaration import argument, option
-from headgate.app.cli.durations import Duration, TimeToCome, age_text
+from headgate.app.cli.durations import age_text
 from headgate.app.cli.flags import FILTER, LIMIT, gateway_command
 from headgate.app.cli.listing import NARROW, counted_entries, screen, show_entries
 from headgate.app.cli.words import fields_of, json_line, json_of, line_of, one_line, pairs_of
@@ -168,12 +168,12 @@ def append_command(
     fields: tuple[str, ...] = argument(required=True, metavar="NAME=VALUE…|-"),
     entry_id: str | None = option("The entry's own id, instead of the next one.", None, "--id"),
     keep_ids: bool = option("With -: append under the ids the lines have."),
-    delay_ms: int | None = option("Groups deliver it so much later, as 10m.", Duration()),
+    delay_ms: int | None = option("Groups deliver it so much later, as 10m."),
     deliver_at_ms: int | None = option(
-        "Instead: no sooner than this time, as 2026-12-24T18:00+01:00.", TimeToCome()
+        "Instead: no sooner than this time, as 2026-12-24T18:00+01:00."
     ),
-    ttl_ms: int | None = option("Groups deliver it for so long, as 1h, and no more.", Duration()),
-    expires_at_ms: int | None = option("Instead: until this time.", TimeToCome()),
+    ttl_ms: int | None = option("Groups deliver it for so long, as 1h, and no more."),
+    expires_at_ms: int | None = option("Instead: until this time."),
 ) -> None:
     """Append an entry made of NAME=VALUE words, or entries from standard input.
 
@@ -269,10 +269,10 @@ def read_command(
     group: str | None = option("Read for a consumer of this group."),
     consumer: str | None = option("Name of the consumer, with --group."),
     claim_idle_ms: int | None = option(
-        "With --group: first take over what was idle for so long, as 1m.", Duration()
+        "With --group: first take over what was idle for so long, as 1m."
     ),
     limit: int = LIMIT,
-    wait_ms: int = option("Wait so long for an entry, as 5s.", Duration(), default=0),
+    wait_ms: int = option("Wait so long for an entry, as 5s.", default=0),
     filter: Any = FILTER,  # noqa: A002
 ) -> None:
     """Read entries, a line for each: all of a range, or those that a group has not delivered yet.

@@ -28,7 +28,7 @@ from headgate.app.auth.keys.key_file import (
 )
 from headgate.app.cli.configuration import CONFIG, setting_flags, settings_from
 from headgate.app.cli.declaration import JSON, argument, command, epilog, option
-from headgate.app.cli.durations import Duration
+from headgate.app.cli.durations import SOME_DURATION
 from headgate.app.cli.listing import NAME, NARROW, screen, show_item
 from headgate.app.cli.words import one_line, word
 from headgate.app.settings import MEMORY
@@ -240,9 +240,7 @@ def add(
         "--limit",
         metavar="NAME=NUMBER",
     ),
-    expires_ms: int | None = option(
-        "Time that it is valid, such as 90d or 12h.", Duration(shortest_ms=1)
-    ),
+    expires_ms: int | None = option("Time that it is valid, such as 90d or 12h.", SOME_DURATION),
     as_json: bool = JSON,
     config: Path | None = CONFIG,
     **flags: Any,
@@ -331,9 +329,7 @@ def revoke(
 )
 def rotate(
     key_id: str = _KEY_ID,
-    overlap_ms: int | None = option(
-        "Time that the key of before stays valid, such as 1h.", Duration()
-    ),
+    overlap_ms: int | None = option("Time that the key of before stays valid, such as 1h."),
     as_json: bool = JSON,
     config: Path | None = CONFIG,
     **flags: Any,

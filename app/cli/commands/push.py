@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from headgate.app.cli.declaration import argument, epilog, option
-from headgate.app.cli.durations import Duration, duration_text, time_text
+from headgate.app.cli.durations import SOME_DURATION, duration_text, time_text
 from headgate.app.cli.flags import confirm, gateway_command
 from headgate.app.cli.listing import show_deletion, show_item, show_items
 from headgate.app.cli.words import fields_of, one_line
@@ -110,7 +110,7 @@ def set_push(
     receiver: str = argument(metavar="URL"),
     concurrency: int | None = option("Requests at a time, at most; 10.", click.IntRange(min=1)),
     timeout_ms: int | None = option(
-        "Time for a request with its answer; 10s unless given.", Duration(shortest_ms=1)
+        "Time for a request with its answer; 10s unless given.", SOME_DURATION
     ),
     body: PushBody | None = option(
         "What a request has: an entry unless given, several entries, or events of CloudEvents."
@@ -131,7 +131,7 @@ def set_push(
     ),
     disable_after_ms: int | None = option(
         "Behind nothing but failures for so long, the push is disabled; 5d unless given.",
-        Duration(shortest_ms=1),
+        SOME_DURATION,
     ),
 ) -> None:
     """Create a push, or replace it, and print its secret if it is new. It is shown this once.
@@ -197,7 +197,7 @@ def rotate(
     group: str,
     as_json: bool,
     overlap_ms: int | None = option(
-        "Requests are signed with the old secret as well for so long; 1d unless given.", Duration()
+        "Requests are signed with the old secret as well for so long; 1d unless given."
     ),
 ) -> None:
     """Make a new secret for a push, and print it. It is shown this once."""

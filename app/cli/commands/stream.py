@@ -9,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from headgate.app.cli.declaration import argument, epilog, option
-from headgate.app.cli.durations import Duration
 from headgate.app.cli.flags import confirm, gateway_command, given_rules
 from headgate.app.cli.listing import NAME, NARROW, screen, show_deletion, show_item
 from headgate.app.cli.words import fields_of, json_line, one_line, word
@@ -106,7 +105,7 @@ def trim(
     as_json: bool,
     max_length: int | None = option("Number of entries that stay.", click.IntRange(min=0)),
     min_id: str | None = option("Entries from this id on stay.", metavar="ID"),
-    older_than_ms: int | None = option(_OLDER, Duration()),
+    older_than_ms: int | None = option(_OLDER),
     approximate: bool = option("A few more may stay, which is faster."),
 ) -> None:
     """Remove the oldest entries of a stream, and say how many."""
@@ -129,7 +128,7 @@ def trim_archive(
     yes: bool,
     as_json: bool,
     before: str | None = option("Entries from this id on stay.", metavar="ID"),
-    older_than_ms: int | None = option(_OLDER, Duration()),
+    older_than_ms: int | None = option(_OLDER),
 ) -> None:
     """Remove archived entries of a stream for good, and say how many; all without a bound.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from headgate.app.cli.declaration import CALL, argument, option
+from headgate.app.cli.durations import Parsed
 from headgate.app.cli.flags import PATIENT_S, gateway_command
 from headgate.app.cli.listing import counted, progress_bar
 from headgate.client import tables
@@ -201,18 +202,12 @@ async def load_command(
     click.echo(json.dumps({"rows": count}) if as_json else f"{counted(count, 'row')} appended")
 
 
-class _Column(click.ParamType[tuple[str, str]]):
-    """A field and its type."""
-
-    name = "name=type"
-
-    def convert(
-        self, value: str, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        field, equals, kind = value.rpartition("=")
-        if not equals or not field:
-            self.fail(f"{value!r} should be a field and its type, as price=float64", param, ctx)
-        return field, kind
+def _column(text: str) -> tuple[str, str]:
+    """Return a field and its type."""
+    field, equals, kind = text.rpartition("=")
+    if not equals or not field:
+        raise ValueError(f"{text!r} should be a field and its type, as price=float64")
+    return field, kind
 
 
 @gateway_command(
@@ -229,7 +224,7 @@ async def dump_command(
     start: str = option("The lowest id.", default="-", show_default=False, metavar="ID"),
     end: str = option("The highest id.", default="+", show_default=False, metavar="ID"),
     columns: tuple[tuple[str, str], ...] = option(
-        "A field and its type. May be repeated.", _Column(), "--column"
+        "A field and its type. May be repeated.", Parsed("name=type", _column), "--column"
     ),
 ) -> None:
     """Write the entries of a stream to a file: CSV, lines of JSON, or Parquet, as its name ends.

@@ -6,7 +6,6 @@ import click
 from click.testing import CliRunner
 
 from headgate.app.cli.declaration import argument, command, option
-from headgate.app.cli.durations import Duration
 
 
 @command("send", failed="")
@@ -14,7 +13,7 @@ def send(
     as_json: bool,
     names: tuple[str, ...] = argument(),
     mode: Literal["fast", "safe"] = option("How.", default="safe"),
-    wait_ms: int = option("So long.", Duration(), default=0),
+    wait_ms: int = option("So long.", default=0),
     loud: bool = option("Aloud."),
     tags: tuple[str, ...] = option("A tag.", None, "--tag"),
 ) -> None:
