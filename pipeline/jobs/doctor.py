@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from headgate.pipeline.java import INSTALL_JAVA, JavaMissing, find_java
 from headgate.pipeline.terminal.flags import (
     ca_option,
     insecure_option,
@@ -95,32 +96,10 @@ def main(*, lake: str | None, as_json: bool, **way: Any) -> None:
 def java() -> Finding:
     """Look for a Java that Spark runs on."""
     try:
-        from headgate.pipeline.session import INSTALL_JAVA, JavaMissing, find_java  # noqa: PLC0415
-    except ImportError:
-        return _java_of_path()
-    try:
         home = find_java()
     except JavaMissing as error:
         return Finding("Java", False, str(error).partition(" Try:")[0], INSTALL_JAVA)
     return Finding("Java", True, f"{home.major} of {home.origin}, in {home.home}")
-
-
-def _java_of_path() -> Finding:
-    """Look for Java without what Spark brings."""
-    home = os.environ.get("JAVA_HOME")
-    program = f"{home}/bin/java" if home else shutil.which("java")
-    if program is None:
-        return Finding("Java", False, "there is none", "apt-get install openjdk-17-jre-headless")
-    try:
-        done = subprocess.run(  # noqa: S603 - a program that was found
-            [program, "-version"], capture_output=True, text=True, timeout=30, check=False
-        ).stderr
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding("Java", False, str(error), "apt-get install openjdk-17-jre-headless")
-    major = re.search(r'version "(?:1\.)?([0-9]+)', done)
-    is_well = major is not None and int(major[1]) >= 17
-    mend = "" if is_well else "apt-get install openjdk-17-jre-headless"
-    return Finding("Java", is_well, f"{major[1] if major else 'no Java'}, in {program}", mend)
 
 
 def python() -> Finding:

@@ -34,7 +34,7 @@ def missing() -> str | None:
     """Return why there is no Spark here; None if there is."""
     if find_spec("pyspark") is None:
         return "pyspark is not installed"
-    from headgate.pipeline.session import JavaMissing, find_java  # noqa: PLC0415 - it needs pyspark
+    from headgate.pipeline.java import JavaMissing, find_java  # noqa: PLC0415 - the bench goes without Spark, too
 
     try:
         find_java()

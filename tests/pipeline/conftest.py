@@ -10,7 +10,8 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
-from headgate.pipeline.session import JavaMissing, find_java, session
+from headgate.pipeline.java import JavaMissing, find_java
+from headgate.pipeline.session import session
 from tests.pipeline.gateway import Gateway
 from tests.pipeline.java import SHORT_LIVED
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headgate.pipeline import session
-from headgate.pipeline.session import JavaMissing, find_java
+from headgate.pipeline import java as javas
+from headgate.pipeline.java import JavaMissing, find_java
 
 
 def java(home: Path, version: str) -> Path:
@@ -28,7 +28,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without Java."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(session, "find_spec", no_wheel)
+    monkeypatch.setattr(javas, "find_spec", no_wheel)
 
 
 def test_java_home_goes_before_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

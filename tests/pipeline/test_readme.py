@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.pipeline.session import find_java
+from headgate.pipeline.java import find_java
 from tests.pipeline.gateway import ROOT, Gateway
 from tests.pipeline.java import SHORT_LIVED
 
