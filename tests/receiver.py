@@ -33,6 +33,8 @@ class Receiver:
         self.url = ""
         self.notices: asyncio.Queue[Notice] = asyncio.Queue()
         self.answers = list(answers)  # the last one again and again
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
         self.respond: Callable[[Notice], tuple[str, bytes]] = self._next_answer
         self._server: asyncio.Server | None = None
 
@@ -51,6 +53,7 @@ class Receiver:
         notice = Notice(head, b"")
         body = await reader.readexactly(int(notice.header("content-length")))
         self.notices.put_nowait(Notice(head, body))
+        await self.may_answer.wait()
         status, content = self.respond(Notice(head, body))
         length = f"Content-Length: {len(content)}\r\nConnection: close\r\n\r\n"
         writer.write(f"HTTP/1.1 {status}\r\n{length}".encode() + content)

@@ -2,9 +2,10 @@
 
 import asyncio
 
+import pytest
 from msgspec.structs import replace
 
-from headgate.app.push import store
+from headgate.app.push import pusher, store
 from headgate.app.push.log import PushLog, PushTally
 from headgate.app.push.pusher import Parts, Pusher
 from headgate.app.push.signing import PushSecrets, Signer, new_secret
@@ -13,7 +14,8 @@ from headgate.app.webhooks.sending import SENDS_MAX, Sender
 from headgate.app.wire.pushes import PushPhase, SignatureKind
 from headgate.engine.clock import SystemClock
 from tests.api.conftest import Live
-from tests.api.push.conftest import GROUP
+from tests.api.push.conftest import GROUP, put, until_settled
+from tests.conditions import eventually
 from tests.receiver import Receiver
 
 STEPS = 80
@@ -58,3 +60,24 @@ async def test_a_success_is_written_though_a_user_wants_a_retry_meanwhile(live: 
     stored = await store.load_named(perform, failing.name)
     assert stored is not None
     assert (stored.push.retry_count, stored.push.phase) == (1, PushPhase.ACTIVE)
+
+
+async def test_entries_on_their_way_are_kept_from_other_consumers(
+    live: Live, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pusher, "_EXTEND_S", 0.01)
+    receiver.may_answer.clear()
+    await put(live, receiver)
+    await live.append("orders", "1")
+    await receiver.next()
+    longest_idle_ms = 0
+
+    async def idle_ms() -> int:
+        nonlocal longest_idle_ms
+        [entry] = (await live.ask(f"GET {GROUP}/pending"))["pending"]
+        longest_idle_ms = max(longest_idle_ms, entry["idle_ms"])
+        return int(entry["idle_ms"])
+
+    await eventually(idle_ms, lambda idle: idle < longest_idle_ms)  # its clock began anew
+    receiver.may_answer.set()
+    await until_settled(live, 1)

@@ -48,6 +48,12 @@ class Talk:
         assert line, "the connection has ended"
         return line.removesuffix(b"\r\n")
 
+    async def bulk(self) -> bytes:
+        """Return the next bulk string."""
+        size_bytes = int((await self.line()).removeprefix(b"$"))
+        async with asyncio.timeout(WITHIN_S):
+            return (await self._reader.readexactly(size_bytes + 2))[:-2]
+
     async def take(self, size_bytes: int) -> int:
         """Take at most so many bytes; returns how many there were."""
         async with asyncio.timeout(WITHIN_S):

@@ -155,3 +155,18 @@ async def test_nobody_waits_for_a_reply_that_a_defect_takes(
     other = await Talk.open(live.redis_port)
     await other.say(command("PING"), b"+PONG\r\n")
     await other.close()
+
+
+async def test_a_pause_holds_who_writes_and_lets_others_go_on(live: Live, talk: Talk) -> None:
+    other = await Talk.open(live.redis_port)
+    await talk.say(command("CLIENT", "PAUSE", "3600000", "WRITE"), b"+OK\r\n")
+    other.send(command("XADD", "s", "1-1", "a", "b"))
+    listed = b""
+    while b"cmd=xadd" not in listed:
+        talk.send(command("CLIENT", "LIST"))
+        listed = await talk.bulk()
+    assert listed.count(b" flags=N ") == 2
+    await talk.say(command("EXISTS", "s"), b":0\r\n")
+    await talk.say(command("CLIENT", "UNPAUSE"), b"+OK\r\n")
+    await other.hear(b"$3\r\n1-1\r\n")
+    await other.close()
