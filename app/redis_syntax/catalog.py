@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -53,62 +55,49 @@ class Argument:
 
 def arguments_of(usage: str) -> tuple[Argument, ...]:
     """Return the arguments that a text describes."""
-    parser = _Parser(usage)
-    arguments, _ = parser.sequence()
+    arguments, _ = _sequence(deque([*_PARTS.findall(usage), ""]), count())
     return arguments
 
 
-class _Parser:
-    def __init__(self, usage: str) -> None:
-        self._parts: Iterator[str] = iter([*_PARTS.findall(usage), ""])
-        self._part = next(self._parts)
-        self._key_count = 0
-
-    def _take(self) -> str:
-        part, self._part = self._part, next(self._parts, "")
-        return part
-
-    def sequence(self) -> tuple[tuple[Argument, ...], bool]:
-        """Read arguments up to a closing bracket or the end; tell whether they are alternatives."""
-        arguments, is_oneof = [], False
-        while self._part not in ("", ")", "]"):
-            if self._part == "|":
-                self._take()
-                is_oneof = True
-            else:
-                arguments.append(self._argument())
-        return tuple(arguments), is_oneof
-
-    def _argument(self) -> Argument:
-        if self._part == "[":
-            self._take()
-            [argument], _ = self.sequence()
-            assert self._take() == "]"
-            argument = replace(argument, is_optional=True)
+def _sequence(parts: deque[str], key_specs: Iterator[int]) -> tuple[tuple[Argument, ...], bool]:
+    """Read arguments up to a closing bracket or the end; tell whether they are alternatives."""
+    arguments, is_oneof = [], False
+    while parts[0] not in ("", ")", "]"):
+        if parts[0] == "|":
+            parts.popleft()
+            is_oneof = True
         else:
-            argument = self._atom(self._take())
-        if self._part.startswith("..."):
-            repeats_token = self._take() == "...."
-            argument = replace(argument, is_multiple=True, repeats_token=repeats_token)
-        return argument
+            arguments.append(_argument_of(parts, key_specs))
+    return tuple(arguments), is_oneof
 
-    def _atom(self, text: str) -> Argument:
-        matched = _ATOM.fullmatch(text)
-        assert matched is not None, text
-        token, name, kind, value, since = matched.group("token", "name", "kind", "value", "since")
-        if self._part == "(":
-            self._take()
-            parts, is_oneof = self.sequence()
-            assert self._take() == ")"
-            return Argument(name, "oneof" if is_oneof else "block", token, since, parts=parts)
-        if value is not None or (token is None and kind is None and name.isupper()):
-            return Argument(name.lower(), "pure-token", value or name, since)
-        kind = kind or ("key" if name == "key" else "string")
-        key_spec = None
-        if kind == "key":
-            key_spec = self._key_count
-            self._key_count += 1
-        return Argument(name, kind, token, since, key_spec)
+
+def _argument_of(parts: deque[str], key_specs: Iterator[int]) -> Argument:
+    part = parts.popleft()
+    if part == "[":
+        [argument], _ = _sequence(parts, key_specs)
+        assert parts.popleft() == "]"
+        argument = replace(argument, is_optional=True)
+    else:
+        argument = _atom(part, parts, key_specs)
+    if parts[0].startswith("..."):
+        repeats_token = parts.popleft() == "...."
+        argument = replace(argument, is_multiple=True, repeats_token=repeats_token)
+    return argument
+
+
+def _atom(text: str, parts: deque[str], key_specs: Iterator[int]) -> Argument:
+    matched = _ATOM.fullmatch(text)
+    assert matched is not None, text
+    token, name, kind, value, since = matched.group("token", "name", "kind", "value", "since")
+    if parts[0] == "(":
+        parts.popleft()
+        inner, is_oneof = _sequence(parts, key_specs)
+        assert parts.popleft() == ")"
+        return Argument(name, "oneof" if is_oneof else "block", token, since, parts=inner)
+    if value is not None or (token is None and kind is None and name.isupper()):
+        return Argument(name.lower(), "pure-token", value or name, since)
+    kind = kind or ("key" if name == "key" else "string")
+    return Argument(name, kind, token, since, next(key_specs) if kind == "key" else None)
 
 
 @dataclass(frozen=True)

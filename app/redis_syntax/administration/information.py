@@ -150,14 +150,13 @@ class Diagnosis:
 
 def human(size_bytes: int) -> str:
     """Return a size as Redis shows it to people: `1.50M`."""
-    size = float(size_bytes)
-    if size < 1024:
+    if size_bytes < 1024:
         return f"{size_bytes}B"
-    units = iter("MGTP")
-    unit = "K"
-    size /= 1024
-    while size >= 1024 and (larger := next(units, None)):
-        unit, size = larger, size / 1024
+    size, unit = float(size_bytes), ""
+    for unit in "KMGTP":  # noqa: B007 the last one is used
+        size /= 1024
+        if size < 1024:
+            break
     return f"{size:.2f}{unit}"
 
 
@@ -386,20 +385,14 @@ class Information:
         }
 
     def _about_memory(self, *_: object) -> Lines:
-        used_bytes, limit_bytes = self.used_bytes, self.settings.memory_bytes_max
-        resident, peak = self._resident_bytes, machine.peak_bytes()
+        used_bytes = self.used_bytes
         return {
-            "used_memory": used_bytes,
-            "used_memory_human": human(used_bytes),
-            "used_memory_rss": resident,
-            "used_memory_rss_human": human(resident),
-            "used_memory_peak": peak,
-            "used_memory_peak_human": human(peak),
+            **_size("used_memory", used_bytes),
+            **_size("used_memory_rss", self._resident_bytes),
+            **_size("used_memory_peak", machine.peak_bytes()),
             "used_memory_dataset": used_bytes,
-            "total_system_memory": self._memory_bytes,
-            "total_system_memory_human": human(self._memory_bytes),
-            "maxmemory": limit_bytes,
-            "maxmemory_human": human(limit_bytes),
+            **_size("total_system_memory", self._memory_bytes),
+            **_size("maxmemory", self.settings.memory_bytes_max),
             "maxmemory_policy": self.settings.memory_policy,
         }
 
@@ -489,6 +482,10 @@ def status_of(backend: Backend) -> JournalStatus | None:
         return backend.journal.status
     except Unavailable:
         return None
+
+
+def _size(name: str, size_bytes: int) -> Lines:
+    return {name: size_bytes, f"{name}_human": human(size_bytes)}
 
 
 def _section(name: str, lines: Lines) -> str:
