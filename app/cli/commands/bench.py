@@ -79,16 +79,8 @@ class _Load:
     def report(self) -> dict[str, Any]:
         """Return rates and latencies."""
         return {
-            "appended": {
-                "entries": self._appended,
-                "entries_per_s": round(self._appended / self._append_s),
-                **_latencies(self._append_ms),
-            },
-            "delivered": {
-                "entries": len(self._delivery_ms),
-                "entries_per_s": round(len(self._delivery_ms) / self._all_s),
-                **_latencies(self._delivery_ms),
-            },
+            "appended": _pace(self._appended, self._append_s, self._append_ms),
+            "delivered": _pace(len(self._delivery_ms), self._all_s, self._delivery_ms),
         }
 
     async def _write(self, end_s: float) -> None:
@@ -107,8 +99,9 @@ class _Load:
             self._stop.set()
 
 
-def _latencies(values_ms: Sequence[float]) -> dict[str, float]:
+def _pace(count: int, all_s: float, values_ms: Sequence[float]) -> dict[str, float]:
     values_ms = sorted(values_ms)
     places = {"p50_ms": 0.5, "p99_ms": 0.99, "p999_ms": 0.999}
     last = len(values_ms) - 1
-    return {name: round(values_ms[int(last * place)], 2) for name, place in places.items()}
+    latencies = {name: round(values_ms[int(last * place)], 2) for name, place in places.items()}
+    return {"entries": count, "entries_per_s": round(count / all_s), **latencies}

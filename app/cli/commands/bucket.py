@@ -111,6 +111,9 @@ def _time(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(sep=" ", timespec="seconds")
 
 
+_OF_MANIFEST = ("number", "at_ms", "term", "position", "size_bytes")
+
+
 def _facts(content: BucketContent) -> dict[str, object]:
     lease, last = content.lease, content.last_part
     return {
@@ -123,13 +126,7 @@ def _facts(content: BucketContent) -> dict[str, object]:
         "since_ms": content.since_ms,
         "last_put_ms": None if last is None else last.put_ms,
         "manifests": [
-            {
-                "number": manifest.number,
-                "at_ms": manifest.at_ms,
-                "term": manifest.term,
-                "position": manifest.position,
-                "size_bytes": manifest.size_bytes,
-            }
+            {name: getattr(manifest, name) for name in _OF_MANIFEST}
             for manifest in content.manifests
         ],
     }

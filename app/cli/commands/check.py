@@ -207,12 +207,8 @@ def _allowed(field: FieldInfo) -> str:
         return ", ".join(f"`{member.value}`" for member in kind)
     if get_origin(kind) is list:
         return "a list, separated by commas; the flag may be repeated"
-    minimum = next(
-        (bound.ge for bound in field.metadata if isinstance(bound, annotated_types.Ge)), None
-    )
-    maximum = next(
-        (bound.le for bound in field.metadata if isinstance(bound, annotated_types.Le)), None
-    )
-    if minimum is None:
+    bounds: dict[type, Any] = {type(each): each for each in field.metadata}
+    least, most = bounds.get(annotated_types.Ge), bounds.get(annotated_types.Le)
+    if least is None:
         return ""
-    return f"{minimum} and more" if maximum is None else f"{minimum} to {maximum}"
+    return f"{least.ge} and more" if most is None else f"{least.ge} to {most.le}"
