@@ -124,14 +124,8 @@ def read_options(options: Mapping[str, str], *, is_query: bool) -> ReadOptions:
     elif given.text("maxOffsetsPerTrigger") is not None:
         raise OptionError("maxOffsetsPerTrigger is for queries; a batch read takes endingOffsets")
     subscribe, pattern = _subscription(given)
-    starting = given.text("startingOffsets")
-    start_time = given.text("startingTimestamp")
-    if starting is not None and start_time is not None:
-        raise OptionError("startingOffsets and startingTimestamp: give one of them")
-    ending = given.text("endingOffsets")
-    end_time = given.text("endingTimestamp")
-    if ending is not None and end_time is not None:
-        raise OptionError("endingOffsets and endingTimestamp: give one of them")
+    starting, start_time = given.either("startingOffsets", "startingTimestamp")
+    ending, end_time = given.either("endingOffsets", "endingTimestamp")
     if not is_query and starting is not None and starting.strip().lower() == LATEST:
         raise OptionError("startingOffsets: a batch that begins at latest has nothing to read")
     if ending is not None and ending.strip().lower() == EARLIEST:
@@ -262,6 +256,12 @@ class _Given:
     def text(self, name: str) -> str | None:
         return self._options.get(name.lower())
 
+    def either(self, first: str, second: str) -> tuple[str | None, str | None]:
+        texts = self.text(first), self.text(second)
+        if None not in texts:
+            raise OptionError(f"{first} and {second}: give one of them")
+        return texts
+
     def number(self, name: str, *, minimum: int) -> int | None:
         text = self.text(name)
         if text is None:
@@ -284,9 +284,7 @@ class _Given:
             url = ",".join(urls_of(self.text("url")))
         except ValueError as error:
             raise OptionError(f"url: {error}") from None
-        token, file = self.text("token"), self.text("tokenFile")
-        if token is not None and file is not None:
-            raise OptionError("token and tokenFile: give one of them")
+        token, file = self.either("token", "tokenFile")
         if token == "":
             raise CredentialError("the option token has no token")
         insecure = self.choice("insecure", None, "true", "false")

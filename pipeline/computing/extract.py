@@ -10,7 +10,6 @@ import random
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import unquote
 
 import click
@@ -35,8 +34,8 @@ _SHOWN = 24  # characters of an example
 _MS_MAX = 253_402_300_799_999  # of the year 9999
 
 
-class Source(Protocol):
-    """Entries in an order, which have positions.
+class Source:
+    """Entries that have positions, in the order of their ids unless a source says otherwise.
 
     Attributes:
         name: of the stream, or of the view's folder.
@@ -48,12 +47,15 @@ class Source(Protocol):
 
     def rows(self, positions: Sequence[int]) -> pa.Table:
         """Return the entries at positions, which grow: `_id`, `_time` and the fields."""
+        raise NotImplementedError
 
     def first(self, count: int) -> pa.Table:
         """Return the first entries by their ids."""
+        return self.rows(range(min(count, self.count)))
 
     def last(self, count: int) -> pa.Table:
         """Return the last entries by their ids."""
+        return self.rows(range(max(0, self.count - count), self.count))
 
 
 def sources(flags: Flags, client: Client) -> Iterator[Source]:
@@ -89,26 +91,7 @@ def spread(source: Source, count: int, pieces: int) -> list[int]:
     return sorted({int(begin) + at for begin in begins for at in range(length)})
 
 
-class _OrderedSource:
-    """Entries whose positions are in the order of their ids."""
-
-    name: str
-    count: int
-
-    def rows(self, positions: Sequence[int]) -> pa.Table:
-        """Return the entries at positions."""
-        raise NotImplementedError
-
-    def first(self, count: int) -> pa.Table:
-        """Return the first entries."""
-        return self.rows(range(min(count, self.count)))
-
-    def last(self, count: int) -> pa.Table:
-        """Return the last entries."""
-        return self.rows(range(max(0, self.count - count), self.count))
-
-
-class _StreamSource(_OrderedSource):
+class _StreamSource(Source):
     """The entries that a stream has now; parts of it are known by their counts."""
 
     def __init__(self, stream: BlockingStream) -> None:
@@ -164,7 +147,7 @@ class _Files:
             return pq.ParquetFile(source).read(names)
 
 
-class _LakeSource(_OrderedSource):
+class _LakeSource(Source):
     """The entries of a stream in the lake."""
 
     def __init__(self, lake: Lake, stream: str) -> None:
@@ -178,7 +161,7 @@ class _LakeSource(_OrderedSource):
         return _columns(self._files.rows(positions, ["id", "ms", "fields"]))
 
 
-class _ViewSource:
+class _ViewSource(Source):
     """The rows of a view, whose files are in no order."""
 
     def __init__(self, path: str) -> None:
