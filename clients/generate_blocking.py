@@ -46,7 +46,6 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import httpx
@@ -124,13 +123,8 @@ def _method(owner: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[st
     lines = ["", "    @property"] if is_property else [""]
     if name == "__exit__":
         lines += [
-            f"    def {name}(",
-            "        self,",
-            "        kind: type[BaseException] | None,",
-            "        error: BaseException | None,",
-            "        traceback: TracebackType | None,",
-            "    ) -> None:",
-            "        self._portal.end(self._inner.__aexit__(kind, error, traceback))",
+            f"    def {name}(self, *error: object) -> None:",
+            "        self._portal.end(self._inner.__aexit__(*error))",
         ]
         if owner == "AsyncClient":
             lines.append("        self._portal.close()")

@@ -8,7 +8,6 @@ of a file does not travel at all, as each machine reads the file itself.
 from __future__ import annotations
 
 import ssl
-from types import TracebackType
 
 from headgate.client.address import urls_of
 from headgate.client.blocking import Client
@@ -64,12 +63,7 @@ class Connection:
     def __enter__(self) -> Client:
         return self.client
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @property

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from threading import Lock
-from types import TracebackType
 from typing import Self
 
 import anycrc
@@ -149,12 +148,7 @@ class Share:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _check(self, wanted: int, limit: int, what: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from types import TracebackType
 from typing import Any, Self
 
 from headgate.client.entries import Delivery, Value, delivery_of
@@ -102,12 +101,8 @@ class Job:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
+        _, error, _ = raised
         if error is None:
             self.ack()
         elif isinstance(error, Exception):

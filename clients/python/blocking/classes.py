@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import httpx
@@ -88,13 +87,8 @@ class BlockingBatches:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._portal.end(self._inner.__aexit__(kind, error, traceback))
+    def __exit__(self, *error: object) -> None:
+        self._portal.end(self._inner.__aexit__(*error))
 
     def __iter__(self) -> Self:
         return self
@@ -254,13 +248,8 @@ class BlockingJob:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._portal.end(self._inner.__aexit__(kind, error, traceback))
+    def __exit__(self, *error: object) -> None:
+        self._portal.end(self._inner.__aexit__(*error))
 
 
 class BlockingFollowing:
@@ -288,13 +277,8 @@ class BlockingFollowing:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._portal.end(self._inner.__aexit__(kind, error, traceback))
+    def __exit__(self, *error: object) -> None:
+        self._portal.end(self._inner.__aexit__(*error))
 
     def __iter__(self) -> Self:
         return self
@@ -895,13 +879,8 @@ class BlockingConsuming:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._portal.end(self._inner.__aexit__(kind, error, traceback))
+    def __exit__(self, *error: object) -> None:
+        self._portal.end(self._inner.__aexit__(*error))
 
     def __iter__(self) -> Self:
         return self
@@ -1208,13 +1187,8 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._portal.end(self._inner.__aexit__(kind, error, traceback))
+    def __exit__(self, *error: object) -> None:
+        self._portal.end(self._inner.__aexit__(*error))
         self._portal.close()
 
     @property
