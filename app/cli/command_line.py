@@ -58,12 +58,10 @@ class Sections(click.Group):
     """Commands in sections; `headgate check-config` is in `commands/check.py`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names, in the order of the sections."""
         del ctx
         return [name for names in _SECTIONS.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a command."""
         if cmd_name not in self.list_commands(ctx):
             return None
         name = cmd_name.replace("-", "_")
@@ -83,7 +81,6 @@ class Sections(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is meant, or name one that is spelled like it."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -94,14 +91,13 @@ class Sections(click.Group):
             raise click.UsageError(text, ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; Ctrl-C ends some of them and is not reported as a failure."""
+        """Run a command. Ctrl-C ends some of them and is no failure."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             ctx.exit(_INTERRUPTED)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands below the names of their sections."""
         width = max(map(len, self.list_commands(ctx)))
         for section, names in _SECTIONS.items():
             with formatter.section(section):
@@ -115,8 +111,6 @@ class Sections(click.Group):
 
 
 def _without_gateway(name: str, package: str) -> click.Command:
-    """Return a stand-in for a command whose packages are not installed."""
-
     def refuse(**_words: object) -> None:
         raise click.ClickException(
             f"`headgate {name}` needs the gateway, and here is only its client ({package} is "

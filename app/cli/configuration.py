@@ -1,4 +1,4 @@
-"""Configuration: reads the settings, or says what is wrong with them."""
+"""Reads the settings, or reports what is wrong with them."""
 
 import difflib
 import os
@@ -90,16 +90,7 @@ def _warn(text: str) -> None:
 def settings_from(
     config: Path | None, flags: Mapping[str, Any], warn: Callable[[str], None] = _warn
 ) -> Settings:
-    """Return the settings, and warn of variables that are no settings.
-
-    Args:
-        config: a TOML file, or None.
-        flags: the flags of the command line, by name of setting; None and () are not given.
-        warn: takes each warning; it is printed on standard error unless given.
-
-    Raises:
-        click.ClickException: a value is wrong, a name in the file unknown, or the file no TOML.
-    """
+    """Return the settings, and warn of unknown variables; None and () are flags not given."""
     given = {name: value for name, value in flags.items() if value not in (None, ())}
     try:
         settings = read_settings(config, given)
@@ -115,11 +106,10 @@ def settings_from(
 
 
 def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield the variables that begin with the prefix of settings and are no settings.
+    """Yield the variables that have the prefix of settings but are not settings.
 
-    This is no error, because others write into the environment, too: Kubernetes adds
-    `HEADGATE_SERVICE_HOST` for a service named `headgate`. And an older version does not know the
-    settings of a newer one.
+    They are no error: Kubernetes adds `HEADGATE_SERVICE_HOST` for a service named `headgate`, and
+    an older version does not know the settings of a newer one.
     """
     known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | _NOT_OF_THE_GATEWAY
     for variable in sorted(environment):
@@ -128,7 +118,6 @@ def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _line_of(error: ErrorDetails, config: Path | None, flags: Mapping[str, Any]) -> str:
-    """Return the fault of a setting, and the flag, the variable or the file that sets it."""
     text = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
     if not error["loc"]:  # two settings that do not fit
         return text

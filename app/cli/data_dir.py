@@ -11,12 +11,7 @@ from headgate.app.cli.declaration import option
 
 
 def data_dir_option(text: str, *, exists: bool) -> Any:
-    """Declare the flag.
-
-    Args:
-        text: its help.
-        exists: it has to be there.
-    """
+    """Return the flag; `exists` requires the directory to be there."""
     return option(
         text,
         click.Path(file_okay=False, exists=exists, path_type=Path),
@@ -27,7 +22,7 @@ def data_dir_option(text: str, *, exists: bool) -> Any:
 
 
 def take_all_descriptors() -> None:
-    """Raise the limit of open files as far as the system allows."""
+    """Raise the soft limit of open files to the hard limit."""
     _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # some systems allow less than they say
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))

@@ -1,4 +1,4 @@
-"""Durations and times, as people write them: `500ms`, `45s`, `1m`, `12h`, `7d`, `2w`."""
+"""Durations as people write them (`500ms`, `45s`, `1m`, `12h`, `7d`, `2w`), and times."""
 
 import re
 import time
@@ -17,13 +17,13 @@ _DURATION = re.compile(r"([0-9]{1,12})(ms|s|m|h|d|w)", re.ASCII)
 
 
 def duration_ms(text: str) -> int | None:
-    """Return a duration in milliseconds; None: the text is none."""
+    """Parse a duration; None if the text is not one."""
     match = _DURATION.fullmatch(text)
     return None if match is None else int(match[1]) * _UNITS_MS[match[2]]
 
 
 def duration_text(ms: int) -> str:
-    """Return a duration in the largest unit that says it exactly."""
+    """Return a duration in the largest unit that is exact."""
     unit = next(
         (unit for unit in ("w", "d", "h", "m", "s") if ms and not ms % _UNITS_MS[unit]), "ms"
     )
@@ -31,13 +31,12 @@ def duration_text(ms: int) -> str:
 
 
 def age_text(ms: int) -> str:
-    """Return a duration in its largest unit, as people read it."""
+    """Return a duration in its largest unit, rounded down."""
     unit = next((unit for unit in ("d", "h", "m", "s") if ms >= _UNITS_MS[unit]), "ms")
     return f"{ms // _UNITS_MS[unit]} {unit}"
 
 
 def time_text(ms: int | None) -> str | None:
-    """Return a time as people read it, by UTC; None: there is none."""
     if ms is None:
         return None
     try:

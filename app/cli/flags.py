@@ -169,8 +169,6 @@ _COMPLETIONS_MAX = 100
 
 
 class _Name(Parsed):
-    """A name that a stream, a group or a consumer can have."""
-
     def __init__(self, kind: str) -> None:
         super().__init__(kind, self._checked)
 
@@ -255,14 +253,13 @@ FILTER = option(
 
 
 def _own_url() -> str:
-    """Return the URL of a gateway with the variables of this process, as in a container."""
+    """Return the URL of a gateway that is configured by this environment, as in a container."""
     port = os.environ.get("HEADGATE_PORT", "")
     scheme = "https" if os.environ.get("HEADGATE_TLS_CERT") else "http"
     return f"{scheme}://127.0.0.1:{port if port.isdecimal() else 8080}"
 
 
 def _where(default: str | Callable[[], str]) -> list[click.Parameter]:
-    """Return the flags that say where the gateway is; `default` is its URL unless given."""
     return [
         click.Option(
             ["--url"],
@@ -405,7 +402,6 @@ def gateway_command(
 
 
 def _run(place: GatewayPlace, function: Callable[..., Any], words: dict[str, Any]) -> None:
-    """Run a command with a client."""
     with place.explained():
         if inspect.iscoroutinefunction(function):
             asyncio.run(_run_async(place, function, words))
@@ -422,6 +418,6 @@ async def _run_async(
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask a person on a terminal; end if the answer is no."""
+    """Ask for confirmation on a terminal; exit if the answer is no."""
     if not yes and sys.stdin.isatty():
         click.confirm(question, abort=True, err=True)

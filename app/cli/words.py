@@ -1,4 +1,4 @@
-"""Words: texts of clients, on one line and without control characters."""
+"""Client data as text on one line, without control characters."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ _NEED_QUOTES = frozenset(" \"'=")
 
 
 def one_line(text: str) -> str:
-    """Return text with everything escaped that is no letter, mark or space."""
+    """Escape everything that is not a letter, mark or space."""
     return "".join(
         character if character.isprintable() else _escaped(character) for character in text
     )
@@ -26,12 +26,12 @@ def word(text: str) -> str:
 
 
 def json_line(value: Any) -> str:
-    """Return a value as a line of JSON that has no power over a terminal."""
+    """Return a value as a line of JSON that cannot control a terminal."""
     return one_line(json.dumps(value, ensure_ascii=False))
 
 
 def pairs_of(entry: Entry | Delivery) -> Iterator[tuple[str, str]]:
-    """Yield names and values of an entry as words, in order; what is not UTF-8 as base64."""
+    """Yield names and values in order; what is not UTF-8 as base64."""
     item = json_of(entry)
     packed = frozenset(item.get("base64", ()))
     named = "base64:" if item.get("names_base64") else ""
@@ -40,11 +40,6 @@ def pairs_of(entry: Entry | Delivery) -> Iterator[tuple[str, str]]:
 
 
 def fields_of(words: Sequence[str]) -> list[tuple[str, Value]]:
-    """Return the fields of NAME=VALUE words, in order.
-
-    Raises:
-        click.UsageError: a word is none.
-    """
     pairs: list[tuple[str, Value]] = []
     for each in words:
         name, equals, value = each.partition("=")
@@ -55,14 +50,12 @@ def fields_of(words: Sequence[str]) -> list[tuple[str, Value]]:
 
 
 def line_of(entry: Entry | Delivery) -> str:
-    """Return an entry as a line: its stream if there are several, its id, `name=value` pairs."""
     stream = entry.stream if isinstance(entry, Entry) else None
     place = [entry.id] if stream is None else [word(stream), entry.id]
     return " ".join([*place, *(f"{name}={value}" for name, value in pairs_of(entry))])
 
 
 def json_of(entry: Entry | Delivery) -> dict[str, Any]:
-    """Return an entry as the gateway's own JSON has it."""
     body = encoded(entry.pairs or entry.fields)
     item = {"id": entry.id, "fields": dict(body.get("pairs") or body["fields"]), **body}
     if isinstance(entry, Entry) and entry.stream is not None:

@@ -1,6 +1,6 @@
-"""Answers: replies of commands as JSON.
+"""Replies of commands as JSON.
 
-A reply may have many megabytes, so it is written in turns.
+A reply may have many megabytes, so other tasks get turns while it is written.
 """
 
 import base64
@@ -20,10 +20,9 @@ _ITEMS_AT_ONCE = 256
 
 
 class Answers:
-    """A writer for the replies of one request."""
+    """Writes the replies of one request; `is_base64` encodes the strings in them."""
 
     def __init__(self, *, is_base64: bool) -> None:
-        """Start without replies. With `is_base64`, the strings in replies are written as base64."""
         self._is_base64 = is_base64
         self._written = BytesIO(b"[")  # the start of an array; `only` leaves it out
         self._written.seek(1)
@@ -32,7 +31,6 @@ class Answers:
         self.size_bytes = 0
 
     async def add(self, reply: Reply | StreamError) -> None:
-        """Write the reply of a command, or its error, as a JSON object."""
         if self._count:
             await self._turn.pause()
             self._write(b",")
@@ -45,7 +43,6 @@ class Answers:
             self._write(b"}")
 
     def only(self) -> bytes:
-        """Return the JSON of the only reply."""
         return bytes(self._written.getbuffer()[1:])
 
     def all(self) -> bytes:
@@ -96,7 +93,7 @@ def _is_array(reply: Reply) -> TypeGuard[Sequence[Reply]]:
 
 
 def _is_small(reply: Sequence[Reply]) -> bool:
-    """Tell whether an array is small: few items, and at most two levels."""
+    """Return whether an array has few items and at most two levels."""
     items = len(reply)
     for item in reply if items <= _ITEMS_AT_ONCE else ():
         if _is_array(item):
@@ -107,7 +104,6 @@ def _is_small(reply: Sequence[Reply]) -> bool:
 
 
 def _leaves(reply: Sequence[Reply], begin: int) -> Sequence[Reply]:
-    """Return the items before the next array, at most `_ITEMS_AT_ONCE`."""
     items = reply[begin : begin + _ITEMS_AT_ONCE]
     end = next((at for at, item in enumerate(items) if _is_array(item)), len(items))
     return items[:end]

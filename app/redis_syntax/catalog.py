@@ -1,6 +1,6 @@
-"""Catalog: descriptions of commands, and what COMMAND makes of them.
+"""Descriptions of commands, and the replies of COMMAND made from them.
 
-`commands.json` has the descriptions, a line for each command.
+A description is next to the function that parses its command.
 """
 
 from __future__ import annotations
@@ -40,8 +40,6 @@ _ATOM = re.compile(
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument, or several that belong together."""
-
     name: str
     kind: str  # string, integer, key, pattern, unix-time, pure-token, block, oneof
     token: str | None = None  # the word that stands before it, or that it is
@@ -54,7 +52,6 @@ class Argument:
 
 
 def arguments_of(usage: str) -> tuple[Argument, ...]:
-    """Return the arguments that a text describes."""
     arguments, _ = _sequence(deque([*_PARTS.findall(usage), ""]), count())
     return arguments
 
@@ -102,10 +99,10 @@ def _atom(text: str, parts: deque[str], key_specs: Iterator[int]) -> Argument:
 
 @dataclass(frozen=True)
 class KeyPlaces:
-    """The places of a command's keys, and its use of them.
+    """Where a command's keys are, and how it uses them.
 
-    The keys begin at a word, or behind a keyword that is searched from a place on. From there they
-    go on to the last one, in steps.
+    The keys begin at a position, or after a keyword that is searched from a position on. They go on
+    to the last one, in steps.
     """
 
     flags: str  # RO, RW, OW or RM, and access, update, insert or delete
@@ -125,8 +122,6 @@ CATEGORIES = (
 
 @dataclass(frozen=True)
 class Description:
-    """The description of a command."""
-
     arity: int  # the number of words, the name included; negative: at least so many
     summary: str
     since: str  # the version of Redis that has it first
@@ -141,18 +136,15 @@ class Description:
 
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
-        """Return the arguments."""
         return arguments_of(self.usage)
 
     @cached_property
     def all_flags(self) -> list[str]:
-        """Return the flags, also the one that follows from where the keys are."""
         are_movable = any(keys.keyword is not None for keys in self.keys)
         return [*self.flags.split(), *(["movablekeys"] if are_movable else [])]
 
     @cached_property
     def all_categories(self) -> list[str]:
-        """Return the categories of access lists."""
         flags = self.flags.split()
         of_flags = {
             "write": "write" in flags,
@@ -168,7 +160,7 @@ class Description:
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Return the first key, the last key and the step, as clients of old want them."""
+        """Return the first key, the last key and the step, as old clients want them."""
         placed = [keys for keys in self.keys if keys.keyword is None]
         if not placed:
             return 0, 0, 0
@@ -197,11 +189,7 @@ def has_arity(words: Sequence[bytes], name: str) -> bool:
 def described_commands(
     commands: Iterable[bytes], subcommands: Mapping[bytes, Iterable[bytes]]
 ) -> Described:
-    """Return the descriptions of commands.
-
-    Raises:
-        KeyError: a command is not described.
-    """
+    """Return the commands with their descriptions, ordered by name."""
     below = (b"%b|%b" % (name, each) for name, names in subcommands.items() for each in names)
     names = {each.decode().lower() for each in (*commands, *subcommands, *below)}
     return {name: CATALOG[name] for name in sorted(names)}
@@ -215,7 +203,6 @@ def _below(name: str, described: Described) -> list[str]:
 
 
 def info_of(name: str, described: Described) -> Reply:
-    """Return the facts of a command for clients."""
     description = described[name]
     subcommands = [info_of(each, described) for each in _below(name, described)]
     return [
@@ -231,7 +218,6 @@ def info_of(name: str, described: Described) -> Reply:
 
 
 def docs_of(names: Iterable[str], described: Described) -> Reply:
-    """Return the facts of commands for people, by name."""
     return Pairs.of({name.encode(): _docs_of(name, described) for name in names})
 
 
@@ -251,7 +237,6 @@ def _docs_of(name: str, described: Described) -> Reply:
 
 
 def statuses(names: Iterable[str]) -> Reply:
-    """Return a set of words."""
     return Members(Status(name) for name in names)
 
 
@@ -296,10 +281,7 @@ def _argument(argument: Argument) -> Reply:
 
 
 def keys_among(words: Sequence[bytes], description: Description) -> list[tuple[bytes, KeyPlaces]]:
-    """Return the keys among the words of a command, each with what is done with it.
-
-    No key is returned if the words do not fit the command.
-    """
+    """Return the keys and their use; none if the arguments do not fit the command."""
     result: list[tuple[bytes, KeyPlaces]] = []
     for keys in description.keys:
         places = _places(words, keys)
@@ -310,7 +292,6 @@ def keys_among(words: Sequence[bytes], description: Description) -> list[tuple[b
 
 
 def _places(words: Sequence[bytes], keys: KeyPlaces) -> range | None:
-    """Return the places of keys; None if a keyword or a key is missing."""
     first = keys.begin
     if keys.keyword is not None:
         keyword = keys.keyword.encode()

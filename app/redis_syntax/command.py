@@ -1,7 +1,7 @@
-"""Commands: the right of each, its reader, its errors and its help.
+"""A command: its arity, permission, parser, errors and help.
 
-The rights here are told to clients and refuse early. The exact ones follow from the request that a
-command makes.
+The permissions here are shown to clients and refuse early. The exact ones follow from the request
+that a command makes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _COUNTERS = {
 
 
 def error_text(error: errors.StreamError) -> str:
-    """Return why a command failed, as Redis says it. The first word is a code."""
+    """Return the error reply of Redis. The first word is a code."""
     text = exact_error_text(error)
     if text.isascii():
         return text
@@ -38,7 +38,7 @@ def error_text(error: errors.StreamError) -> str:
 
 
 def exact_error_text(error: errors.StreamError) -> str:
-    """Return the same, with surrogates for what is not UTF-8 in a name (PEP 383)."""
+    """Like `error_text`, with surrogates for what is not UTF-8 in a name (PEP 383)."""
     say = next(_TEXTS[kind] for kind in type(error).__mro__ if kind in _TEXTS)
     return say(error)
 
@@ -84,33 +84,28 @@ ANY_RIGHT: AbstractSet[Verb] = frozenset()
 
 @dataclass(frozen=True)
 class Command:
-    """A command. How many words it has is in its description."""
+    """A command; for `arity` see `has_arity`."""
 
     verbs: AbstractSet[Verb]  # one of them is needed, on whatever stream; none: any right will do
 
 
 @dataclass(frozen=True)
 class SmallReply(Command):
-    """A command whose reply is always small, with the function that parses its words."""
-
     plan: Callable[[Sequence[bytes]], AnyPlan]
     only_reads: bool = False
 
     def read(self, words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
-        """Return the plan of a command."""
         del bounds
         return self.plan(words)
 
 
 @dataclass(frozen=True)
 class LargeReply(Command):
-    """A command whose reply may be large, with the function that parses its words."""
-
     plan: Callable[[Sequence[bytes], Bounds], AnyPlan]
     only_reads: bool = False
 
     def read(self, words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
-        """Return the plan of a command. Its reply keeps within the bounds."""
+        """Return a plan whose reply keeps within the bounds."""
         return self.plan(words, bounds)
 
 
@@ -136,7 +131,6 @@ def _help_on(name: bytes) -> Callable[[Sequence[bytes]], AnyPlan]:
 
 
 def help_lines(name: str) -> list[Status]:
-    """Return the lines of the subcommand of a command that lists the others."""
     lines = [f"{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"]
     usages = CATALOG[name.lower()].subcommands
     for usage, meaning in {**usages, "HELP": "Print this help."}.items():

@@ -1,4 +1,4 @@
-"""Replies of Redis commands, in RESP2; some know their form in RESP3."""
+"""Replies of Redis commands in RESP2; some types have another form in RESP3."""
 
 from __future__ import annotations
 
@@ -14,30 +14,27 @@ from headgate.engine.requests.entries import CloseRange, ReadOn
 
 
 class Status(str):
-    """A simple string reply of a Redis command, such as OK."""
-
     __slots__ = ()
 
 
 class Verbatim(bytes):
-    """A bulk string of plain text; RESP3 says that it is one."""
+    """A bulk string of plain text; a verbatim string in RESP3."""
 
     __slots__ = ()
 
 
 class Pairs(list["Reply"]):
-    """A map as RESP2 has it: an array of key, value, key, value. RESP3 has maps."""
+    """A map: an array of key, value, key, value in RESP2, a map in RESP3."""
 
     __slots__ = ()
 
     @classmethod
     def of(cls, values: Mapping[bytes, Reply]) -> Self:
-        """Return the map of these keys and values."""
         return cls(part for pair in values.items() for part in pair)
 
 
 class KeyedArrays(list["Reply"]):
-    """An array of pairs, each a key and an array, in RESP2; a map in RESP3."""
+    """An array of pairs of a key and an array in RESP2; a map in RESP3."""
 
     __slots__ = ()
 
@@ -49,7 +46,7 @@ class Members(list["Reply"]):
 
 
 class NullArray:
-    """The null that stands where an array was asked for; RESP2 has two nulls, RESP3 has one."""
+    """A null in place of an array; RESP2 has two nulls, RESP3 has one."""
 
     __slots__ = ()
 
@@ -63,18 +60,11 @@ RESP3."""
 
 
 class LongRange:
-    """The entries of an open range, as a reply; only clients of RESP get one."""
+    """The entries of an open range, read page by page; only RESP clients get one."""
 
     def __init__(
         self, stream: bytes, opened: OpenedRange, entry_reply: Callable[[Entry], Reply]
     ) -> None:
-        """Begin with the first page.
-
-        Args:
-            stream: whose entries they are.
-            opened: the range, and its first page.
-            entry_reply: makes the reply of an entry.
-        """
         self.count = opened.entry_count
         self.perform: Perform  # set by who runs the command: reads on in the name of its caller
         self._stream = stream
@@ -84,7 +74,6 @@ class LongRange:
         self._entry_reply = entry_reply
 
     async def pages(self) -> AsyncIterator[Sequence[Reply]]:
-        """Yield the entries, some at a time."""
         while self._left:
             page = self._page or await self.perform(ReadOn(self._stream, self._number or 0))
             self._page = []
@@ -93,7 +82,6 @@ class LongRange:
         self._number = None
 
     async def close(self) -> None:
-        """Let go of what was not read."""
         number, self._number = self._number, None
         if number is not None and self._left:
             with suppress(StreamError):  # it is closed in time by itself
@@ -101,14 +89,13 @@ class LongRange:
 
 
 def long_range(stream: bytes, opened: OpenedRange, entry_reply: Callable[[Entry], Reply]) -> Reply:
-    """Return the reply for an open range: an array, or a long one if there is more to read."""
+    """Return an array, or a LongRange if there is more to read."""
     if opened.number is None:
         return list(map(entry_reply, opened.entries))
     return cast("Reply", LongRange(stream, opened, entry_reply))  # who opens it knows what it gets
 
 
 def long_ranges_in(reply: object) -> list[LongRange]:
-    """Return the long arrays of a reply."""
     if isinstance(reply, LongRange):
         return [reply]
     if not isinstance(reply, KeyedArrays):

@@ -1,4 +1,4 @@
-"""Commands: runs Redis commands on a backend, one by one or as a transaction."""
+"""Runs Redis commands on a backend, one by one or as a transaction."""
 
 import time
 from collections.abc import Sequence
@@ -54,13 +54,7 @@ class CommandRunner:
     def __init__(
         self, backend: Backend, bounds: Bounds | None = None, server: ServerCommands | None = None
     ) -> None:
-        """Run commands on a backend.
-
-        Args:
-            backend: carries out what commands ask for.
-            bounds: of each reply.
-            server: counts commands, and answers those about the server; None: about this process.
-        """
+        """`bounds` are those of each reply; without `server` it counts for this process."""
         self._backend = backend
         self.caller: Access | None = None  # None: the process itself, which may do everything
         self.server = server or ServerCommands(backend)
@@ -69,46 +63,31 @@ class CommandRunner:
         self._subcommands = self.server.subcommands_by_name
 
     def with_long_arrays(self) -> Self:
-        """Return the same, whose replies may be as long as they are, if the backend can."""
+        """Return a runner whose replies may be unlimited, if the backend supports that."""
         runner = copy(self)
         are_open = self._backend.way_of(OpenRanges) is not Way.NOT
         runner.bounds = self.bounds._replace(are_open=are_open)
         return runner
 
     def by(self, caller: Access) -> Self:
-        """Return the same, which runs commands in the name of a caller."""
         runner = copy(self)
         runner.caller = caller
         return runner
 
     def may_wait(self, words: Sequence[bytes]) -> bool:
-        """Tell whether a command may take a long time."""
         return bool(words) and words[0].upper() in _LONG
 
     def only_reads(self, words: Sequence[bytes]) -> bool:
-        """Tell whether a command changes nothing.
-
-        Raises:
-            CommandError: the command does not exist.
-        """
         return find(words, self._commands, self._subcommands)[0].only_reads
 
     async def run(self, words: Sequence[bytes]) -> Reply:
-        """Run one command. A blocking command waits.
-
-        Raises:
-            StreamError: the command failed.
-        """
+        """Run one command, which may block. Raises StreamError if it failed."""
         entry, name = self._find(words)
         with self.server.running(name, words):
             return await self._run(entry, words)
 
     def check(self, words: Sequence[bytes]) -> None:
-        """Refuse a command that the caller could not run, whatever its arguments are.
-
-        Raises:
-            CommandError: it is unknown, has a wrong number of words, or needs a right.
-        """
+        """Raise CommandError if the caller could not run a command with any arguments."""
         self._check(self._find(words)[0])
 
     async def run_each(self, commands: Sequence[Sequence[bytes]]) -> Sequence[Reply | StreamError]:
@@ -147,15 +126,7 @@ class CommandRunner:
     async def _append(
         self, words: Sequence[bytes], drafts: Sequence[Draft]
     ) -> list[Reply | StreamError] | None:
-        """Append the entries of several XADDs together, which takes a third of the time.
-
-        Args:
-            words: the first of the commands.
-            drafts: the entries of all of them.
-
-        Returns:
-            The replies; None if one of the commands failed, so that nothing was appended.
-        """
+        """Append several XADDs together, in a third of the time; None if one of them failed."""
         began_s, count = time.perf_counter(), len(drafts)
         if len(words[1]) > COMMAND_NAME_BYTES_MAX or (
             self.caller is not None and self.caller.is_limited
@@ -176,12 +147,10 @@ class CommandRunner:
     async def _plans(
         self, commands: Sequence[Sequence[bytes]], share: Share
     ) -> list[tuple[AnyPlan, str]]:
-        """Return the plans of the first commands, as many as a turn has time for, with their names.
+        """Return the plans and names of the leading commands, as many as a turn has time for.
 
-        What may open a range does so after all of them, so no change stands behind it.
-
-        Raises:
-            StreamError: the first command cannot be run.
+        What may open a range does so after all of them, so no change comes after it. Raises
+        StreamError if the first command cannot be run.
         """
         plans: list[tuple[AnyPlan, str]] = []
         turn, may_open = this_turn(), False
@@ -205,10 +174,7 @@ class CommandRunner:
         return plans
 
     async def _prepared(self, plan: AnyPlan, share: Share) -> AnyPlan:
-        """Return the plan to carry out, made in this share of the room for payloads.
-
-        Nobody prepares what the caller may not do.
-        """
+        """Return the plan to execute; nothing is prepared that the caller may not do."""
         if plan.prepare is None:
             return plan
         self._admitted(plan.request)
@@ -245,11 +211,7 @@ class CommandRunner:
                 share.close()
 
     async def watch(self, streams: Sequence[bytes]) -> IfUnchanged:
-        """Return the condition that streams do not change from now on (WATCH).
-
-        Raises:
-            StreamError: the caller has no right for one of the streams, or there are too many.
-        """
+        """Return the condition that streams do not change from now on (WATCH)."""
         if len(streams) > QUEUES_MAX:
             raise CommandError(f"ERR one watch takes at most {QUEUES_MAX} keys")
         return IfUnchanged(streams, await self._perform(GetRevisions(streams)))
@@ -257,19 +219,12 @@ class CommandRunner:
     async def run_all(
         self, commands: Sequence[Sequence[bytes]], condition: IfUnchanged | None = None
     ) -> list[Reply | StreamError]:
-        """Run commands in order with nothing in between; none of them waits (MULTI, EXEC).
+        """Run commands in order with nothing in between; none of them blocks (MULTI, EXEC).
 
         A command that fails does not stop the commands after it. All replies together keep within
-        the bounds of one reply.
-
-        Args:
-            commands: the commands.
-            condition: what has to hold for any of them to be run; see `watch`.
-
-        Raises:
-            StreamsChanged: the condition does not hold. In this case no command is run.
-            CommandError: a command is unknown or has a wrong number of words. In this case no
-                command is run.
+        the bounds of one reply. Raises StreamsChanged if `condition` (see `watch`) does not hold,
+        and CommandError for an unknown command or a wrong number of arguments; then no command is
+        run.
         """
         turn = this_turn()
         try:
@@ -314,18 +269,13 @@ class CommandRunner:
     async def _perform_all(
         self, requests: Sequence[Request[Any]], condition: IfUnchanged | None
     ) -> list[Any | StreamError]:
-        """Carry out requests with nothing in between, if a condition holds."""
         self._charge(requests)
         if condition is None:
             return await self._backend.perform_all(requests)
         return (await self._backend.perform_all([condition, *requests]))[1:]
 
     async def _whole_reply(self, plan: AnyPlan, outcome: Any) -> Reply:
-        """Return the reply of a command; one that is too long is opened, to be read page by page.
-
-        Raises:
-            StreamError: the command failed.
-        """
+        """Return a reply; one that is too long is opened, to be read page by page."""
         is_limited = self.caller is not None and self.caller.is_limited
         opening = None if plan.open is None or is_limited else plan.open(outcome)
         if opening is None:
@@ -341,12 +291,11 @@ class CommandRunner:
         return reply
 
     def _reply(self, plan: AnyPlan, outcome: Any) -> Reply:
-        """Return the reply of a command, and count the entries in it."""
         self.server.delivered_count += delivered_in(plan.request, outcome)
         return plan.reply(outcome)
 
     def _check(self, entry: AnyCommand) -> None:
-        """Refuse a command that the caller has no right for, whatever the stream."""
+        """Refuse a command that the caller has no permission for on any stream."""
         if self.caller is not None:
             try:
                 self.caller.check(entry.verbs)
@@ -354,7 +303,6 @@ class CommandRunner:
                 raise _refusal(error) from None
 
     def _admitted(self, request: Request[T]) -> Request[T]:
-        """Return a request as the caller may make it."""
         if self.caller is None:
             return request
         try:
@@ -363,7 +311,6 @@ class CommandRunner:
             raise _refusal(error) from None
 
     def _charge(self, requests: Sequence[Request[Any]]) -> None:
-        """Take account of requests that are performed together."""
         if self.caller is not None:
             try:
                 self.caller.charge(requests)
@@ -371,14 +318,13 @@ class CommandRunner:
                 raise _refusal(error) from None
 
     def _check_created(self, request: Request[T], admitted: Request[T], outcome: object) -> None:
-        """Refuse a request that is allowed only with an existing stream."""
+        """Refuse a request that is only allowed on an existing stream."""
         if self.caller is not None and isinstance(outcome, StreamError):
             refusal = self.caller.refusal(request, admitted, outcome)
             if refusal is not None:
                 raise CommandError(f"NOPERM {refusal}")
 
     async def _perform(self, request: Request[T]) -> T:
-        """Carry out a request in the name of the caller."""
         if self.caller is None:
             return await self._backend.perform(request)
         try:
@@ -403,7 +349,7 @@ class CommandRunner:
 
 
 def _refusal(error: GatewayError) -> CommandError:
-    """Return the error that Redis has for a refusal; it has none for too much use."""
+    """Return the Redis error for a refusal; Redis has none for rate limits."""
     if error.code == "unauthenticated":
         return CommandError("NOAUTH Authentication required.")
     return CommandError(f"{'NOPERM' if error.code == 'forbidden' else 'LIMIT'} {error}")
@@ -417,11 +363,11 @@ _ABORTING = (
 
 
 class _AbortedForNow(CommandError, Unavailable):
-    """A transaction for which there is no room; later there may be."""
+    pass
 
 
 class _AbortedTooLarge(CommandError, PayloadTooLarge):
-    """A transaction whose payloads take more than there is room for."""
+    pass
 
 
 def _aborted(error: StreamError) -> CommandError:
@@ -435,11 +381,6 @@ def _aborted(error: StreamError) -> CommandError:
 
 
 def check_length(command_count: int, word_count: int) -> None:
-    """Refuse a transaction of too many commands or words.
-
-    Raises:
-        CommandError: naming the bound.
-    """
     if command_count > TRANSACTION_COMMANDS_MAX:
         raise CommandError(f"ERR a transaction has at most {TRANSACTION_COMMANDS_MAX} commands")
     if word_count > TRANSACTION_WORDS_MAX:
@@ -447,7 +388,6 @@ def check_length(command_count: int, word_count: int) -> None:
 
 
 def _check_transaction(commands: Sequence[Sequence[bytes]]) -> None:
-    """Refuse a transaction that is too long whatever the streams are."""
     check_length(len(commands), sum(map(len, commands)))
     if sum(bool(words) and words[0].upper() in _ABOUT_ALL for words in commands) > _ABOUT_ALL_MAX:
         raise CommandError(
@@ -456,7 +396,7 @@ def _check_transaction(commands: Sequence[Sequence[bytes]]) -> None:
 
 
 def _plan(entry: AnyCommand, words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
-    """Return the plan of a command; if its words are wrong, the plan fails when it is run."""
+    """Return the plan of a command; if its arguments are wrong, the plan fails when it is run."""
     try:
         return entry.read(words, bounds)
     except StreamError as error:

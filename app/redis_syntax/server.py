@@ -1,4 +1,4 @@
-"""Server: all commands that there are, and those about the server, with what they count."""
+"""The tables of all commands, and the commands about the server with their counters."""
 
 from __future__ import annotations
 
@@ -134,15 +134,7 @@ _CLOCK = SystemClock()
 
 
 class ServerCommands(Counters):
-    """Counts commands, and has the tables of all of them."""
-
     def __init__(self, backend: Backend, clock: Clock = _CLOCK) -> None:
-        """Start with all counters at 0.
-
-        Args:
-            backend: keeps the streams.
-            clock: tells the time.
-        """
         super().__init__(clock)
         self._of_connections: Described = {}
         self._information = information.Information(backend, self, clock)
@@ -156,13 +148,6 @@ class ServerCommands(Counters):
         connections: Callable[[], ConnectionFacts] | None = None,
         of_connections: Described | None = None,
     ) -> None:
-        """Let commands show how the server is set, and its connections.
-
-        Args:
-            settings: how it is set; None: as was said before.
-            connections: returns what is known of them; None: likewise.
-            of_connections: the commands that only they can send; None: likewise.
-        """
         if settings is not None:
             self._information.settings = settings
         if connections is not None:
@@ -172,7 +157,6 @@ class ServerCommands(Counters):
         self.__dict__.pop("_described", None)
 
     def info(self, words: Sequence[bytes]) -> AnyPlan:
-        """INFO [section ...]."""
         return self._information.plan(words)
 
     def _commands(self, backend: Backend) -> CommandTable:

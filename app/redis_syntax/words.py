@@ -1,4 +1,4 @@
-"""Words: parses the arguments of commands, with the checks and the error texts of Redis."""
+"""Parses the arguments of commands, with the checks and the error texts of Redis."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ OK = Status("OK")
 
 
 def done(outcome: object) -> Reply:
-    """Return OK, whatever the outcome."""
     del outcome
     return OK
 
@@ -49,7 +48,7 @@ Finish = Callable[[Reply], Awaitable[Reply]]
 
 
 class CommandError(StreamError):
-    """A command that cannot be run. The text is its reply."""
+    """A command that cannot be run. The text is the error reply."""
 
 
 class Bounds(NamedTuple):
@@ -60,14 +59,13 @@ class Bounds(NamedTuple):
     are_open: bool = False  # a longer reply is sent while it is read
 
     def of_first_page(self) -> Bounds:
-        """Return the bounds of what is read at once of a reply that may go on after it."""
+        """Return the bounds of the first page of a reply that may go on after it."""
         if not self.are_open:
             return self
         entries_max = min(self.entries_max, PAGE_ENTRIES)
         return Bounds(entries_max, min(self.size_bytes_max, 4 * PAGE_BYTES), are_open=True)
 
     def shared(self, count: int) -> Bounds:
-        """Return the bounds of each of `count` replies that share these bounds."""
         return Bounds(max(self.entries_max // count, 1), max(self.size_bytes_max // count, 1))
 
 
@@ -90,11 +88,7 @@ class Plan(Generic[T]):
     open: Callable[[T | StreamError], Plan[Any] | None] | None = None
 
     def reply(self, outcome: T | StreamError) -> Reply:
-        """Return the reply for the outcome of the request.
-
-        Raises:
-            StreamError: the command failed.
-        """
+        """Return the reply for an outcome. Raises StreamError if the command failed."""
         return self.refuse(outcome) if isinstance(outcome, StreamError) else self.shape(outcome)
 
 
@@ -102,7 +96,6 @@ AnyPlan = Plan[Any]
 
 
 def saying(reply: Reply) -> AnyPlan:
-    """Return the plan of a command whose reply is known."""
     return Plan(TellTime(), lambda _: reply)
 
 
@@ -116,13 +109,10 @@ def failing(
     request: Request[Any] = TellTime(),  # noqa: B008 it is a value
     refuse: Callable[[StreamError], Reply] = _fail,
 ) -> AnyPlan:
-    """Return the plan of a command whose words are wrong. It always fails.
+    """Return a plan that fails because the arguments are wrong.
 
-    Args:
-        error: what is wrong with the words.
-        request: what Redis checks before it parses these words. If it fails, that error comes
-            first.
-        refuse: makes the reply if the request fails.
+    `request` is what Redis checks before it parses these arguments. If it fails, that error comes
+    first, as `refuse` makes it.
     """
     error = error.with_traceback(None)  # its frames lead to the plan, and so back to it
 
@@ -133,10 +123,7 @@ def failing(
 
 
 def where_missing(reply: Reply) -> Callable[[StreamError], Reply]:
-    """Return a function that replies `reply` if a stream or group is missing.
-
-    The function raises any other error.
-    """
+    """Return a handler that replies `reply` for a missing stream or group, and else raises."""
 
     def refuse(error: StreamError) -> Reply:
         if isinstance(error, StreamNotFound | GroupNotFound):
@@ -151,11 +138,7 @@ SHOWN_BYTES_MAX = 128
 
 
 def integer(word: bytes, error: str = NOT_AN_INTEGER) -> int:
-    """Read a signed 64-bit integer without blanks, `+` or leading zeros.
-
-    Raises:
-        CommandError: the word is not such an integer. `error` is the text.
-    """
+    """Read a signed 64-bit integer without blanks, `+` or leading zeros; `error` is the text."""
     if not _INTEGER.fullmatch(word) or len(word) > 20 or not -_I64_MAX - 1 <= int(word) <= _I64_MAX:
         raise CommandError(error)
     return int(word)
@@ -263,7 +246,6 @@ def strict_id(word: bytes, missing_seq: int = 0) -> EntryId:
 
 
 def strict_ids(words: Sequence[bytes]) -> list[EntryId]:
-    """Read entry ids. The words `-` and `+` are not ids here."""
     ids = plain_ids(b" ".join(words).decode("latin-1"), len(words))
     return [strict_id(word) for word in words] if ids is None else ids
 
@@ -296,39 +278,23 @@ def range_end(word: bytes) -> EntryId:
 
 
 def check_names(*names: bytes) -> None:
-    """Refuse names and keys that are too long to be kept.
-
-    Raises:
-        CommandError: a name is too long.
-    """
     if max(map(len, names)) > COMMAND_NAME_BYTES_MAX:
         raise CommandError(f"ERR a name or key has at most {COMMAND_NAME_BYTES_MAX} bytes")
 
 
 def check_idempotency_ids(*ids: bytes) -> None:
-    """Refuse producers and idempotency keys that are too long to be kept.
-
-    Raises:
-        CommandError: one is too long.
-    """
     if max(map(len, ids)) > IDEMPOTENCY_ID_BYTES_MAX:
         text = f"a producer ID or idempotent ID has at most {IDEMPOTENCY_ID_BYTES_MAX} bytes"
         raise CommandError(f"ERR {text}")
 
 
 def check_queues(names: Sequence[bytes]) -> None:
-    """Refuse a read of too many streams.
-
-    Raises:
-        CommandError: there are too many streams, or a name is too long.
-    """
     if len(names) > QUEUES_MAX:
         raise CommandError(f"ERR one read takes at most {QUEUES_MAX} streams, not {len(names)}")
     check_names(*names)
 
 
 def wrong_arity(command: str) -> CommandError:
-    """Return the error of a command with a wrong number of words."""
     return CommandError(f"ERR wrong number of arguments for '{command}' command")
 
 
@@ -338,7 +304,7 @@ def shown(name: bytes) -> str:
 
 
 def beginning(name: bytes) -> str:
-    """Return the beginning of an unknown name, as text for an error. C ends it at a NUL."""
+    """Return the beginning of an unknown name for an error. Like C, stop at a NUL."""
     return shown(name.partition(b"\0")[0][:SHOWN_BYTES_MAX])
 
 

@@ -1,1 +1,1 @@
-"""RESP: the port for every Redis client, with the commands of `/v1/commands` and connections."""
+"""RESP: the port for Redis clients, with the commands of `/v1/commands` and connections."""

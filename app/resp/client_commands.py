@@ -1,4 +1,4 @@
-"""CLIENT: clients' descriptions of themselves, and operators' views and actions."""
+"""The CLIENT command."""
 
 from __future__ import annotations
 
@@ -30,11 +30,7 @@ _PAUSE_MS_MAX: Final = 3_600_000
 
 
 def check_printable(text: bytes, what: str) -> None:
-    """Refuse a name that would break a line of CLIENT LIST.
-
-    Raises:
-        CommandError: naming what is wrong.
-    """
+    """Raise CommandError for a name that would break a line of CLIENT LIST."""
     if len(text) > NAME_BYTES_MAX:
         raise CommandError(f"ERR {what} cannot have more than {NAME_BYTES_MAX} bytes.")
     if not _PRINTABLE.fullmatch(text):

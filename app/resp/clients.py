@@ -1,6 +1,6 @@
-"""Clients: the connections of Redis clients, of this process and of the other workers.
+"""The connections of Redis clients, in this process and in the other workers.
 
-What CLIENT asks of all connections goes to all workers, as each of them has its own.
+What CLIENT asks of all connections is sent to all workers, as each has its own.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ _client_id = positive("ERR client-id should be greater than 0")
 
 
 class ClientFacts(NamedTuple):
-    """The facts of a client for a filter."""
-
     id: int
     address: str
     local_address: str
@@ -34,7 +32,7 @@ class ClientFacts(NamedTuple):
 
 
 class ClientFilter(NamedTuple):
-    """A filter of connections; a field that is None leaves nobody out."""
+    """A filter of connections; None matches all."""
 
     ids: frozenset[int] | None = None
     address: str | None = None
@@ -46,7 +44,6 @@ class ClientFilter(NamedTuple):
     but: int | None = None  # the number of a connection that is left out
 
     def matches(self, client: ClientFacts) -> bool:
-        """Tell whether a connection is one of them."""
         return (
             (self.ids is None or client.id in self.ids)
             and self.address in (None, client.address)
@@ -59,11 +56,6 @@ class ClientFilter(NamedTuple):
 
 
 def read_filter(words: Sequence[bytes]) -> ClientFilter:
-    """Read pairs of an option and a value, as of CLIENT KILL.
-
-    Raises:
-        CommandError: an option is unknown, or a value is wrong.
-    """
     chosen = ClientFilter()
     for option, value in zip(words[::2], words[1::2], strict=True):
         chosen = _with(chosen, option.upper(), value)
@@ -122,43 +114,28 @@ _decode_pause = msgspec.msgpack.Decoder(_Pause).decode
 
 
 class ConnectedClient(Protocol):
-    """The connection of a client, as others see it and act on it."""
-
     @property
-    def id(self) -> int:
-        """Return its number."""
-        ...
+    def id(self) -> int: ...
 
-    def facts(self) -> ClientFacts:
-        """Return the facts of a filter."""
-        ...
+    def facts(self) -> ClientFacts: ...
 
-    def line(self) -> str:
-        """Return its line in CLIENT LIST."""
-        ...
+    def line(self) -> str: ...
 
     def drain(self) -> None:
-        """End it once the client has the replies that it waits for."""
+        """Close it once the client has the replies that it waits for."""
         ...
 
     def cut_off(self) -> None:
-        """End it now, whatever the client has not taken."""
+        """Close it now, whatever is still unsent."""
         ...
 
     def unblock(self, how: bytes) -> bool:
-        """End a read that blocks, with nothing or with an error; tells whether there was one."""
+        """End a blocking read with nothing or an error; return whether there was one."""
         ...
 
 
 class Clients:
-    """The connections that there are."""
-
     def __init__(self, siblings: Siblings | None = None) -> None:
-        """Begin with none.
-
-        Args:
-            siblings: the other workers, if there are any.
-        """
         self._siblings = siblings
         number = 0 if siblings is None else siblings.number
         self._ids = itertools.count(number * _IDS_OF_A_PROCESS + 1)
@@ -182,40 +159,34 @@ class Clients:
             siblings.on_announcement(_PAUSE, lambda _, body: self._pause(_decode_pause(body)))
 
     def __len__(self) -> int:
-        """Return how many connections this process has."""
         return len(self._clients)
 
     def __iter__(self) -> Iterator[ConnectedClient]:
-        """Return the connections of this process, the oldest first."""
+        """Yield the connections of this process, oldest first."""
         return iter(list(self._clients.values()))
 
     def next_id(self) -> int:
-        """Return the number of the next connection. No other connection ever has it."""
+        """Return an id that no other connection ever has, in any worker."""
         return next(self._ids)
 
     def add(self, client: ConnectedClient) -> None:
-        """Count a connection."""
         self.accepted_count += 1
         self._clients[client.id] = client
         self._none.clear()
 
     def remove(self, client: ConnectedClient) -> None:
-        """Forget a connection."""
         self._clients.pop(client.id, None)
         if not self._clients:
             self._none.set()
 
     async def until_none(self) -> None:
-        """Wait until there is no connection."""
         await self._none.wait()
 
     def drain(self) -> None:
-        """End all connections, each once it has the replies that it waits for."""
         for client in self:
             client.drain()
 
     async def lines(self, chosen: ClientFilter) -> list[str]:
-        """Describe connections, a line each, the oldest first."""
         turn, lines = this_turn(), list[tuple[int, str]]()
         for number, client in list(self._clients.items()):
             # Who has gone meanwhile knows nothing any more, not even its number.
@@ -227,31 +198,26 @@ class Clients:
         return [line for _, line in sorted(lines)]
 
     async def kill(self, chosen: ClientFilter) -> int:
-        """End connections; returns how many."""
         count = self._kill(chosen)
         return count + sum(map(_decode_count, await self._gather(_KILL, chosen)))
 
     async def unblock(self, client_id: int, how: bytes) -> int:
-        """End a read that blocks; returns 1, or 0 if the connection does not wait."""
         asked = _Unblock(client_id, how)
         count = self._unblock(asked)
         return count or sum(map(_decode_count, await self._gather(_UNBLOCK, asked)))
 
     async def pause(self, duration_ms: int, *, reads_too: bool) -> None:
-        """Let commands wait; those that only read go on, unless `reads_too`."""
+        """Pause commands; reads go on unless `reads_too`."""
         await self._announce(_Pause(duration_ms, reads_too))
 
     async def unpause(self) -> None:
-        """Let commands go on."""
         await self._announce(_Pause(0))
 
     @property
     def is_paused(self) -> bool:
-        """Tell whether some commands have to wait."""
         return not self._goes_on.is_set()
 
     async def until_going_on(self, *, only_reads: bool) -> None:
-        """Wait until commands may go on, those that only read or others."""
         while not self._goes_on.is_set() and (self._pauses_reads or not only_reads):
             await self._goes_on.wait()
 

@@ -1,8 +1,8 @@
-"""Connection: one client, from its first byte to its last. It reads, runs, and writes.
+"""One client, from its first byte to its last: reads, runs, and writes.
 
-All commands that are here are run in one go: they are decided together, they wait once until they
-are durable, and their replies are one write. What has not been run yet is bounded, and so is what
-the client has not taken: beyond that the connection is read no further.
+All commands that have arrived are run together: they are decided in one turn, wait once until they
+are durable, and their replies are one write. Both what has not been run yet and what the client has
+not read are bounded; beyond that the connection is not read.
 """
 
 from __future__ import annotations
@@ -38,10 +38,7 @@ _LAST_WORDS_S: Final = 1.0
 
 
 class RespConnection(Peer):
-    """A connection of a Redis client."""
-
     def __init__(self, gateway: Gateway, clients: Clients) -> None:
-        """Wait for the connection."""
         self._gateway = gateway
         self._clients = clients
         self._sockets = gateway.sockets
@@ -61,7 +58,6 @@ class RespConnection(Peer):
         self.session: RespSession
 
     def connection_made(self, transport: Any) -> None:
-        """Serve a client, if there is room for one more."""
         self.transport = transport
         self.session = RespSession(self._gateway, self._clients, self, OWN)
         if not self._sockets.has_room(uncounted=1):
@@ -79,7 +75,6 @@ class RespConnection(Peer):
         self._parser.is_stranger = self.session.is_stranger
 
     def data_received(self, data: bytes) -> None:
-        """Take data, and run its commands unless one is being run."""
         if self._is_ending:
             return
         self._parser.feed(data)
@@ -91,7 +86,7 @@ class RespConnection(Peer):
             self._hold_unread()
 
     def eof_received(self) -> bool:
-        """Answer all that was asked, up to a read that blocks, then end."""
+        """Answer everything up to a blocking read, then close."""
         if self._call is None:
             return False
         self._has_ended = True
@@ -99,7 +94,6 @@ class RespConnection(Peer):
         return True
 
     def leave(self, exc: Exception | None) -> None:
-        """End the parts of the connection: blocked reads, a transaction, its name."""
         self._is_ending = True
         self._forget_timer()
         if self._writable is not None and not self._writable.done():
@@ -114,20 +108,18 @@ class RespConnection(Peer):
         super().leave(exc)
 
     def resume_writing(self) -> None:
-        """Go on with a client that reads again."""
         super().resume_writing()
         self._forget_timer()
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
 
     def pause_writing(self) -> None:
-        """Notice a client that does not read; it is cut off if it takes nothing for too long."""
+        """Note a client that does not read; it is cut off if it takes nothing for too long."""
         super().pause_writing()
         if self._timer is None:
             self._expect_more_taken()
 
     def write(self, data: bytes) -> None:
-        """Send bytes."""
         if data and not self.transport.is_closing():
             self._written_bytes += len(data)
             self._clients.output_bytes += len(data)
@@ -136,7 +128,7 @@ class RespConnection(Peer):
                 self._sockets.stuck(self.transport)
 
     async def until_taken(self, size_bytes: int) -> None:
-        """Wait until the client has taken most of what it was sent, if it was more than so much."""
+        """Wait until most is sent, if more than `size_bytes` is unsent."""
         if self.transport.get_write_buffer_size() <= size_bytes:
             return
         self._writable = asyncio.get_running_loop().create_future()
@@ -146,13 +138,13 @@ class RespConnection(Peer):
             self._writable = None
 
     def finish(self) -> None:
-        """End the connection once what is being run is answered and sent."""
+        """Close once the running commands are answered."""
         self._is_ending = True
         if self._call is None and not self.transport.is_closing():
             self.transport.close()
 
     def cut_off(self) -> None:
-        """End the connection now, whatever the client has not taken."""
+        """Close now, whatever is still unsent."""
         self._is_ending = True
         self.transport.abort()
 
@@ -160,30 +152,26 @@ class RespConnection(Peer):
 
     @property
     def id(self) -> int:
-        """Return its number."""
         return self.session.id
 
     def facts(self) -> ClientFacts:
-        """Return the facts of a filter."""
         return facts_of(self.session)
 
     def line(self) -> str:
-        """Return its line in CLIENT LIST."""
         return line_of(self.session)
 
     def drain(self) -> None:
-        """End the connection once the client has the replies that it waits for."""
+        """Close once the client has the replies that it waits for."""
         self.session.drain()
 
     def unblock(self, how: bytes) -> bool:
-        """End a read that blocks, with nothing or with an error; tells whether there was one."""
+        """End a blocking read with nothing or an error; return whether there was one."""
         return self.session.unblock(how)
 
     # What it reads and runs
 
     @property
     def unread_bytes(self) -> int:
-        """Return how many bytes have come and are not run."""
         return self._parser.size_bytes
 
     @property
@@ -191,7 +179,7 @@ class RespConnection(Peer):
         return self._written_bytes - self.transport.get_write_buffer_size()
 
     def _expect_more_taken(self) -> None:
-        """Cut the client off if it takes nothing within its time; or else look again then."""
+        """Cut the client off if it takes nothing within its time; otherwise check again."""
         patience_s = self._gateway.limits.send_ms_max / 1000
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(patience_s, self._look_at_taken, self._taken_bytes)
@@ -208,7 +196,7 @@ class RespConnection(Peer):
         call.start()
 
     async def _serve(self) -> None:
-        """Run commands until there are none, and let others have their turn in between."""
+        """Run commands until there are none, yielding to other connections in between."""
         turn = this_turn()
         try:
             while not self._is_ending and (taken := self._take()):
@@ -254,7 +242,7 @@ class RespConnection(Peer):
             self._resume()
 
     def _refuse(self, text: str) -> None:
-        """Send an error, and end the connection when the client has had time to read it."""
+        """Send an error, and close when the client has had time to read it."""
         self.write(error_reply(text))
         self._is_ending = True
         loop = asyncio.get_running_loop()
@@ -266,7 +254,7 @@ class RespConnection(Peer):
             self.transport.close()
 
     def _hold_unread(self) -> None:
-        """Count the bytes that wait for a running command; read no more if they are too many."""
+        """Count the bytes that wait for a running command; stop reading if there are too many."""
         size_bytes = self._parser.size_bytes
         try:
             self.note_arriving(size_bytes)
@@ -286,11 +274,7 @@ class RespConnection(Peer):
             self.transport.resume_reading()
 
     def keep(self, size_bytes: int) -> None:
-        """Count the connection's memory for its client, as bytes that arrive are counted.
-
-        Raises:
-            GatewayError: there is too much of that already.
-        """
+        """Count the connection's memory like incoming bytes. Raises GatewayError over the limit."""
         if size_bytes > self._kept_bytes:
             self._sockets.arrive(size_bytes - self._kept_bytes)
         else:

@@ -1,4 +1,4 @@
-"""Encoder: replies as RESP2 and RESP3 (https://redis.io/docs/latest/develop/reference/protocol-spec)."""
+"""Replies as RESP2 and RESP3 (https://redis.io/docs/latest/develop/reference/protocol-spec)."""
 
 from __future__ import annotations
 
@@ -34,10 +34,7 @@ _COPIED_BYTES_MAX = 64 * 1024
 
 
 def error_reply(text: str) -> bytes:
-    """Return the reply of a command that has failed. A text has one line.
-
-    Surrogates in the text stand for bytes (PEP 383).
-    """
+    """Return an error reply of one line. Surrogates in the text stand for bytes (PEP 383)."""
     line = text.replace("\r", " ").replace("\n", " ")
     return b"-%b\r\n" % line.encode(errors="surrogateescape")
 
@@ -50,7 +47,7 @@ def encode(reply: Reply | StreamError, protocol: int) -> list[bytes]:
 
 
 def pieces(reply: list[Any], protocol: int) -> Iterator[Sequence[bytes]]:
-    """Yield an array in parts, those of some of its items at a time, or of one that is large."""
+    """Yield an array in parts: some small items together, or one large item."""
     parts, count, size_bytes = [_header(reply, protocol)], 0, 0
     items: Sequence[Any] = reply
     if protocol == RESP3 and isinstance(reply, KeyedArrays):
@@ -67,7 +64,7 @@ def pieces(reply: list[Any], protocol: int) -> Iterator[Sequence[bytes]]:
 
 
 def joined(parts: Sequence[bytes]) -> Iterator[bytes]:
-    """Yield parts joined to as few as there can be without a copy of what is large."""
+    """Yield parts, joined where that does not copy large ones."""
     at = 0
     for end, part in enumerate(parts):
         if len(part) > _COPIED_BYTES_MAX:
@@ -147,11 +144,11 @@ _LARGE_BYTES: Final = 2**20
 
 
 class BrokenReply(Exception):
-    """A client has the beginning of a reply, and will not get its end."""
+    """The client has the beginning of a reply, and cannot get its end."""
 
 
 class Replies:
-    """The replies that are not sent yet, and whether the client wants any."""
+    """The unsent replies, and whether the client wants any (CLIENT REPLY)."""
 
     SENT: Final = Status()
     """Instead of a reply that the client does not get."""
@@ -159,12 +156,6 @@ class Replies:
     def __init__(
         self, write: Callable[[bytes], None], until_taken: Callable[[int], Awaitable[None]]
     ) -> None:
-        """Begin with none.
-
-        Args:
-            write: sends bytes to the client.
-            until_taken: waits until the client has no more than so many bytes to take.
-        """
         self.protocol = RESP2
         self._write = write
         self._until_taken = until_taken
@@ -174,12 +165,10 @@ class Replies:
         self._skips = 0  # only so many, unless it is 0
 
     def reset(self) -> None:
-        """Go back to the beginning (RESET)."""
         self.protocol, self._sends_all, self._skips = RESP2, True, 0
 
     @property
     def are_large(self) -> bool:
-        """Tell whether they should be sent before more commands are run."""
         return self._size_bytes > _LARGE_BYTES
 
     async def add(self, outcome: Reply | StreamError) -> None:
@@ -209,11 +198,7 @@ class Replies:
                 await self._until_taken(UNTAKEN_BYTES_MAX)
 
     async def _add_long(self, array: LongRange) -> None:
-        """Add an array page by page, as fast as the client takes it.
-
-        Raises:
-            BrokenReply: the rest cannot be read, and the client has the beginning.
-        """
+        """Add an array as fast as the client reads it. Raises BrokenReply if the rest fails."""
         turn = this_turn()
         self._add([b"*%d\r\n" % array.count])
         try:
@@ -227,7 +212,6 @@ class Replies:
             await array.close()
 
     async def _add_keyed(self, reply: KeyedArrays, long: Sequence[LongRange]) -> None:
-        """Add the arrays of several streams, long ones among them."""
         is_map = self.protocol == RESP3
         self._add([(b"%%%d\r\n" if is_map else b"*%d\r\n") % len(reply)])
         try:
@@ -242,7 +226,6 @@ class Replies:
                 await array.close()
 
     def add_texts(self, texts: Sequence[bytes]) -> None:
-        """Add bulk strings, as the replies to appends are."""
         encoded = [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]
         if not self._sends_all:
             encoded = [each for each in encoded if not self._is_left_out()]
@@ -258,7 +241,6 @@ class Replies:
         return Status("OK") if self._sends_all else self.SENT
 
     def flush(self) -> None:
-        """Send them."""
         if self._parts:
             parts, self._parts, self._size_bytes = self._parts, [], 0
             for data in joined(parts):
@@ -269,7 +251,7 @@ class Replies:
         self._size_bytes += sum(map(len, parts))
 
     def _is_left_out(self) -> bool:
-        """Tell whether the client does not want the next reply, and count it."""
+        """Return whether the client does not want the next reply, and count that reply."""
         if self._sends_all:
             return False
         if self._skips:

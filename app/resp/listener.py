@@ -17,15 +17,7 @@ from headgate.app.transport.listening import Listener
 
 
 class RespListener:
-    """Accepts Redis clients."""
-
     def __init__(self, gateway: Gateway, tls: TlsChoices | None) -> None:
-        """Get ready.
-
-        Args:
-            gateway: what serves them.
-            tls: how TLS is spoken; None: there is no TLS.
-        """
         self.clients = Clients(gateway.siblings)
         self._gateway = gateway
         self._tls = tls
@@ -35,12 +27,11 @@ class RespListener:
 
     @property
     def connection_count(self) -> int:
-        """Return how many connections there are, those that agree on TLS included."""
+        """Return the number of connections, including those in the TLS handshake."""
         return len(self.clients) + len(self._handshakes)
 
     @property
     def port(self) -> int | None:
-        """Return the port for clients, or None if there is none."""
         for listener in self.listeners:
             for each in listener.sockets:
                 port: int = each.getsockname()[1]
@@ -48,7 +39,6 @@ class RespListener:
         return None
 
     def facts(self) -> ConnectionFacts:
-        """Return the facts of the connections for INFO."""
         clients = self.clients
         return ConnectionFacts(
             self.port or 0,
@@ -60,23 +50,17 @@ class RespListener:
         )
 
     async def open(self, sockets: Sequence[socket.socket]) -> None:
-        """Listen at sockets that are bound."""
         for each in sockets:
             listener = Listener(each, self._connection)
             self.listeners.append(listener)
             await listener.open()
 
     def stop_listening(self) -> None:
-        """Accept nobody any more."""
         for listener in self.listeners:
             listener.close()
 
     async def close(self, within_s: float) -> None:
-        """Accept nobody any more, and end the connections once their replies are sent.
-
-        Args:
-            within_s: connections that take longer are cut off.
-        """
+        """Close connections once their replies are sent, or after `within_s`."""
         self.stop_listening()
         for handshake in list(self._handshakes):
             handshake.shutdown()

@@ -32,7 +32,7 @@ _ENDS = b" \n\r\t"  # of a word without quotes
 
 
 def split_line(line: bytes) -> list[bytes] | None:
-    """Return the words of a line, or None: a quote is not closed, or text follows a closing one."""
+    """Split a line into words; None if a quote is not closed, or text follows a closing one."""
     line = line.partition(b"\0")[0]  # where C ends a string
     words: list[bytes] = []
     at = _skip(line, 0)
@@ -104,22 +104,14 @@ Words = tuple[bytes, ...]
 
 
 class ProtocolError(Exception):
-    """Bytes that are no command. The text is the reply, and the connection ends."""
+    """Bytes that are not a command. The text is the reply, and the connection ends."""
 
 
 class CommandParser:
-    """Reads commands from the bytes of a connection.
-
-    `feed` takes bytes, `take` returns the commands that are complete.
-    """
+    """Reads commands: `feed` takes bytes, `take` returns the complete commands."""
 
     def __init__(self, *, word_bytes_max: int, command_bytes_max: int) -> None:
-        """Begin with nothing.
-
-        Args:
-            word_bytes_max: of one word (Redis: proto-max-bulk-len).
-            command_bytes_max: of all words of one command together.
-        """
+        """`word_bytes_max` bounds one word (proto-max-bulk-len of Redis)."""
         self.is_stranger = False  # the client has not said who it is: it may send little
         self._data = b""
         self._at = 0
@@ -129,7 +121,6 @@ class CommandParser:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nothing is kept: everything that came was taken."""
         return self._at >= len(self._data) and not self._slow.is_within and self._error is None
 
     @property
@@ -139,22 +130,17 @@ class CommandParser:
 
     @property
     def is_within(self) -> bool:
-        """Tell whether a command has begun whose end has not arrived."""
         return self._slow.is_within
 
     def feed(self, data: bytes) -> None:
-        """Take bytes."""
         self._data = self._data[self._at :] + data if self._at < len(self._data) else data
         self._at = 0
 
     def take(self, count_max: int) -> list[Words]:
-        """Return the next complete commands, about `count_max` at most; none: bytes are missing.
+        """Return the next complete commands, about `count_max` at most; none if bytes are missing.
 
-        A command may be empty: there is nothing to do, and no reply.
-
-        Raises:
-            ProtocolError: what comes next is no command. The commands before it were returned by
-                earlier calls.
+        A command may be empty: it does nothing and has no reply. Raises ProtocolError if an invalid
+        command comes next; earlier calls returned the commands before it.
         """
         if self._error is not None:
             raise ProtocolError(self._error)
@@ -178,7 +164,6 @@ class CommandParser:
         return commands
 
     def _take_whole(self, commands: list[Words], count_max: int) -> bool:
-        """Add commands that are whole and written as usual; tells whether there was one."""
         data, at = self._data, self._at
         if self.is_stranger or data[at : at + 1] != b"*":
             return False
@@ -200,7 +185,7 @@ class CommandParser:
 
 
 def _whole_commands(data: bytes, count_max: int) -> tuple[list[Words], int]:
-    """Return the commands at the beginning that are written as usual, and how long they are.
+    """Return the leading commands in the usual form, and their length.
 
     The line end of the last one is not in `data`, but counts.
     """
@@ -227,10 +212,7 @@ def _whole_commands(data: bytes, count_max: int) -> tuple[list[Words], int]:
 
 
 def _alike_commands(lines: list[bytes], count_max: int) -> list[Words] | None:
-    """Return the commands of a pipeline, if all have the same number of words; or else None.
-
-    Most pipelines are such. All lengths are compared at once, in half the time.
-    """
+    """Return commands of equal length together, which takes half the time; else None."""
     first = lines[0]
     count = _COUNTS.get(first)
     if count is None:
@@ -253,7 +235,7 @@ def _alike_commands(lines: list[bytes], count_max: int) -> list[Words] | None:
 
 
 def _are_lengths_of(words: Iterable[bytes], lines: list[bytes]) -> bool:
-    """Tell whether each line is the length of a word that is short."""
+    """Return whether each line is the length of its word, for short words."""
     try:
         return list(map(_LENGTHS.__getitem__, map(len, words))) == lines
     except IndexError:
@@ -261,7 +243,7 @@ def _are_lengths_of(words: Iterable[bytes], lines: list[bytes]) -> bool:
 
 
 class _Slow:
-    """Reads one command, however it is cut."""
+    """Reads one command, wherever it is split."""
 
     def __init__(self, word_bytes_max: int, command_bytes_max: int) -> None:
         self._word_bytes_max = word_bytes_max
@@ -278,21 +260,15 @@ class _Slow:
 
     @property
     def is_within(self) -> bool:
-        """Tell whether a command has begun, and not ended."""
         return self._words is not None or bool(self._line)
 
     @property
     def size_bytes(self) -> int:
-        """Return the number of bytes kept of a command, without those still to come."""
         missing = max((self._missing or 0) - 2, 0)
         return self._size_bytes - missing + len(self._line)
 
     def take(self, data: bytes, at: int, *, is_stranger: bool) -> tuple[Words | None, int]:
-        """Return a command, empty if there is nothing to do, or None; and where the next begins.
-
-        Raises:
-            ProtocolError: it is no command.
-        """
+        """Return a command, None if incomplete, and where the next one begins."""
         if self._words is None:
             first = self._line[:1] or data[at : at + 1]
             if first != b"*":
@@ -324,7 +300,7 @@ class _Slow:
         return at
 
     def _go_on(self, data: bytes, at: int) -> int:
-        """Take the next part of a word; returns its end, or 0: the end is not here."""
+        """Take the next part of a word; return its end, or 0 if the end is missing."""
         assert self._missing is not None
         assert self._words is not None
         part = data[at : at + self._missing]
@@ -345,7 +321,7 @@ class _Slow:
         return at + len(part)
 
     def _line_of(self, data: bytes, at: int, too_long: str) -> tuple[bytes | None, int]:
-        """Return a line without its end, or None: it is not here; and where the next one begins."""
+        """Return a line without its end, or None if incomplete, and where the next one begins."""
         if self._line:
             data, at, before = self._line + data[at:], 0, at - len(self._line)
         else:
@@ -378,7 +354,7 @@ class _Slow:
 
 
 def _number(digits: bytes) -> int | None:
-    """Read a number as Redis's string2ll does: no blanks, no `+`, no leading zeros."""
+    """Read a number as string2ll of Redis does: no blanks, no `+`, no leading zeros."""
     if not digits.removeprefix(b"-").isdigit() or len(digits) > 20:
         return None
     value = int(digits)

@@ -1,8 +1,7 @@
-"""Session: what a Redis client says, from one command to the next.
+"""The conversation with a Redis client, from one command to the next.
 
-It knows who the client is, which version of RESP it speaks, what it is called, and the transaction
-that it is putting together. Commands about streams go to the runner of `/v1/commands`, own commands
-are about the connection itself, and queued ones stand between MULTI and EXEC.
+It knows who the client is, its version of RESP, its name, and its open transaction. Commands about
+streams go to the runner of `/v1/commands`.
 """
 
 from __future__ import annotations
@@ -128,42 +127,32 @@ _LAST_READ_S: Final = 0.1
 
 
 class Wire(Protocol):
-    """The connection of a session."""
-
     transport: asyncio.Transport
 
-    def write(self, data: bytes) -> None:
-        """Send bytes."""
-        ...
+    def write(self, data: bytes) -> None: ...
 
     def finish(self) -> None:
-        """End the connection once what is being run is answered and sent."""
+        """Close once the running commands are answered."""
         ...
 
     def cut_off(self) -> None:
-        """End the connection now."""
+        """Close now, whatever is still unsent."""
         ...
 
     async def until_taken(self, size_bytes: int) -> None:
-        """Wait until the client has no more than so many bytes to take."""
+        """Wait until the client has at most so many bytes to take."""
         ...
 
     def keep(self, size_bytes: int) -> None:
-        """Count the connection's memory for its client, as bytes that arrive are counted.
-
-        Raises:
-            GatewayError: there is too much of that already.
-        """
+        """Count the connection's memory like incoming bytes. Raises GatewayError over the limit."""
         ...
 
     @property
-    def unread_bytes(self) -> int:
-        """Return how many bytes have come and are not run."""
-        ...
+    def unread_bytes(self) -> int: ...
 
 
 class ServedClient(NamedTuple):
-    """A client, as the audit log has it: it says neither names nor an operation."""
+    """A client in the audit log: it has no names and no operation."""
 
     address: str
     names: Mapping[str, str] = {}
@@ -171,17 +160,7 @@ class ServedClient(NamedTuple):
 
 
 class RespSession:
-    """The conversation with one client."""
-
     def __init__(self, gateway: Gateway, clients: Clients, wire: Wire, own: OwnCommands) -> None:
-        """Begin with a client that has said nothing yet.
-
-        Args:
-            gateway: what serves the client.
-            clients: the connections of all clients.
-            wire: the connection of this one.
-            own: the commands about a connection.
-        """
         self.gateway = gateway
         self.clients = clients
         self.wire = wire
@@ -210,17 +189,13 @@ class RespSession:
     # The life of a session
 
     def begin(self) -> None:
-        """Count the connection, and end it in time if the client does not say who it is.
-
-        Raises:
-            GatewayError: there are as many as this principal may have.
-        """
+        """Count the connection, or raise GatewayError; it must authenticate in time."""
         self.access.usage.connections.take()
         self._is_counted = True
         self._watch_credential()
 
     def end(self) -> None:
-        """Let go of everything that belongs to the connection, and run nothing any more."""
+        """Release everything of the connection, and run nothing more."""
         self._is_finishing = True
         if self._waiting is not None:
             self._waiting.cancel()
@@ -231,7 +206,6 @@ class RespSession:
             self.access.usage.connections.give_back()
 
     def describe(self, subscriptions_max: int) -> OpenConnection:
-        """Describe the connection to an operator. See `ListedConnection`."""
         del subscriptions_max
         transport = self.wire.transport
         return OpenConnection(
@@ -244,41 +218,35 @@ class RespSession:
         )
 
     def cut_off(self) -> None:
-        """End the connection because an operator says so, as CLIENT KILL does."""
+        """Close the connection for an operator, as CLIENT KILL does."""
         self.drain()
 
     def drain(self) -> None:
-        """End the connection once the client has the replies that it waits for."""
+        """Close once the client has the replies that it waits for."""
         self._is_finishing = True
         self.unblock(b"TIMEOUT")
         self.wire.finish()
 
     @property
     def is_blocked(self) -> bool:
-        """Tell whether the client waits for something to read."""
         return self._waiting is not None
 
     @property
     def is_stranger(self) -> bool:
-        """Tell whether the client may do nothing before it says who it is."""
+        """Return whether the client must authenticate first."""
         return not self.access.principal.verbs
 
     @property
     def served(self) -> ServedClient:
-        """Return the origin of the client, for lines and limits of use."""
+        """Return the origin of the client, for the audit log and rate limits."""
         peer = self.wire.transport.get_extra_info("peername")
         return ServedClient(str(peer[0]) if isinstance(peer, tuple) else "unknown")
 
     def anonymous(self) -> Access:
-        """Return the access of a client that has not said who it is."""
         return self.gateway.auth.anonymous(self.served).slowed()
 
     def become(self, access: Access) -> None:
-        """Go on as another principal (AUTH).
-
-        Raises:
-            GatewayError: it has as many connections as it may have.
-        """
+        """Continue as another principal (AUTH). Raises GatewayError at its limit."""
         access.usage.connections.take()
         self.access.usage.connections.give_back()
         self.access = access.slowed()
@@ -286,7 +254,6 @@ class RespSession:
         self._watch_credential()
 
     def reset(self) -> None:
-        """Go back to the beginning (RESET)."""
         self.transaction = self.condition = None
         self.name = b""
         self.replies.reset()
@@ -294,14 +261,13 @@ class RespSession:
         self.become(self.anonymous())
 
     def unblock(self, how: bytes) -> bool:
-        """End a read that blocks, with nothing or with an error; tells whether there was one."""
         if self._waiting is None or self._waiting.done():
             return False
         self._unblocked_by = how
         return self._waiting.cancel()
 
     def end_input(self) -> None:
-        """Note that the client sends no more: with a read that blocks, the connection ends.
+        """Note that the client sends no more; a blocking read then ends the connection.
 
         It ends at once, as the client has gone in most cases, and must not be given anything.
         """
@@ -309,23 +275,15 @@ class RespSession:
         self._give_up()
 
     def switch(self, flag: str, *, is_on: bool) -> None:
-        """Show a flag in CLIENT LIST, or not."""
         (self.switches.add if is_on else self.switches.discard)(flag)
 
     # Commands
 
     async def run(self, commands: Sequence[Words], turn: Turn) -> None:
-        """Run commands in order, and send the replies.
+        """Run commands in order, and send the replies. No command is empty.
 
-        Commands with nothing of another kind between them are decided together, and wait once
-        until all of them are durable.
-
-        Args:
-            commands: none is empty.
-            turn: of the connection; others have theirs when it is over.
-
-        Raises:
-            RateLimited: the client has sent more than it may for too long.
+        Consecutive commands about streams are decided together, and wait once until all are
+        durable. Raises RateLimited if the client exceeds its rate for too long.
         """
         self.active_s = asyncio.get_running_loop().time()
         if self.access.usage.is_rated:
@@ -350,11 +308,7 @@ class RespSession:
         await self._send()
 
     async def _wait_turn(self, commands: Sequence[Sequence[bytes]]) -> None:
-        """Take account of commands, and wait if they are more than the principal may send.
-
-        Raises:
-            RateLimited: the client has gone on for too long.
-        """
+        """Charge commands, and wait while over the rate; raises RateLimited in the end."""
         usage = self.access.usage
         requests, size_bytes = len(commands), sum(len(word) for each in commands for word in each)
         delay_s = usage.delay_s(requests=requests, size_bytes=size_bytes)
@@ -364,11 +318,9 @@ class RespSession:
             await asyncio.sleep(delay_s)
 
     def is_own(self, words: Sequence[bytes]) -> bool:
-        """Tell whether a command is about the connection."""
         return words[0].upper() in self._own
 
     async def run_own(self, words: Sequence[bytes]) -> Reply | StreamError:
-        """Run a command about the connection; returns its reply or its error."""
         own = self._own[words[0].upper()]
         try:
             if self.is_stranger and not own.for_strangers:
@@ -382,13 +334,12 @@ class RespSession:
             return CommandError(f"{'LIMIT' if error.code == 'rate_limited' else 'NOPERM'} {error}")
 
     def _may_be_alone(self, commands: Sequence[Words]) -> bool:
-        """Tell whether a command among them may have to run alone."""
         names = {words[0] for words in commands}  # few: a pipeline is of one kind mostly
         upper = [*map(bytes.upper, names)]
         return not (_UNLIKE_OTHERS.isdisjoint(upper) and self._own.keys().isdisjoint(upper))
 
     def _is_alone(self, words: Sequence[bytes]) -> bool:
-        """Tell whether nothing else may be decided together with a command."""
+        """Return whether a command must not be decided together with others."""
         name = words[0].upper()
         return (
             self.transaction is not None
@@ -398,7 +349,7 @@ class RespSession:
         )
 
     async def _run_together(self, commands: Sequence[Words]) -> int:
-        """Run commands about streams; returns how many of them were run, at least one."""
+        """Run commands about streams; return how many were run, at least one."""
         self.last_command = commands[-1][0][:NAME_BYTES_MAX]
         if self.is_stranger:
             for _ in commands:
@@ -439,7 +390,7 @@ class RespSession:
             await self._block(words, size_of(commands[at:]))
 
     async def _run_own_in_turn(self, words: Words) -> Reply | StreamError:
-        """Run a command about the connection, and count what the connection keeps after it."""
+        """Run a command about the connection, and count the memory that it keeps after it."""
         outcome = await self.run_own(words)
         try:
             self._account()
@@ -450,14 +401,7 @@ class RespSession:
         return outcome
 
     def _account(self, waiting_bytes: int = 0) -> None:
-        """Count queued, watched and waiting bytes as bytes that arrive: these have a bound.
-
-        Args:
-            waiting_bytes: of a read that blocks, and of what is behind it.
-
-        Raises:
-            CommandError: there is too much of that already.
-        """
+        """Count queued, watched and waiting bytes like incoming ones, or raise CommandError."""
         queued = 0 if self.transaction is None else self.transaction.size_bytes
         watched = 0 if self.condition is None else self.watched_bytes
         if self._is_finishing:  # all of it goes with the connection
@@ -486,12 +430,7 @@ class RespSession:
         return Status("QUEUED")
 
     async def _block(self, words: Words, size_bytes: int) -> None:
-        """Run a read that may wait. Until it ends, nothing else of this client is run.
-
-        Args:
-            words: of the read.
-            size_bytes: of the read and of what has come behind it.
-        """
+        """Run a read that may block. Until it ends, nothing else of this client is run."""
         self.replies.flush()
         if self.is_stranger:
             await self.replies.add(CommandError(_NO_AUTH))
@@ -527,7 +466,6 @@ class RespSession:
             self._account()
 
     def _give_up(self) -> None:
-        """End the connection if a read blocks."""
         if self._waiting is not None and not self._waiting.done():
             self._is_finishing = True
             self._waiting.cancel()
@@ -549,14 +487,13 @@ class RespSession:
             return True
 
     async def _send(self) -> None:
-        """Send the client's replies, and wait if it has much to take."""
         self.replies.flush()
         await self.wire.until_taken(UNTAKEN_BYTES_MAX)
 
     # Who the client is
 
     def _watch_credential(self) -> None:
-        """End the connection with its credential, or if a client does not say who it is."""
+        """Close when the credential expires, or the client does not authenticate in time."""
         self._forget_credential()
         if self.is_stranger:
             timer = asyncio.get_running_loop().call_later(_STRANGER_S, self.drain)
@@ -567,7 +504,7 @@ class RespSession:
 
 
 def is_blocking(words: Sequence[bytes]) -> bool:
-    """Tell whether a read may wait: BLOCK is among its options, before STREAMS."""
+    """Return whether a read may block: BLOCK is among its options, before STREAMS."""
     for word in words[1:]:
         option = word.upper()
         if option == b"BLOCK":

@@ -1,5 +1,3 @@
-"""`headgate backup` and `headgate restore`."""
-
 import io
 import json
 import os
@@ -41,13 +39,7 @@ _MANIFEST_BYTES_MAX = 64 * 2**20
 
 
 def write_tar(source: Disk, target: IO[bytes], now_ms: int, progress: Progress) -> TakenBackup:
-    """Back up a journal, which may be in use, into a tar file; the manifest comes last.
-
-    Raises:
-        Corrupt: a file is damaged.
-        Unavailable: there is no journal.
-        OSError: the target takes nothing.
-    """
+    """Back up a journal, which may be in use, into a tar file; the manifest comes last."""
     files, done = [], 0
     with Moment(source) as moment, tarfile.open(fileobj=target, mode="w|") as tar:
         total = sum(moment.sizes.values())
@@ -69,19 +61,14 @@ def _member(name: str, size_bytes: int, now_ms: int) -> tarfile.TarInfo:
 
 
 class TarBackup:
-    """A backup in a tar file, which is read once from its beginning. It is a `Backup`."""
+    """A `Backup` in a tar file, which is read once from its beginning."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        """Read from a file or a pipe."""
         self._file = file
         self._manifest: Manifest | None = None
 
     def files(self) -> Iterator[tuple[str, Iterator[bytes]]]:
-        """Yield each file, with what it holds.
-
-        Raises:
-            Corrupt: it is no tar file of a backup.
-        """
+        """Yield each file and its content. Raises Corrupt if this is no tar file of a backup."""
         try:
             with tarfile.open(fileobj=self._file, mode="r|") as tar:
                 for member in tar:
@@ -100,15 +87,9 @@ class TarBackup:
             raise Corrupt("the tar file", 0, str(error)) from None
 
     def linked(self, name: str, target: Disk) -> bool:  # noqa: ARG002
-        """Return false: a member of a tar file has no name of its own."""
         return False
 
     def manifest(self) -> Manifest:
-        """Return the manifest.
-
-        Raises:
-            Corrupt: there is none.
-        """
         if self._manifest is None:
             raise Corrupt(MANIFEST, 0, "it is missing, so the backup is not complete")
         return self._manifest

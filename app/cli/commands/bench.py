@@ -1,5 +1,3 @@
-"""`headgate bench`."""
-
 import asyncio
 import time
 import uuid
@@ -45,8 +43,6 @@ async def bench_command(
 
 
 class _Load:
-    """Appends and deliveries, and how long they took."""
-
     def __init__(self, gateway: AsyncClient, *, size: int, batch: int) -> None:
         name = f"bench-{uuid.uuid4().hex[:8]}"
         self.stream = gateway.stream(name)
@@ -61,7 +57,6 @@ class _Load:
         self._append_s = self._all_s = 0.0
 
     async def run(self, for_s: float, writers: int) -> None:
-        """Append for so long, and end when all of it was delivered."""
         await self._group.create(start="0")
         begin_s = time.perf_counter()
         async with asyncio.TaskGroup() as tasks:
@@ -77,7 +72,6 @@ class _Load:
         self._all_s = time.perf_counter() - begin_s
 
     def report(self) -> dict[str, Any]:
-        """Return rates and latencies."""
         return {
             "appended": _pace(self._appended, self._append_s, self._append_ms),
             "delivered": _pace(len(self._delivery_ms), self._all_s, self._delivery_ms),

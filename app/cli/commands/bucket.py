@@ -1,5 +1,3 @@
-"""`headgate bucket`."""
-
 from __future__ import annotations
 
 import json

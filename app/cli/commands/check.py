@@ -1,5 +1,3 @@
-"""`headgate check` and `headgate check-config`."""
-
 import json
 from collections.abc import Iterable, Iterator
 from enum import StrEnum

@@ -1,5 +1,3 @@
-"""`headgate completion`."""
-
 from typing import Literal
 
 import click

@@ -1,5 +1,3 @@
-"""`headgate consume`."""
-
 import asyncio
 import json
 import os
@@ -24,19 +22,16 @@ _KEPT_BYTES = 4096
 
 
 class Process:
-    """A command that runs."""
-
     def __init__(self, process: asyncio.subprocess.Process, errors: "_StandardError") -> None:
-        """Take a command that was started."""
         self._process = process
         self._errors = errors
 
     @classmethod
     async def start(cls, words: Sequence[str], variables: Mapping[str, str]) -> Self:
-        """Start a command, with these variables beside those that it inherits.
+        """Start a command with these variables added to the environment that it inherits.
 
-        The pipe is our own: asyncio takes no process for ended before its pipes have ended, and a
-        process in the background may keep them open.
+        The pipe is our own: asyncio does not consider a process ended before its pipes are closed,
+        and a background process may keep them open.
         """
         read_end, write_end = os.pipe()
         errors = _StandardError(FileIO(read_end))
@@ -54,7 +49,6 @@ class Process:
         return cls(process, errors)
 
     async def finish(self, data: bytes) -> int:
-        """Write to its standard input, await its end, and return its exit code."""
         await self._process.communicate(data)
         self._errors.drain()
         assert self._process.returncode is not None
@@ -62,29 +56,24 @@ class Process:
 
     @property
     def last_line(self) -> str:
-        """Return the last line of its standard error that is not blank, once it has ended."""
+        """Return the last line of its standard error that is not blank; call it after the end."""
         return self._errors.end.decode(errors="replace").rstrip().rpartition("\n")[2].strip()
 
     def terminate(self) -> None:
-        """Ask it to end."""
         self._process.terminate()
 
 
 class _StandardError(asyncio.Protocol):
-    """The standard error of a command."""
-
     def __init__(self, pipe: FileIO) -> None:
         self.pipe = pipe
         self.end = b""
 
     def data_received(self, data: bytes) -> None:
-        """Pass on the data."""
         sys.stderr.buffer.write(data)
         sys.stderr.buffer.flush()
         self.end = (self.end + data)[-_KEPT_BYTES:]
 
     def drain(self) -> None:
-        """Pass on the data in the pipe."""
         while not self.pipe.closed and (data := self.pipe.read(_KEPT_BYTES)):
             self.data_received(data)
 
@@ -141,16 +130,12 @@ async def consume_command(
 
 
 class _Failed(Exception):
-    """A command ended with another code than 0."""
-
     def __init__(self, code: int) -> None:
         super().__init__(f"exit {code}" if code >= 0 else signal.Signals(-code).name)
         self.code = code if code >= 0 else 128 - code
 
 
 class _Runs:
-    """The processes of a command: one for each entry that is worked off."""
-
     def __init__(self, words: tuple[str, ...], *, limit: int | None, as_json: bool) -> None:
         self.stop = asyncio.Event()
         self._words = words
@@ -159,17 +144,13 @@ class _Runs:
         self._processes: set[Process] = set()
 
     def stop_at_signals(self) -> None:
-        """Take no more entries at the first signal, and end what runs at the second."""
+        """Take no more entries at the first signal, and terminate what runs at the second."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled)
 
     async def handle(self, job: Job) -> None:
-        """Run the command for an entry.
-
-        Raises:
-            _Failed: it did not end with 0.
-        """
+        """Run the command for an entry. Raises _Failed unless it exits with 0."""
         if self._left is not None:
             if not self._left:  # it came in the moment in which the others reached the limit
                 job.nack(mode="silent")
@@ -192,7 +173,6 @@ class _Runs:
             raise failure
 
     def report(self, job: Job, error: Exception) -> None:
-        """Tell that an entry has failed."""
         if self._as_json:
             code = error.code if isinstance(error, _Failed) else None
             facts = {"id": job.id, "deliveries": job.deliveries, "exit": code}
@@ -211,7 +191,6 @@ class _Runs:
 
 
 def _variables(entry: Delivery, body: dict[str, Any]) -> dict[str, str]:
-    """Return the variables of an entry for the command, beside its fields."""
     variables = {"ENTRY_ID": entry.id, "ENTRY_DELIVERIES": str(entry.deliveries)}
     if entry.last_error is not None:
         variables["ENTRY_ERROR"] = entry.last_error.replace("\0", "")

@@ -1,5 +1,3 @@
-"""`headgate pending`, `ack`, `nack`, `claim`, `dead-letters`, `redrive`."""
-
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -147,7 +145,7 @@ def dead_letters_command(
 
 
 def _dead_letters(entries: Iterator[Entry], stream: str, group: str) -> Iterator[dict[str, Any]]:
-    """Yield the dead letters of a group, each with the fields that it came with."""
+    """Yield the dead letters of a group with the fields that the entry had originally."""
     for entry in entries:
         if entry.fields.get("_stream") == stream and entry.fields.get("_group") == group:
             item = json_of(entry)

@@ -1,5 +1,3 @@
-"""`headgate doctor`."""
-
 import asyncio
 import secrets
 import time

@@ -1,5 +1,3 @@
-"""`headgate openapi` and `headgate asyncapi`."""
-
 import json
 import sys
 

@@ -1,5 +1,3 @@
-"""`headgate append`, `read`, `tail`."""
-
 import json
 import sys
 import time
@@ -216,7 +214,7 @@ def _send(stream: BlockingStream, batches: Iterator[list[Draft]], *, as_json: bo
 def _batches(
     source: BinaryIO, times: Mapping[str, int], *, keep_ids: bool
 ) -> Iterator[list[Draft]]:
-    """Yield the entries of the lines that are there, without waiting for more."""
+    """Yield the entries of the lines that can be read without blocking."""
     number = 0
     for lines in _lines(source):
         batch = []
@@ -372,7 +370,6 @@ async def tail_command(
 async def _present(
     stream: Stream, after: str, condition: Any, display: Display
 ) -> AsyncGenerator[list[Entry]]:
-    """Yield the present entries, by pages."""
     async for page in stream.pages(after=after, limit=_PAGE, filter=condition):
         if page.gap is not None:
             display.note_gap(page.gap)
@@ -382,7 +379,6 @@ async def _present(
 async def _coming_of(
     stream: Stream, after: str, condition: Any, display: Display
 ) -> AsyncGenerator[list[Entry]]:
-    """Yield entries of a stream, which exists, behind an id as they come."""
     last_id = (await stream.info())["last_id"]
     following = stream.follow(
         after=last_id if after == "$" else after, on_state=display.note_state, filter=condition
@@ -392,7 +388,6 @@ async def _coming_of(
 
 
 async def _coming(following: Following, display: Display) -> AsyncGenerator[list[Entry]]:
-    """Yield entries as they come, as many at once as there are."""
     async with following:
         async for entry in following:
             if following.gap is not None:

@@ -1,5 +1,3 @@
-"""`headgate group`."""
-
 import time
 from collections.abc import Sequence
 from typing import Unpack
@@ -26,7 +24,6 @@ _COLUMNS = ("group", "consumer", "pending", "lag", "idle_ms", "last_id", "delaye
 
 
 def show_groups(stream: BlockingStream, *, as_json: bool) -> None:
-    """Show the groups of a stream once."""
     console = screen()
     groups = stream.detail(count=1)["group_details"]
     if as_json:
@@ -40,11 +37,7 @@ def show_groups(stream: BlockingStream, *, as_json: bool) -> None:
 
 
 def watch_groups(stream: BlockingStream) -> None:
-    """Show the groups of a stream anew every second.
-
-    Raises:
-        click.UsageError: there is no terminal.
-    """
+    """Redraw the groups of a stream every second. Raises click.UsageError without a terminal."""
     console = screen()
     if console is None:
         raise click.UsageError("--watch needs a terminal.")
@@ -56,7 +49,6 @@ def watch_groups(stream: BlockingStream) -> None:
 
 
 def _item(group: GroupDetail) -> dict[str, object]:
-    """Return a group with a list of its consumers."""
     left_out = ("consumer_details", "pending_entries")
     item = {name: value for name, value in group.items() if name not in left_out}
     return {**item, "consumers": group["consumer_details"]}
@@ -111,7 +103,6 @@ def _count(number: int | None) -> str:
 
 
 def _counted(number: int | None) -> Text:
-    """Return a number that stands out where there is work left."""
     if not number:
         return Text(_count(number), "dim")
     return Text(f"{number:,}", "yellow")

@@ -1,5 +1,3 @@
-"""`headgate health`."""
-
 import json
 
 import click

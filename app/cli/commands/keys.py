@@ -1,5 +1,3 @@
-"""`headgate keys`."""
-
 import difflib
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -39,7 +37,6 @@ _STYLES = {"active": "green", "expired": "dim", "revoked": "red"}
 
 
 def facts_of(key: ApiKey, used_at_ms: int | None, now_ms: int) -> dict[str, Any]:
-    """Return the facts of a key for JSON."""
     shown: dict[str, Any] = key.model_dump(
         mode="json",
         exclude={"sha256": True, "previous": {"sha256"}, "limits": True, "grants": True},
@@ -56,7 +53,6 @@ def facts_of(key: ApiKey, used_at_ms: int | None, now_ms: int) -> dict[str, Any]
 def columns_of(
     keys: Collection[ApiKey], used_at_ms: Mapping[str, int], now_ms: int
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the names of the columns, and the cells of each key as words."""
     yield _COLUMNS
     for key in keys:
         yield (
@@ -71,7 +67,6 @@ def columns_of(
 def table_of(
     keys: Collection[ApiKey], used_at_ms: Mapping[str, int], now_ms: int, width: int
 ) -> Table:
-    """Return the keys as a table that has room on a screen."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("id", style="cyan", no_wrap=True)
     table.add_column("name", style="bold", **NAME)
@@ -111,7 +106,6 @@ def _instant(at_ms: int, timespec: str) -> str:
 
 
 def _words(grant: Grant) -> str:
-    """Return a grant in words."""
     text = f"{' '.join(grant.do)} {', '.join(grant.streams)}"
     if grant.groups is not None:
         text += f" (groups {', '.join(grant.groups)})"
@@ -126,11 +120,6 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def grant_of(text: str) -> Grant:
-    """Return the grant of a `--grant`.
-
-    Raises:
-        click.ClickException: it is none.
-    """
     try:
         return Grant.model_validate_json(text, strict=True)
     except ValidationError as error:
@@ -138,11 +127,6 @@ def grant_of(text: str) -> Grant:
 
 
 def limits_of(texts: Sequence[str]) -> UsageLimits:
-    """Return the limits of some `--limit`.
-
-    Raises:
-        click.ClickException: one has no number, or there is no such limit.
-    """
     numbers: dict[str, int] = {}
     for text in texts:
         name, _, number = text.partition("=")
@@ -172,14 +156,9 @@ def _refuse(what: str, error: ValidationError, hint: str = "") -> NoReturn:
 
 
 class KeyPlace:
-    """The keys' file: `serve` reads the same one with the same settings."""
+    """The file of API keys that `serve` reads with the same settings."""
 
     def __init__(self, config: Path | None, flags: dict[str, Any]) -> None:
-        """Read the settings.
-
-        Raises:
-            click.ClickException: they are wrong, or there is no place for a file.
-        """
         settings = settings_from(config, flags)
         self.data_dir = settings.data_dir
         if settings.keys_file is None and settings.data_dir == MEMORY:
@@ -187,14 +166,13 @@ class KeyPlace:
         self.path = settings.keys_file or settings.data_dir / "keys.json"
 
     def read(self) -> Keys:
-        """Return the keys; none if there is no file."""
         try:
             return read_keys(self.path) if self.path.exists() else {}
         except (KeyFileFault, OSError) as error:
             raise click.ClickException(str(error)) from None
 
     def change(self, change: Callable[[dict[str, ApiKey]], None]) -> None:
-        """Change the keys. A data directory that is missing is made, as `serve` makes it."""
+        """Change the keys. Creates the data directory if needed, as `serve` does."""
         try:
             if self.path.parent == self.data_dir:
                 self.data_dir.mkdir(0o700, parents=True, exist_ok=True)
@@ -357,7 +335,6 @@ def rotate(
 
 
 def _show(text: KeyText, explanation: str, facts: dict[str, Any] | None) -> None:
-    """Print a key on standard output, alone or with facts as JSON."""
     click.echo(
         f"{explanation}\n"
         "Keep it: it is not shown again. Clients send it as `Authorization: Bearer KEY`; "

@@ -1,5 +1,3 @@
-"""`headgate move`, `import`, `export`: copies of streams between directories, files and servers."""
-
 import asyncio
 import gc
 import logging
@@ -494,7 +492,7 @@ def export_command(
 
 @contextmanager
 def _file(path: Path | None) -> Iterator[BinaryIO]:
-    """Open the standard output, or a file that gets its name when it is complete."""
+    """Open standard output, or a file that gets its name once it is complete."""
     if path is None:
         yield sys.stdout.buffer
     else:

@@ -1,5 +1,3 @@
-"""`headgate push`."""
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,7 +34,6 @@ def _row(push: PushSummary) -> dict[str, object]:
 
 
 def show_push(push: PushInfo, *, as_json: bool) -> None:
-    """Show a push, and the answers of its receiver."""
     if as_json:
         show_item(push, as_json=True)
         return
@@ -65,7 +62,6 @@ def show_push(push: PushInfo, *, as_json: bool) -> None:
 
 
 def show_secret(made: Mapping[str, Any], *, as_json: bool) -> None:
-    """Show the secret of a push, if it is new; alone, or with all that was answered as JSON."""
     name = f"the push of the group {one_line(made['group'])} of {one_line(made['stream'])}"
     if "secret" in made:
         text = f"This is the secret of {name}.\nGive it to the receiver: it is not shown again."
@@ -214,7 +210,6 @@ def delete(gateway: Client, stream: str, group: str, yes: bool, as_json: bool) -
 
 
 def _headers_of(words: Sequence[str]) -> dict[str, str]:
-    """Return the headers of NAME=VALUE and NAME=@FILE words."""
     headers = dict[str, str]()
     for name, value in fields_of(words):
         assert isinstance(value, str)

@@ -1,5 +1,3 @@
-"""`headgate schedule`."""
-
 import click
 
 from headgate.app.cli.declaration import argument, epilog, option

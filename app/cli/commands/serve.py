@@ -1,5 +1,3 @@
-"""`headgate serve`."""
-
 from __future__ import annotations
 
 import asyncio
@@ -53,14 +51,7 @@ _STOP_S = 10
 
 
 def serve_again_and_again(words: Sequence[str]) -> None:
-    """Run `headgate serve` until Ctrl-C, and start it again after each change of its code.
-
-    Args:
-        words: of the command line, behind `serve`.
-
-    Raises:
-        click.ClickException: the package that watches files is not installed.
-    """
+    """Run `headgate serve` until Ctrl-C, restarting it after each change of its code."""
     try:
         from watchfiles import Change, run_process  # noqa: PLC0415 only those who change the code
     except ImportError:
@@ -85,7 +76,7 @@ def serve_again_and_again(words: Sequence[str]) -> None:
 
 
 def _folders() -> list[Path]:
-    """Return the folders of the code; those of a checkout are behind links."""
+    """Return the folders of the code; in a checkout they are behind symbolic links."""
     import headgate  # noqa: PLC0415 the whole of it is no part of anything here
 
     [top] = headgate.__path__
@@ -106,11 +97,7 @@ def _fetch_shared_keys(settings: Settings) -> None:
 
 
 def _make_first_key(settings: Settings) -> None:
-    """Make an admin key and print it, if the operator wants one and there are no credentials.
-
-    Raises:
-        KeyFileFault: it cannot be written.
-    """
+    """Create and print an admin key, if the operator wants one and no credentials exist."""
     tokens = settings.jwt_secret, settings.jwt_public_key_file, settings.jwt_jwks
     if not settings.first_key or any(tokens) or settings.data_dir == MEMORY:
         return
@@ -123,7 +110,7 @@ def _make_first_key(settings: Settings) -> None:
 
 
 def _hang_up(terminal: Terminal) -> None:
-    """Stop if the terminal has closed. There is nothing to reload: files that may change are."""
+    """Stop if the terminal was closed; nothing to reload, as changed files are noticed anyway."""
     if terminal.is_gone:
         signal.raise_signal(signal.SIGTERM)
     else:
@@ -131,7 +118,6 @@ def _hang_up(terminal: Terminal) -> None:
 
 
 def greet(settings: Settings, redis_sockets: Sequence[socket.socket], url: str) -> None:
-    """Announce the URL of the gateway."""
     if redis_sockets:
         host = settings.redis_host or settings.host
         port = redis_sockets[0].getsockname()[1]
@@ -147,11 +133,6 @@ def serve_with_workers(
     sockets: Sequence[socket.socket],
     redis_sockets: Sequence[socket.socket] = (),
 ) -> None:
-    """Run several processes until told to stop.
-
-    Raises:
-        click.ClickException: they cannot be started, or one of them cannot be started anew.
-    """
     set_up_logging(settings.log_level, "supervisor", log_requests=settings.log_requests)
     log_prints_of_python()
     data_dir = None if settings.data_dir == MEMORY else settings.data_dir
@@ -179,20 +160,17 @@ def serve_with_workers(
 
 
 class Serve(click.Command):
-    """A command that says why it fails in a line of the log, unless people read it."""
+    """A command that reports a failure as a log line, unless a person reads the output."""
 
     def make_context(self, *words: Any, **options: Any) -> click.Context:
-        """Read the command line."""
         with _failures_in_the_log():
             return super().make_context(*words, **options)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the words of the command line, and keep them for another process."""
         ctx.obj = [word for word in args if word != _DEV]
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the gateway."""
         with _failures_in_the_log():
             return super().invoke(ctx)
 
@@ -275,12 +253,7 @@ def serve_command(
 def _bound(
     settings: Settings, credentials: Credentials, host: str, port: int, flags: str = ""
 ) -> list[socket.socket]:
-    """Return a bound socket for each address of a host.
-
-    Raises:
-        Exposed: other machines would reach a gateway without credentials.
-        click.ClickException: another process has the port, or the host has no address.
-    """
+    """Return a bound socket for each address; raises Exposed for an open gateway."""
     try:
         addresses = listening.addresses_of(host, port)
         check_addresses(addresses, settings, has_credentials=credentials.are_configured)
@@ -293,7 +266,6 @@ def _bound(
 
 
 def _bound_for_redis(settings: Settings, credentials: Credentials) -> list[socket.socket]:
-    """Return the sockets for Redis clients, none if there is to be no such port."""
     if settings.redis_port is None:
         return []
     host = settings.redis_host or settings.host

@@ -1,5 +1,3 @@
-"""`headgate stream`."""
-
 import time
 from collections.abc import Sequence
 from typing import Unpack
@@ -22,7 +20,6 @@ _ID_WIDTH = 24
 
 
 def show_streams(streams: Sequence[StreamInfo], *, as_json: bool) -> None:
-    """Show streams: how many entries and groups, and the last id."""
     console = screen()
     if as_json:
         for stream in streams:

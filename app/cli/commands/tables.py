@@ -1,5 +1,3 @@
-"""`headgate load` and `headgate dump`: tables as files."""
-
 from __future__ import annotations
 
 import base64

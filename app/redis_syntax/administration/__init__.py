@@ -1,1 +1,1 @@
-"""Administration: commands about the server itself, and not about streams."""
+"""Commands about the server itself, not about streams."""

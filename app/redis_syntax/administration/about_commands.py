@@ -21,14 +21,8 @@ from headgate.engine.patterns import matcher
 
 
 class AboutCommands:
-    """Answers COMMAND."""
-
     def __init__(self, described: Callable[[], Described]) -> None:
-        """Tell about commands.
-
-        Args:
-            described: returns the commands that there are, without their subcommands.
-        """
+        """`described` returns the commands without their subcommands."""
         self._described = described
 
     @property
@@ -38,7 +32,6 @@ class AboutCommands:
 
     @property
     def table(self) -> CommandTable:
-        """Return the subcommands."""
         return {
             b"COUNT": SmallReply(ANY_RIGHT, self._count, only_reads=True),
             b"LIST": SmallReply(ANY_RIGHT, self._list, only_reads=True),
@@ -49,7 +42,6 @@ class AboutCommands:
         }
 
     def info(self, words: Sequence[bytes]) -> AnyPlan:
-        """COMMAND, COMMAND INFO [name ...]."""
         described = self._described()
         names = self._commands if len(words) <= 2 else map(_name, words[2:])
         return saying(
@@ -57,11 +49,9 @@ class AboutCommands:
         )
 
     def _count(self, _: object) -> AnyPlan:
-        """COMMAND COUNT."""
         return saying(len(self._commands))
 
     def _docs(self, words: Sequence[bytes]) -> AnyPlan:
-        """COMMAND DOCS [name ...]."""
         described = self._described()
         names = self._commands if len(words) == 2 else map(_name, words[2:])
         return saying(docs_of([name for name in names if name in described], described))

@@ -60,7 +60,6 @@ _MUTABLE = {**_OF_STREAMS, **_OF_SLOW_LOG}
 
 
 def _fixed(settings: ServerSettings) -> Mapping[str, str]:
-    """Return the settings of the start, and the constants of every gateway."""
     yes = {True: "yes", False: "no"}
     output_bytes = settings.output_bytes_max
     return {
@@ -87,21 +86,12 @@ def _fixed(settings: ServerSettings) -> Mapping[str, str]:
 
 
 class Configuration:
-    """Answers CONFIG."""
-
     def __init__(self, information: Information, counters: Counters) -> None:
-        """Show the settings that INFO shows.
-
-        Args:
-            information: has the settings.
-            counters: are reset, and have the slow log, which has settings.
-        """
         self._information = information
         self._counters = counters
 
     @property
     def table(self) -> CommandTable:
-        """Return the subcommands."""
         return {
             b"GET": SmallReply({Verb.ADMIN}, self._get, only_reads=True),
             b"SET": SmallReply({Verb.ADMIN}, self._set),
@@ -109,7 +99,6 @@ class Configuration:
         }
 
     def _get(self, words: Sequence[bytes]) -> AnyPlan:
-        """CONFIG GET pattern [pattern ...]."""
         patterns = words[2:]
         if sum(map(len, patterns)) > PATTERN_BYTES_MAX:  # all patterns are compiled
             text = f"ERR patterns are longer than {PATTERN_BYTES_MAX} bytes together"
@@ -137,7 +126,6 @@ class Configuration:
         return {**_fixed(self._information.settings), **of_streams, **of_log}
 
     def _set(self, words: Sequence[bytes]) -> AnyPlan:
-        """CONFIG SET name value [name value ...]."""
         if len(words) % 2:
             raise CommandError(SYNTAX)
         values: dict[str, int] = {}

@@ -187,7 +187,6 @@ def _nothing(_: object) -> Reply:
 async def _asked_until(
     ask: Callable[[], Awaitable[T]], is_enough: Callable[[T], bool], timeout_s: float | None
 ) -> T:
-    """Ask again and again until the answer is enough, or the time is over; return the last one."""
     loop = asyncio.get_running_loop()
     over_s = None if timeout_s is None else loop.time() + timeout_s
     answer = await ask()
@@ -198,7 +197,7 @@ async def _asked_until(
 
 
 def _timeout_s(word: bytes) -> float | None:
-    """Read a timeout in milliseconds; 0 is none."""
+    """Read a timeout in ms; 0 means none."""
     ms = timeout_ms(word)
     if ms > _TIMEOUT_MS_MAX:
         raise CommandError("ERR timeout is out of range")

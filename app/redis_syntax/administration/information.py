@@ -1,4 +1,4 @@
-"""INFO, SLOWLOG, LATENCY LATEST: facts of the server, by section. What is not known is left out."""
+"""INFO: facts and counters of the server, by section. Unknown values are left out."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class Diagnosis:
 
 
 def human(size_bytes: int) -> str:
-    """Return a size as Redis shows it to people: `1.50M`."""
+    """Return a size in the human-readable format of Redis: `1.50M`."""
     if size_bytes < 1024:
         return f"{size_bytes}B"
     size, unit = float(size_bytes), ""
@@ -162,8 +162,6 @@ def human(size_bytes: int) -> str:
 
 @dataclass
 class CommandCounts:
-    """The number of runs of a command, their times, and their failures."""
-
     calls: int = 0
     elapsed_us: int = 0
     rejected: int = 0  # not run: a wrong number of words
@@ -178,21 +176,16 @@ class CommandCounts:
 
 
 class CallRate:
-    """The rate of commands in a second."""
-
     def __init__(self) -> None:
-        """Begin with none."""
         self._second = 0
         self._count = 0  # in this second
         self._last_count = 0  # in the one before
 
     def note(self, now_s: float, calls: int) -> None:
-        """Note that commands were run."""
         self._reach(int(now_s))
         self._count += calls
 
     def per_second(self, now_s: float) -> int:
-        """Return how many commands were run in the last second that is over."""
         self._reach(int(now_s))
         return self._last_count
 
@@ -203,10 +196,7 @@ class CallRate:
 
 
 class Counters:
-    """Counts commands."""
-
     def __init__(self, clock: Clock) -> None:
-        """Start with all counters at 0; the clock is for the slow log."""
         self.commands: dict[str, CommandCounts] = {}
         self.errors: Counter[str] = Counter()
         self.delivered_count = 0  # entries in replies
@@ -215,7 +205,6 @@ class Counters:
 
     @contextmanager
     def running(self, command: str, words: Sequence[bytes] = ()) -> Iterator[None]:
-        """Count a call of a command, its duration and its outcome."""
         started_s = time.perf_counter()
         failure: StreamError | None = None
         try:
@@ -237,7 +226,6 @@ class Counters:
         *,
         calls: int = 1,
     ) -> None:
-        """Count calls of a command that have ended, each after the same time."""
         counts = self._counts_of(command)
         elapsed_us = round(elapsed_s * 1_000_000)
         counts.calls += calls
@@ -248,24 +236,22 @@ class Counters:
             self._count_error(failure)
 
     def reject(self, command: str | None, failure: StreamError) -> None:
-        """Count a command that was not run. The name is None if the command is unknown."""
+        """Count a command that was not run; None stands for an unknown command."""
         self._count_error(failure)
         if command is not None:
             self._counts_of(command).rejected += 1
 
     def reset(self) -> None:
-        """Set all counters to 0 (CONFIG RESETSTAT)."""
         self.commands.clear()
         self.errors.clear()
 
     @property
     def call_count(self) -> int:
-        """Return how many commands were run."""
         return sum(counts.calls for counts in self.commands.values())
 
     @property
     def calls_per_s(self) -> int:
-        """Return how many commands were run in the last second that is over."""
+        """Return the number of calls in the last complete second."""
         return self._rate.per_second(time.perf_counter())
 
     def _counts_of(self, command: str) -> CommandCounts:
@@ -291,16 +277,8 @@ Lines = dict[str, object]
 
 
 class Information:
-    """Answers INFO."""
-
     def __init__(self, backend: Backend, counters: Counters, clock: Clock) -> None:
-        """Begin without connections; `settings` and `connections` are set later, if there are any.
-
-        Args:
-            backend: keeps the streams.
-            counters: of commands.
-            clock: tells the time.
-        """
+        """`settings` and `connections` are set later, if there are any."""
         self.settings = ServerSettings()
         self.connections: Callable[[], ConnectionFacts] = ConnectionFacts
         self.run_id = secrets.token_hex(20)
@@ -328,7 +306,6 @@ class Information:
         }
 
     def plan(self, words: Sequence[bytes]) -> AnyPlan:
-        """INFO [section ...]."""
         asked = {word.decode("latin-1").lower() for word in words[1:]} or {"default"}
         names = set(self._sections) & asked
         if asked & _USUAL:
@@ -398,7 +375,6 @@ class Information:
 
     @property
     def used_bytes(self) -> int:
-        """Return how much memory the streams use."""
         return sum(self._backend.memory_bytes().values())
 
     def _about_saving(self, *_: object) -> Lines:
@@ -428,7 +404,7 @@ class Information:
 
     @property
     def saved_at_s(self) -> int:
-        """Return the unix time of the last snapshot, or of the start if there was none since."""
+        """Return the unix time of the last snapshot, or of the start if there was none."""
         status = status_of(self._backend)
         if status is None or status.rewritten_s is None:
             return self.started_at_s
@@ -475,7 +451,7 @@ class Information:
 
 
 def status_of(backend: Backend) -> JournalStatus | None:
-    """Return the status of the journal; None: there is none, or it is not known yet."""
+    """Return the status of the journal; None if there is none, or it is not known yet."""
     if backend.journal is None:
         return None
     try:

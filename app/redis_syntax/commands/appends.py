@@ -97,8 +97,6 @@ _limit = number(0, "ERR The LIMIT argument must be >= 0.")
 
 @dataclass
 class _Options:
-    """The options between the key and the id of XADD, or after the key of XTRIM."""
-
     max_length: int | None = None
     min_id: EntryId | None = None
     is_approximate: bool = False
@@ -113,11 +111,7 @@ class _Options:
         return self.max_length is not None or self.min_id is not None
 
     def idempotent(self, fields: tuple[bytes, ...]) -> Idempotent | None:
-        """Return the idempotency key of the append, or None if the command has none.
-
-        Raises:
-            CommandError: the key or its producer is too long.
-        """
+        """Return the idempotency key, if any. Raises CommandError if it is too long."""
         if self.producer is None:
             return None
         key = Idempotent(self.producer, self.key or hash_fields(fields))
@@ -125,11 +119,7 @@ class _Options:
         return key
 
     def trim(self) -> TrimTo | None:
-        """Return the trim that the command asks for, or None.
-
-        Raises:
-            CommandError: LIMIT is given without a trim, or the trim is not approximate.
-        """
+        """Return the trim, if any. Raises CommandError for LIMIT without an approximate trim."""
         if self.limit and not self.has_trim:
             raise CommandError(f"{SYNTAX}, {_LIMIT} specifying a trimming strategy")
         if self.limit is not None and not self.is_approximate:
@@ -146,7 +136,7 @@ class _Options:
 
 
 def _trim_option(options: _Options, words: Sequence[bytes], at: int) -> int | None:
-    """Read a trimming option at `at`; return the place after it, or None if there is none."""
+    """Read a trimming option at `at`; return the position after it, or None if there is none."""
     name, left = words[at].upper(), len(words) - at - 1
     if name in (b"MAXLEN", b"MINID") and left:
         if options.has_trim:
@@ -186,10 +176,7 @@ def _idempotency_option(options: _Options, words: Sequence[bytes], at: int) -> i
 
 
 def plain_drafts(commands: Sequence[Sequence[bytes]]) -> list[Draft]:
-    """Return the entries of the first commands, as far as they are alike: XADD, a stream, `*`.
-
-    If one of them has a wrong number of words, there are none.
-    """
+    """Return the drafts of the leading `XADD <same stream> *`; none if one is malformed."""
     first = commands[0]
     if len(first) < 5 or first[2] != b"*" or first[0] not in _XADD or len(first) % 2 == 0:
         return []
@@ -204,7 +191,6 @@ def plain_drafts(commands: Sequence[Sequence[bytes]]) -> list[Draft]:
 
 
 def _count_alike(items: Sequence[object]) -> int:
-    """Return the number of equal items at the beginning."""
     first = items[0]
     if items.count(first) == len(items):
         return len(items)
@@ -212,7 +198,6 @@ def _count_alike(items: Sequence[object]) -> int:
 
 
 def id_reply(entry_id: EntryId) -> bytes:
-    """Return an id as Redis writes it."""
     return b"%d-%d" % entry_id
 
 

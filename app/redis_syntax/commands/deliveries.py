@@ -115,7 +115,7 @@ def _xreadgroup_reply(request: ReadGroup, reads: Sequence[GroupRead]) -> Reply:
 
 
 def delivery_reply(delivery: Delivery, *, is_claiming: bool) -> Reply:
-    """Return a delivery as Redis writes it, with its idle time and count if it may be a claim."""
+    """Return a delivery as Redis writes it, with idle time and count if it may be a claim."""
     fields = NULL_ARRAY if delivery.fields is None else list(delivery.fields)
     reply: list[Reply] = [str(delivery.id).encode(), fields]
     return [*reply, delivery.idle_ms, delivery.delivered_before] if is_claiming else reply
@@ -141,7 +141,6 @@ def _no_group_to_read(key: bytes, group: bytes) -> CommandError:
 
 
 def xack(words: Sequence[bytes]) -> AnyPlan:
-    """XACK key group id [id ...]."""
     key, group, if_missing = words[1], words[2], where_missing(0)
     try:
         ids = strict_ids(words[3:])

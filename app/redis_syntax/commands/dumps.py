@@ -58,8 +58,6 @@ _NO_FREQUENCY = (
 
 
 def dump(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
-    """DUMP key."""
-
     async def finish(image: object) -> Reply:
         if not isinstance(image, StreamImage):
             return None
@@ -123,7 +121,7 @@ async def _read(payload: bytes, share: Share) -> StreamImage:
 
 
 def _with_checked_names(image: StreamImage) -> StreamImage:
-    """Return a stream whose names we take. A hundred thousand of them take 15 ms."""
+    """Check that names are not too long. A hundred thousand of them take 15 ms."""
     for group in image.groups:
         check_names(group.name, *(consumer.name for consumer in group.consumers))
     for producer, used in ({} if image.keys is None else image.keys.producers).items():
@@ -132,7 +130,7 @@ def _with_checked_names(image: StreamImage) -> StreamImage:
 
 
 def _refusing(key: bytes, error: StreamError, *, replaces: bool) -> AnyPlan:
-    """Return the plan of a payload that cannot be restored; Redis looks for the key before."""
+    """Return the plan for an invalid payload; Redis checks the key first."""
 
     def shape(count: int) -> Reply:
         raise CommandError(_BUSY) if count and not replaces else error

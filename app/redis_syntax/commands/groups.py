@@ -118,7 +118,6 @@ def _refuse(error: StreamError) -> Reply:
 
 
 def no_such_group(key: bytes, group: bytes) -> CommandError:
-    """Return the error of XGROUP and XINFO for a group that does not exist."""
     return CommandError(
         f"NOGROUP No such consumer group '{shown(group)}' for key name '{shown(key)}'"
     )

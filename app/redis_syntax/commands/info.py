@@ -87,7 +87,7 @@ def _full_reply(stream: StreamInspection) -> Reply:
 
 
 def _full_count(words: Sequence[bytes]) -> int | None:
-    """Read `FULL [COUNT n]`; return how many of each kind to list, or None for all."""
+    """Read `FULL [COUNT n]`; None means all."""
     is_right = words[3].upper() == b"FULL" and len(words) in (4, 6)
     if not is_right or (len(words) == 6 and words[4].upper() != b"COUNT"):
         text = "unknown subcommand or wrong number of arguments for"

@@ -1,4 +1,4 @@
-"""Commands for keys, when they expire, and what every client needs of a server."""
+"""Key and server commands that every client needs, besides the stream commands."""
 
 from __future__ import annotations
 
@@ -52,7 +52,6 @@ _CURSOR = re.compile(rb"[0-9]{1,20}")
 
 
 def ping(words: Sequence[bytes]) -> AnyPlan:
-    """PING [message]."""
     if len(words) > 2:
         raise wrong_arity("ping")
     return saying(words[1] if len(words) == 2 else Status("PONG"))
@@ -64,22 +63,18 @@ def _time_reply(now_ms: int) -> Reply:
 
 
 def delete(words: Sequence[bytes]) -> AnyPlan:
-    """DEL key [key ...], UNLINK key [key ...]."""
     return Plan(DeleteStreams(words[1:]), int)
 
 
 def exists(words: Sequence[bytes]) -> AnyPlan:
-    """EXISTS key [key ...]."""
     return Plan(CountStreams(words[1:]), int)
 
 
 def type_(words: Sequence[bytes]) -> AnyPlan:
-    """TYPE key."""
     return Plan(CountStreams(words[1:]), lambda count: Status("stream" if count else "none"))
 
 
 def keys(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
-    """KEYS pattern."""
     matches = matcher(words[1])
 
     async def finish(names: Reply) -> Reply:
@@ -147,20 +142,17 @@ def _cursor(word: bytes) -> int:
 
 
 def rename(words: Sequence[bytes]) -> AnyPlan:
-    """RENAME key newkey."""
     check_names(words[2])
 
     return Plan(RenameStream(words[1], words[2]), done)
 
 
 def rename_if_free(words: Sequence[bytes]) -> AnyPlan:
-    """RENAMENX key newkey."""
     check_names(words[2])
     return Plan(RenameStream(words[1], words[2], replace=False), int)
 
 
 def random_key(_: object) -> AnyPlan:
-    """RANDOMKEY."""
     return Plan(PickName(secrets.randbelow(2**32)), lambda name: name)
 
 

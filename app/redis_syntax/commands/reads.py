@@ -98,8 +98,6 @@ def _range(
 
 @dataclass(slots=True)
 class ReadOptions:
-    """The options before STREAMS in XREAD and XREADGROUP."""
-
     count: int | None
     total_max: int | None
     size_bytes_max: int | None
@@ -107,16 +105,14 @@ class ReadOptions:
 
     @property
     def has_budget(self) -> bool:
-        """Tell whether the client bounds what all streams together return."""
         return self.total_max is not None or self.size_bytes_max is not None
 
     @property
     def wait_ms(self) -> int | None:
-        """Return the time to wait: 0 means no wait, None means without limit."""
+        """Return how long to block: 0 means not at all, None without limit."""
         return 0 if self.block_ms is None else self.block_ms or None
 
     def budget(self, bounds: Bounds) -> Budget:
-        """Return the budget of all streams together, within the bounds of one reply."""
         entries_max = min(self.total_max or bounds.entries_max, bounds.entries_max)
         return Budget(entries_max, bounds.size_bytes_max, self.size_bytes_max)
 
@@ -150,7 +146,6 @@ def read_options_of(
 def keys_and_ids(
     words: Sequence[bytes], at: int, command: str, what: str
 ) -> list[tuple[bytes, bytes]]:
-    """Return the keys after STREAMS, each with its id."""
     remaining = words[at:]
     if not remaining:
         raise CommandError(SYNTAX)
@@ -183,7 +178,7 @@ def xread(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
 
 
 def _open_reads(request: Read, reads: Sequence[StreamRead] | StreamError) -> AnyPlan | None:
-    """Return the plan of an XREAD whose reply was cut, or None if it has all there is.
+    """Return the plan of an XREAD whose reply was cut, or None if it is complete.
 
     After `$` there is nothing yet. A read of the last entry (`+`) keeps its bounds.
     """
@@ -207,7 +202,6 @@ def _open_reads(request: Read, reads: Sequence[StreamRead] | StreamError) -> Any
 
 
 def _is_cut(request: Read, reads: Sequence[StreamRead]) -> bool:
-    """Tell whether there may be more than was read."""
     if not any(read.entries for read in reads):
         return False
     return len(reads) < len(request.cursors) or any(

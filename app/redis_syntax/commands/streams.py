@@ -32,7 +32,6 @@ from headgate.engine.requests.streams import DescribeStream, UpdateStream
 
 
 def xlen(words: Sequence[bytes]) -> AnyPlan:
-    """XLEN key."""
     return Plan(DescribeStream(words[1]), lambda info: info.length, where_missing(0))
 
 
@@ -57,7 +56,7 @@ def xsetid(words: Sequence[bytes]) -> AnyPlan:
 
 
 class _Setting(NamedTuple):
-    """A setting of XCFGSET: the field of the configuration that it sets, and its bounds."""
+    """A setting of XCFGSET: the field of the configuration, and its bounds."""
 
     field: str
     factor: int  # converts a value to the unit of the field
@@ -84,7 +83,6 @@ def xcfgset(words: Sequence[bytes]) -> AnyPlan:
 
 
 def _settings(words: Sequence[bytes]) -> dict[str, int]:
-    """Return the fields that the command sets, with their values."""
     given: dict[str, int] = {}
     at = 2
     while at < len(words):
