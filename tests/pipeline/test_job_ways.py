@@ -76,6 +76,19 @@ def test_a_way_is_told_and_spark_is_for_much(
     assert "stats: 362 entries on Spark, as there are many\n" in progress
 
 
+def test_an_entry_that_cannot_be_read_is_named_either_way(
+    gateway: Gateway, command: Command, name: str
+) -> None:
+    gateway.append_pairs(name, [(b"\xff", "1")])
+    errors = {
+        command.run("stats", "--streams", name, *way, code=1)[1].splitlines()[-1]
+        for way in ((), ("--spark",))
+    }
+    [error] = errors
+    assert error.startswith("Error: the name b'\\xff' in the entry ")
+    assert error.endswith(" is no UTF-8: rename it")
+
+
 def both(command: Command, *words: str) -> list[list[dict[str, Any]]]:
     """Run a job in both ways; returns its answers."""
     return [command.rows(*words), command.rows(*words, "--spark")]
