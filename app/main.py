@@ -17,7 +17,7 @@ from headgate.app.auth.aspects import undecided
 from headgate.app.auth.credentials import Credentials
 from headgate.app.backends.leading import bucket_of, remove_stranded_then, until_leading
 from headgate.app.backends.port import Backend
-from headgate.app.bulk.arrow import ArrowThreads
+from headgate.app.bulk.arrow import THREADS_MAX
 from headgate.app.bulk.staging import Staging
 from headgate.app.durable_streams import routes as durable_streams
 from headgate.app.durable_streams.subscriptions import routes as subscriptions
@@ -63,6 +63,7 @@ from headgate.app.settings import MEMORY, Settings
 from headgate.app.transport.proxies import Proxies
 from headgate.app.transport.scopes import HEADER
 from headgate.engine.clock import SystemClock
+from headgate.engine.threads import Threads
 
 log = logging.getLogger("headgate")
 
@@ -283,7 +284,7 @@ async def _run_then(runner: Runner, backend: Backend) -> None:
 async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
     """Own the background tasks; yields the `state` that each request gets."""
     gateway: Gateway = app.state.gateway
-    backend, staging, arrow = gateway.backend, app.state.staging, ArrowThreads()
+    backend, staging, arrow = gateway.backend, app.state.staging, Threads(THREADS_MAX, "arrow")
     loop_delay: LoopDelay = app.state.loop_delay
     measured: Measuring = app.state.measuring
     async with asyncio.TaskGroup() as tasks:
@@ -317,7 +318,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
             keeping.cancel()
             counting.cancel()
             await _ended("staged chunks", staging.close())
-            await _ended("Arrow", arrow.close())
+            await _ended("Arrow", asyncio.to_thread(arrow.shutdown))
             await backend.close()
             if gateway.tracing is not None:
                 await _ended("tracing", gateway.tracing.close())

@@ -6,14 +6,13 @@ event loop goes on meanwhile, and they work with a few calls on whole columns.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.requests import HTTPConnection
 
@@ -29,8 +28,6 @@ from headgate.engine.threads import Threads
 if TYPE_CHECKING:
     from headgate.app.bulk.framed import FieldColumns
 
-T = TypeVar("T")
-
 THREADS_MAX = 2
 """Encodings and decodings at once: with more, each would only wait for the others."""
 
@@ -45,27 +42,14 @@ _FIELDS_AT_ONCE = 16_384
 """Encoded together: a millisecond of what keeps other threads from their turn."""
 
 
-class ArrowThreads:
-    def __init__(self) -> None:
-        self._threads = Threads(THREADS_MAX, "arrow")
-
-    async def run(self, act: Callable[[], T]) -> T:
-        return await self._threads.call_if_awaited(act)
-
-    async def load(self) -> None:
-        await self.run(_pyarrow)
-
-    async def close(self) -> None:
-        await asyncio.to_thread(self._threads.shutdown)
-
-
-def threads_of(request: HTTPConnection) -> ArrowThreads:
-    threads: ArrowThreads = request.state.arrow
+def threads_of(request: HTTPConnection) -> Threads:
+    threads: Threads = request.state.arrow
     return threads
 
 
 @cache
-def _pyarrow() -> Any:
+def library() -> Any:
+    """Return pyarrow, which is imported at the first use of Arrow; not every gateway has it."""
     os.environ.setdefault(*_POOL)
     try:
         import_module("numpy")
@@ -89,7 +73,7 @@ def decode(body: bytes, bounds: ArrowBounds, *, has_key: bool = False) -> NewRow
     (null is `*`), `stream`, and times as `Timing` names them. `has_key`: a digest is needed;
     otherwise it is empty. Raises GatewayError, naming the wrong column or row.
     """
-    pa = _pyarrow()
+    pa = library()
     try:
         return _rows(table_of(pa, body, bounds), has_key=has_key)
     except (pa.ArrowException, OSError, struct.error, ValueError, IndexError) as error:
@@ -169,7 +153,7 @@ def _portions(table: Any) -> Iterator[Any]:
 def _fields(column: Any, first: int) -> FieldColumns:
     from headgate.app.bulk.framed import FieldColumns  # noqa: PLC0415 - it needs pyarrow
 
-    pa = _pyarrow()
+    pa = library()
     if column.null_count:
         _refuse(first + column.is_null().index(True).as_py(), "should not be null")
     ends = column.offsets.to_numpy()[: len(column) + 1].astype("int64")
@@ -190,7 +174,7 @@ def _fields(column: Any, first: int) -> FieldColumns:
 
 
 def _as_binary(column: Any) -> Any:
-    pa = _pyarrow()
+    pa = library()
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.binary_view())
     return column.cast(pa.binary())

@@ -101,7 +101,7 @@ async def arrow_answer(
         raise GatewayError("invalid_request", text, pointer="/query/limit")
     gateway, (low, high) = gateway_of(request), bounds
     threads = arrow.threads_of(request)
-    await threads.load()
+    await threads.call_if_awaited(arrow.library)
     access = access_of(request)
     info = await access.perform(DescribeStream(stream))
     if cursor is not None:

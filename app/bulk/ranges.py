@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from headgate.app.auth.access import Access
-from headgate.app.bulk.arrow import ArrowThreads
 from headgate.app.http.streaming import BrokenOff
 from headgate.app.runtime.telemetry import Metrics
 from headgate.app.wire.filters import Selection
@@ -20,6 +19,7 @@ from headgate.engine.errors import StreamError, StreamNotFound
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import PackedEntries, StreamInfo
 from headgate.engine.requests.entries import RangePacked
+from headgate.engine.threads import Threads
 
 if TYPE_CHECKING:
     from headgate.app.bulk.encoder import Encoded, Encoder
@@ -50,7 +50,7 @@ class BulkRange:
         high: EntryId,
         limit: int | None,
         selection: Selection,
-        threads: ArrowThreads,
+        threads: Threads,
         hold: Callable[[int], None],
     ) -> None:
         """Describe the range; entries added after `info` are not read, and `limit` None means all.
@@ -76,7 +76,7 @@ class BulkRange:
         If entries of the range are removed before they are read, the answer breaks off, so that
         nobody takes half of it for the whole.
         """
-        encoder = await self._threads.run(partial(self._encoder, compression))
+        encoder = await self._threads.call_if_awaited(partial(self._encoder, compression))
         following = asyncio.create_task(self._batch(encoder))
         try:
             while (batch := await following) is not None:
@@ -85,7 +85,7 @@ class BulkRange:
                 for piece in batch.pieces:
                     yield piece
                 metrics.delivered_counts["arrow"] += batch.entry_count
-            for piece in await self._threads.run(encoder.finish):
+            for piece in await self._threads.call_if_awaited(encoder.finish):
                 yield piece
         except (StreamError, GatewayError) as error:
             facts = {"stream": text_of(self._stream), "reason": str(error)}
@@ -104,7 +104,7 @@ class BulkRange:
 
     async def _batch(self, encoder: Encoder) -> Encoded | None:
         runs = await self._next_runs()
-        return await self._threads.run(partial(encoder.encode, runs)) if runs else None
+        return await self._threads.call_if_awaited(partial(encoder.encode, runs)) if runs else None
 
     async def _next_runs(self) -> list[PackedEntries]:
         """Return the runs of the next batch; none at the end.

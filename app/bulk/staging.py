@@ -18,12 +18,12 @@ import shutil
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
@@ -38,8 +38,6 @@ from headgate.engine.entry import Draft
 from headgate.engine.threads import Threads
 
 log = logging.getLogger("headgate")
-
-T = TypeVar("T")
 
 SWEEP_INTERVAL_S = 60.0
 """Interval between sweeps for old chunks."""
@@ -142,7 +140,7 @@ class Staging:
 
     async def put(self, batch: BatchName, chunk: ChunkName, rows: Rows | EncodedRows) -> int:
         """Stage a chunk, replacing one of the same name; return its bytes. Raises GatewayError."""
-        size_bytes = await self._in_thread(partial(self._put, batch.folder, chunk, rows))
+        size_bytes = await self._thread.call(partial(self._put, batch.folder, chunk, rows))
         await self._announce(batch.folder, chunk, size_bytes)
         return size_bytes
 
@@ -150,14 +148,14 @@ class Staging:
         self, batch: BatchName, chunks: Sequence[ChunkName]
     ) -> dict[bytes, Sequence[Draft]]:
         """Return the drafts by stream, chunk by chunk; GatewayError if a chunk is missing."""
-        return await self._in_thread(partial(self._take, batch.folder, chunks))
+        return await self._thread.call(partial(self._take, batch.folder, chunks))
 
     async def drop(self, batch: BatchName) -> None:
-        await self._in_thread(partial(self._drop, batch.folder))
+        await self._thread.call(partial(self._drop, batch.folder))
         await self._announce(batch.folder, None, 0)
 
     async def sweep(self) -> None:
-        await self._in_thread(self._sweep)
+        await self._thread.call(self._sweep)
 
     async def run(self) -> None:
         await periodic.repeat("staged chunks swept", self._sweep_and_wait)
@@ -167,7 +165,7 @@ class Staging:
         await asyncio.sleep(SWEEP_INTERVAL_S)
 
     async def close(self) -> None:
-        await self._in_thread(self._forget_temporary)
+        await self._thread.call(self._forget_temporary)
         await asyncio.to_thread(self._thread.shutdown)
 
     async def _announce(self, folder: Path, chunk: ChunkName | None, size_bytes: int) -> None:
@@ -182,9 +180,6 @@ class Staging:
         chunk = None if file is None else ChunkName.of_file(file)
         with suppress(RuntimeError):  # this process is about to end
             self._thread.begin(partial(self._note, Path(folder), chunk, size_bytes))
-
-    async def _in_thread(self, act: Callable[[], T]) -> T:
-        return await self._thread.call(act)
 
     # In the thread
 

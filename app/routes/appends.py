@@ -392,7 +392,7 @@ async def append_entries(
     if media_type_of(request) == ARROW:
         bounds = ArrowBounds(limits.batch_entries_max, limits.body_bytes_max)
         decode = partial(arrow.decode_append, body, bounds, has_key=key is not None)
-        drafts, _, digest = await arrow.threads_of(request).run(decode)
+        drafts, _, digest = await arrow.threads_of(request).call_if_awaited(decode)
         check_count(len(drafts), limits.batch_entries_max)
     else:
         is_lines = media_type_of(request) == _NDJSON

@@ -201,7 +201,7 @@ async def stage_chunk(
     bounds = ArrowBounds(ITEMS_MAX, limits.body_bytes_max, may_name_streams=True)
     read = partial(_rows, request.content, name, bounds, staging.wall_ms())
     try:
-        rows = await arrow.threads_of(request).run(read)
+        rows = await arrow.threads_of(request).call_if_awaited(read)
     except StreamError as error:
         place_drafts(error, lambda index: (index,))
         raise

@@ -29,8 +29,7 @@ from tests import filter_cases
 from tests.arrow_bodies import arrow_of, body_of, rows, shown_over_and_over
 from tests.filter_cases import NAMES, filters, holds, names
 
-LOADING = "import asyncio; from headgate.app.bulk.arrow import ArrowThreads; "
-LOADING += "asyncio.run(ArrowThreads().load()); "
+LOADING = "from headgate.app.bulk.arrow import library; library(); "
 POOL = LOADING + "import pyarrow; print(pyarrow.default_memory_pool().backend_name)"
 BOUNDS = ArrowBounds(rows_max=1000, size_bytes_max=2**20)
 ROOT = Path(__file__).parents[4]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from headgate.app.backends.payloads import PAYLOADS
-from headgate.app.bulk.arrow import THREADS_MAX, ArrowThreads
+from headgate.app.bulk.arrow import THREADS_MAX
 from headgate.app.runtime.connections import LEAVERS_AT_ONCE_MAX, Departures
 from headgate.app.runtime.machine import core_count, memory_bytes
 from headgate.app.runtime.small_file import stamp_of
@@ -29,8 +29,8 @@ Call = Callable[[Callable[[], Any]], Coroutine[Any, Any, Any]]
 @asynccontextmanager
 async def busy() -> AsyncIterator[None]:
     """Keep every thread busy that does what clients ask for."""
-    arrow = ArrowThreads()
-    calls: list[Call] = [PAYLOADS.run, PAGES.call, *[arrow.run] * THREADS_MAX]
+    arrow = Threads(THREADS_MAX, "arrow")
+    calls: list[Call] = [PAYLOADS.run, PAGES.call, *[arrow.call_if_awaited] * THREADS_MAX]
     all_busy, may_end = Barrier(len(calls) + 1), Event()
 
     def hold() -> None:
@@ -45,7 +45,7 @@ async def busy() -> AsyncIterator[None]:
             yield
         finally:
             may_end.set()
-    await arrow.close()
+    await asyncio.to_thread(arrow.shutdown)
 
 
 async def revoke_keys(path: Path) -> None:
