@@ -1,1 +1,1 @@
-"""Streams in bulk on Spark: a data source, a lake, and jobs. Speaks HTTP to the gateway."""
+"""Streams in bulk on Spark: a data source, a lake, and jobs. Talks HTTP to the gateway."""

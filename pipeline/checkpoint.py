@@ -1,7 +1,7 @@
-"""Checkpoint: the identity of Spark's query, and the ends of its batches.
+"""Checkpoint: the identity of a Spark query, and the ends of its batches.
 
-Spark writes the offset a batch ends at before the batch runs, so a sink can look up exactly which
-ranges it was given, also when the batch is run again after a crash.
+Spark writes the end offset of a batch before the batch runs, so a sink can look up exactly which
+ranges it was given, also when the batch runs again after a crash.
 """
 
 from __future__ import annotations
@@ -25,18 +25,11 @@ _DAMAGED = (
 
 
 class CheckpointError(ValueError):
-    """A checkpoint belongs to another query, or cannot be read."""
+    pass
 
 
 class Checkpoint:
-    """The checkpoint of a query.
-
-    Args:
-        path: a directory, or a URL that Arrow knows a file system for.
-
-    Raises:
-        CheckpointError: it is in a bucket.
-    """
+    """The checkpoint of a query, in a directory or at a URL that Arrow knows; not in a bucket."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -50,11 +43,7 @@ class Checkpoint:
             self._files, self._root = pyarrow.fs.LocalFileSystem(), str(Path(path).absolute())
 
     def claim(self, purpose: Mapping[str, str]) -> None:
-        """Note the purpose of the checkpoint, or compare it with the noted one.
-
-        Raises:
-            CheckpointError: it is for something else, or of a query that is none of ours.
-        """
+        """Note the purpose of the checkpoint; raise CheckpointError if another one is noted."""
         was = self.note(_OURS)
         if was is None:
             if self._text("metadata") is not None:
@@ -71,11 +60,7 @@ class Checkpoint:
                 )
 
     def note(self, name: str) -> dict[str, Any] | None:
-        """Return a note that was kept here, if it was.
-
-        Raises:
-            CheckpointError: something else is in its place.
-        """
+        """Return a note kept here, if any; raises CheckpointError if it is not one of ours."""
         text = self._text(name)
         if text is None:
             return None
@@ -88,7 +73,7 @@ class Checkpoint:
         return note
 
     def keep_note(self, name: str, note: Mapping[str, object]) -> None:
-        """Keep a note beside what Spark keeps: whole, or not at all."""
+        """Write a note beside Spark's files, atomically."""
         self._files.create_dir(self._root, recursive=True)
         new = f"{self._root}/.{name}.new"
         with self._files.open_output_stream(new) as out:
@@ -96,11 +81,7 @@ class Checkpoint:
         self._files.move(new, f"{self._root}/{name}")
 
     def check(self) -> None:
-        """Read the files that Spark reads first: its own errors do not say what is safe to do.
-
-        Raises:
-            CheckpointError: a file is damaged or gone.
-        """
+        """Read what Spark reads first: its own errors do not say what is safe to do."""
         planned, done = self._last("offsets"), self._last("commits")
         if planned >= 0 or self.has_begun:
             self.query()
@@ -113,15 +94,10 @@ class Checkpoint:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a query has."""
         return self._text("metadata") is not None
 
     def query(self) -> str:
-        """Return the id of the query, the same over all its runs.
-
-        Raises:
-            CheckpointError: no query has begun here, or its file is damaged.
-        """
+        """Return the id of the query, the same over all its runs; it must have begun."""
         text = self._text("metadata")
         if text is None:
             raise CheckpointError(f"{self.path}/metadata is not there: {_DAMAGED}")
@@ -131,12 +107,7 @@ class Checkpoint:
             raise CheckpointError(f"{self.path}/metadata cannot be read: {_DAMAGED}") from None
 
     def end(self, batch: int) -> dict[str, Position] | None:
-        """Return each stream's position at the end of a batch; None if the batch was not planned.
-
-        Raises:
-            CheckpointError: it is not written as Spark 4 does.
-            OffsetError: the offset is of another data source.
-        """
+        """Return each stream's position at the end of a batch; None if it was not planned."""
         name = f"offsets/{batch}"
         if self._text(name) is None:
             return None
@@ -148,11 +119,6 @@ class Checkpoint:
         return positions_of(lines[1])
 
     def _log(self, name: str) -> list[Any]:
-        """Return the version of a file of Spark's log, and its lines, which are JSON.
-
-        Raises:
-            CheckpointError: the file is damaged.
-        """
         version, *lines = (self._text(name) or "").splitlines() or [""]
         try:
             values = [json.loads(line) for line in lines]
@@ -163,13 +129,13 @@ class Checkpoint:
         return [version, *values]
 
     def _last(self, folder: str) -> int:
-        """Return the last batch of a folder of Spark's log; -1 if there is none."""
+        """Return the last batch in a folder of Spark's log; -1 if there is none."""
         selector = pyarrow.fs.FileSelector(f"{self._root}/{folder}", allow_not_found=True)
         names = [file.base_name for file in self._files.get_file_info(selector)]
         return max((int(name) for name in names if name.isdecimal()), default=-1)
 
     def _text(self, name: str) -> str | None:
-        """Return the text of a file, if there is one; of damaged bytes, text that is no JSON."""
+        """Return the text of a file, or None; damaged bytes become text that is not JSON."""
         try:
             with self._files.open_input_stream(f"{self._root}/{name}") as file:
                 return bytes(file.read()).decode(errors="replace")

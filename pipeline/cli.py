@@ -42,7 +42,7 @@ Make room:                headgate-pipeline trim --streams orders --lake lake
 
 
 class _Jobs(click.Group):
-    """The jobs; one is imported when it is asked for, so that help needs no Spark."""
+    """Import a job only when it is needed, so that help works without Spark."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_JOBS)

@@ -1,4 +1,4 @@
-"""Comparisons of a stream with the lake: the common range, and differences that are no loss."""
+"""Comparisons of a stream with the lake: the common range, and harmless differences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headgate.pipeline.offsets import is_before, just_before, later, parse_id
 
 
 def common_range(plan: Plan, held: Held | None) -> tuple[str, str] | None:
-    """Return the range of ids that a stream and the lake both should have, if there is any."""
+    """Return the range of ids that a stream and the lake should both have, if there is any."""
     if held is None or plan.epoch != held.epoch or plan.first_id is None:
         return None
     after = later(str(just_before(parse_id(plan.first_id))), held.after)
@@ -20,13 +20,9 @@ def common_range(plan: Plan, held: Held | None) -> tuple[str, str] | None:
 
 
 class Comparison(NamedTuple):
-    """The result of a comparison.
+    """The result of a comparison: `verdict` is `equal`, or the difference.
 
-    Attributes:
-        entries: of the stream.
-        verdict: `equal`, or the difference.
-        deleted: entries that only the lake has, and that the stream has deleted.
-        forgotten: entries that only the stream has, and that the lake has forgotten.
+    Only the lake has the `deleted` entries; only the stream has the `forgotten` ones.
     """
 
     entries: int
@@ -36,18 +32,13 @@ class Comparison(NamedTuple):
 
 
 class Deletions(NamedTuple):
-    """The deletions of a stream, by its own counts.
-
-    Attributes:
-        max_id: the greatest id ever deleted.
-        entries_max: the most entries that can have been.
-    """
+    """The greatest id ever deleted from a stream, and the maximum number of deletions."""
 
     max_id: str
     entries_max: int
 
     def refusal(self, count: int, last_id: str) -> str | None:
-        """Return the reason why so many entries, up to an id, cannot all have been deleted."""
+        """Return why `count` entries up to an id cannot all have been deleted, or None."""
         if is_before(self.max_id, last_id):
             return f"{last_id} is in the lake only, and nothing behind {self.max_id} was deleted"
         if count > self.entries_max:
@@ -58,10 +49,10 @@ class Deletions(NamedTuple):
 
 
 def deletions(client: Client, lake: Lake, plan: Plan) -> Deletions:
-    """Return the deletions of a stream, by its own counts.
+    """Return the deletions of a stream, derived from its own counters.
 
     The stream counts what was added. What it lacks was trimmed or deleted, and what was trimmed
-    comes before its first entry: as far as the lake has that, it is known how much it is.
+    comes before its first entry: where the lake has those entries, their number is known.
     """
     info = client.stream(plan.stream).info()
     lacking = info["entries_added"] - info["length"]

@@ -1,8 +1,8 @@
 """Connection: the gateway's URL and the caller's token, as drivers send them to their tasks.
 
-Spark writes down much of what it is told: plans, offsets, events, logs. The token is in none of
-that. It travels to tasks inside the pickled reader or writer, which Spark keeps in memory; a token
-of a file does not travel at all, as each machine reads the file itself.
+Spark logs much of what it is told: plans, offsets, events. The token is in none of that. It travels
+to tasks inside the pickled reader or writer, which Spark keeps in memory; a token from a file does
+not travel at all, as each machine reads the file itself.
 """
 
 from __future__ import annotations
@@ -20,21 +20,12 @@ ANSWER_S = 60.0
 
 
 class Connection:
-    """A way to one gateway. Can be pickled: the client stays behind, and is made anew.
+    """A connection to one gateway. Can be pickled: the client is not, and is created anew.
 
-    Args:
-        url: base URL, such as http://127.0.0.1:8080; with commas between those of several gateways
-            on one bucket.
-        token: who asks; None: as the environment says.
-        ca: file of certificates to trust instead of the usual ones.
-        insecure: the token may go over plain http to another machine; None: as the environment
-            says.
-        retry_s: how long, in seconds, a request is tried again while the gateway cannot be reached.
-            Where it says that it is asked too much, that is waited for, up to ten minutes.
-        answer_s: how long an answer may take.
-
-    Raises:
-        CredentialError: the token cannot be had, or must not go there.
+    None for `token` or `insecure` means what the environment says; `ca` is a file of certificates
+    to trust instead of the usual ones. While the gateway cannot be reached, requests are retried
+    for `retry_s`; rate limits are waited for, up to ten minutes. Raises CredentialError if there is
+    no token, or it must not be sent there.
     """
 
     def __init__(
@@ -68,11 +59,7 @@ class Connection:
 
     @property
     def client(self) -> Client:
-        """Return a client, the same one until it is closed.
-
-        Raises:
-            CredentialError: there are no certificates in the file that was named.
-        """
+        """Return the client, the same one until `close`."""
         if self._client is None:
             self._client = Client(
                 self.url,
@@ -86,7 +73,7 @@ class Connection:
         return self._client
 
     def close(self) -> None:
-        """End all connections; the next request opens new ones."""
+        """Close all connections; the next request opens new ones."""
         if self._client is not None:
             self._client.close()
             self._client = None

@@ -1,9 +1,9 @@
 """Erasures: entries that leave the lake for good.
 
-An entry is forgotten in three steps. A run that is repeated makes again those that were not made:
+An entry is forgotten in three steps. A repeated run redoes those that are missing:
 
-1. Its id is noted in `lake/_forgotten`, a Delta table. `verify` and `trim` go by it.
-2. One commit puts files without the entry in the place of those with it.
+1. Its id is noted in `lake/_forgotten`, a Delta table that `verify` and `trim` respect.
+2. One commit replaces the files that have the entry by files without it.
 3. Files that have the entry, and belong to no table any more, are deleted.
 """
 
@@ -37,28 +37,18 @@ _TRIES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The entries that are to be forgotten.
-
-    Attributes:
-        ids: of the entries; None: any.
-        values: by field what an entry has, if it is one of them.
-    """
+    """The entries to forget: with one of `ids` (None: any) and all of the field `values`."""
 
     ids: frozenset[str] | None = None
     values: Mapping[str, bytes] = field(default_factory=dict)
 
     def may_be_in(self, file: LakeFile) -> bool:
-        """Return whether a file may have such an entry."""
         return self.ids is None or any(
             file.ms_min <= parse_id(entry_id).ms <= file.ms_max for entry_id in self.ids
         )
 
     def __call__(self, entries: pa.RecordBatch) -> np.ndarray:
-        """Return of each entry whether it is one of them.
-
-        Args:
-            entries: columns `id` and `fields`, as the lake or the gateway has them.
-        """
+        """Return a mask over entries with columns `id` and `fields`, of a lake or a gateway."""
         mask = np.ones(len(entries), bool)
         if self.ids is not None:
             ids = pa.array(self.ids, pa.string())
@@ -69,7 +59,6 @@ class Selection:
 
 
 def forgotten(lake: Lake, stream: str) -> pa.Array:
-    """Return the ids of a stream that the lake has forgotten."""
     notes = _notes(lake)
     return pc.unique(notes["id"].filter(pc.equal(notes["stream"], stream)))
 
@@ -82,11 +71,7 @@ def forgetful_streams(lake: Lake) -> set[str]:
 def forget(
     lake: Lake, stream: str, selection: Selection, *, dry_run: bool = False
 ) -> Sequence[str]:
-    """Take entries of a stream out of the lake, in one commit; returns their ids.
-
-    Raises:
-        LakeConflict: others change the same files without end.
-    """
+    """Remove entries of a stream from the lake in one commit; return their ids."""
     for _ in range(_TRIES):
         files, ids = [], []
         for file in lake.files([stream]):
@@ -105,15 +90,9 @@ def forget(
 
 
 def retire(lake: Lake, stream: str, end_ms: int, *, dry_run: bool = False) -> tuple[int, int]:
-    """Take entries from before a time out of the lake, in one commit.
+    """Remove entries older than a time in one commit; the held range then begins there.
 
-    What the lake holds of the stream then begins there.
-
-    Returns:
-        How many entries, and how many files had them.
-
-    Raises:
-        LakeConflict: others change the same files without end.
+    Returns the number of entries, and of files that had them.
     """
 
     def is_old(rows: pa.RecordBatch) -> np.ndarray:
@@ -140,17 +119,10 @@ def retire(lake: Lake, stream: str, end_ms: int, *, dry_run: bool = False) -> tu
 def purge(
     path: str, folder: str, column: str, listed: Collection[str], ids: pa.Array
 ) -> tuple[int, int]:
-    """Delete files of no table that have one of these entries.
+    """Delete files that belong to no table and have one of these entries.
 
-    Args:
-        path: of the table.
-        folder: in it, which is looked through.
-        column: of the ids.
-        listed: files that belong to the table.
-        ids: of the entries.
-
-    Returns:
-        How many were deleted, and how many cannot be read: they are being written.
+    `folder` below `path` is searched; `listed` are the files of the table; `column` holds the ids.
+    Returns how many were deleted, and how many cannot be read: they are being written.
     """
     filesystem = open_filesystem(path)
     selector = pyarrow.fs.FileSelector(folder, recursive=True, allow_not_found=True)
@@ -172,7 +144,6 @@ def purge(
 
 
 def purge_lake(lake: Lake, stream: str) -> tuple[int, int]:
-    """Delete files of no table that have forgotten entries of a stream; see `purge`."""
     listed = {file.path for file in lake.files([stream])}
     folder = f"stream={directory_name(stream)}"
     return purge(lake.path, folder, "id", listed, forgotten(lake, stream))
@@ -187,7 +158,7 @@ def _took_out(
     *,
     retired: Mapping[str, str] | None = None,
 ) -> bool:
-    """Return whether files could be replaced by those that are cut, without some rows."""
+    """Replace `files` by those in `cut` without some rows; False if others compacted meanwhile."""
     try:
         written = write_without(cut, lake.path, is_removed)
         lake.replace(files, written, without=count, retired=retired)
@@ -217,7 +188,6 @@ def _ids(rows: pa.RecordBatch, selection: Selection) -> list[str]:
 
 
 def _have(fields: pa.Array, name: str, value: bytes) -> np.ndarray:
-    """Return of each entry whether it has a field with this value."""
     if pa.types.is_map(fields.type):
         names, values = fields.keys, fields.items
     else:

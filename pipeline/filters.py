@@ -1,4 +1,4 @@
-"""Bounds of ranges of entries, and conditions on their fields, from filters on rows."""
+"""Ranges of ids, and conditions on fields, derived from Spark's filters."""
 
 from __future__ import annotations
 
@@ -34,13 +34,9 @@ _MS_MAX = 2**64 - 1
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """No row that passes the filters is outside of these; rows inside may still fail them.
+    """No row that passes the filters is outside these bounds; rows inside may still fail them.
 
-    Attributes:
-        streams: names; None: any.
-        ms_min: of ids.
-        ms_max: of ids.
-        ids: smallest and largest id as text: Spark compares them as text.
+    `streams` None means any. `id_min` and `id_max` are text: Spark compares ids as text.
     """
 
     streams: frozenset[str] | None = None
@@ -50,18 +46,10 @@ class Bounds:
     id_max: str | None = None
 
     def has_stream(self, name: str) -> bool:
-        """Return whether entries of the stream may pass."""
         return self.streams is None or name in self.streams
 
     def narrowed(self, after: str, to: str, first_id: str | None, last_id: str) -> tuple[str, str]:
-        """Return the part of a range within the bounds, exclusive and inclusive; it may be empty.
-
-        Args:
-            after: exclusive.
-            to: inclusive.
-            first_id: of the stream.
-            last_id: of the stream.
-        """
+        """Return the part of (after, to] within the bounds; it may be empty."""
         if self.ms_min > 0:
             after = later(after, str(Id(self.ms_min - 1, SEQ_MAX)))
         if self.ms_max < _MS_MAX:
@@ -79,12 +67,9 @@ class Bounds:
 
 
 def bounds_of(filters: Iterable[Filter], *, is_entries: bool) -> Bounds:
-    """Return the bounds in filters, all of which have to pass.
+    """Return the bounds that a conjunction of Spark's filters implies.
 
-    Args:
-        filters: as Spark gives them.
-        is_entries: of whole entries; else of a user's schema, where `_id`, `_stream` and
-            `_timestamp` are the entry's own.
+    Unless `is_entries`, the schema is a user's: `_id`, `_stream`, `_timestamp` are the entry's own.
     """
     streams: frozenset[str] | None = None
     ms_min, ms_max = 0, _MS_MAX
@@ -117,13 +102,9 @@ _CONDITIONS_MAX = 60
 
 
 def condition_of(filters: Iterable[Filter], kinds: Mapping[str, pa.DataType]) -> list[Any] | None:
-    """Return a condition for the gateway, which all rows that pass the filters meet; None: none.
+    """Return a condition for the gateway that every row passing the filters meets, or None.
 
-    A row that meets it may still fail the filters, so Spark looks at each row again.
-
-    Args:
-        filters: as Spark gives them, all of which have to pass.
-        kinds: the types of the columns that are fields, by name.
+    A row that meets it may still fail the filters, so Spark checks each row again.
     """
     conditions: list[Any] = []
     for each in filters:
@@ -173,7 +154,7 @@ def _is_small(conditions: list[Any]) -> bool:
 
 
 def _values(condition: Filter) -> tuple[str, object, object] | None:
-    """Return column, smallest and largest value of a filter; a bound that is open is None."""
+    """Return column, smallest and largest value of a filter; None is an open bound."""
     if isinstance(condition, EqualTo | EqualNullSafe) and condition.value is not None:
         smallest, largest = condition.value, condition.value
     elif isinstance(condition, In) and condition.value and None not in condition.value:
@@ -188,7 +169,6 @@ def _values(condition: Filter) -> tuple[str, object, object] | None:
 
 
 def _ms(value: object) -> int | None:
-    """Return the milliseconds a value lies in."""
     if isinstance(value, datetime):
         moment = value if value.tzinfo else value.replace(tzinfo=UTC)
         return (moment - _EPOCH) // timedelta(milliseconds=1)
@@ -196,6 +176,6 @@ def _ms(value: object) -> int | None:
 
 
 def _ms_of(text: str | None, width: int) -> int | None:
-    """Return the milliseconds of an id that has so many digits of them; None of any other text."""
+    """Return the milliseconds of an id with that many digits of them; None of any other text."""
     match = re.fullmatch(r"([0-9]+)-[0-9]+", text or "", re.ASCII)
     return int(match[1]) if match is not None and len(match[1]) == width else None

@@ -4,13 +4,10 @@
     lake/stream=orders/date=2026-01-31/<first id>_….parquet   rows: COLUMNS of lakefile.py
     lake/_checkpoints/…                                   of the queries that write into it
 
-Each commit carries application transactions, which Delta keeps for ever and compares on every
-commit: the batch of the query that wrote (a batch that comes again changes nothing), and per
-stream the range of ids that the lake holds without a hole. That range is what `trim` and `verify`
-go by. An id is in the lake once: what a second query reads again is left out.
-
-NotALake            the path holds something else, or nothing
-LakeConflict        the lake does not take it: a hole, a life of a stream with ids it has already
+Each commit carries application transactions, which Delta keeps forever and compares on every
+commit: the batch of the query that wrote (a batch that comes again changes nothing), and per stream
+the range of ids that the lake holds without a hole. `trim` and `verify` rely on that range. An id
+is in the lake once: what a second query reads again is left out.
 """
 
 from __future__ import annotations
@@ -42,21 +39,15 @@ _NUMBERS = 2**64  # of a part of an id; a transaction's version has a sign
 
 
 class NotALake(ValueError):
-    """The path holds no lake."""
+    pass
 
 
 class LakeConflict(RuntimeError):
-    """The lake does not take a commit, and says why; nothing was changed."""
+    """The lake refuses a commit (a hole, or ids of another life); nothing was changed."""
 
 
 class Held(NamedTuple):
-    """The part of a stream that the lake holds without a hole: ids behind `after`, up to `to`.
-
-    Attributes:
-        epoch: the life of the stream.
-        after: exclusive.
-        to: inclusive.
-    """
+    """The part of a stream that the lake holds without a hole: ids in (after, to] of one life."""
 
     epoch: str
     after: str
@@ -64,14 +55,7 @@ class Held(NamedTuple):
 
 
 class Lake:
-    """A lake, as it is at each call.
-
-    Args:
-        path: a directory, or a URL of an object store that `deltalake` knows.
-
-    Raises:
-        NotALake: there is no such table; use `open_or_create` to begin one.
-    """
+    """A lake, read anew at each call; raises NotALake if there is none, see `open_or_create`."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = location_of(path)
@@ -85,11 +69,7 @@ class Lake:
 
     @classmethod
     def open_or_create(cls, path: str | os.PathLike[str]) -> Self:
-        """Return the lake at a path; an empty or missing directory becomes one.
-
-        Raises:
-            NotALake: the directory holds something else.
-        """
+        """Return the lake at a path; an empty or missing directory becomes one."""
         plain = location_of(path)
         if not _is_table(plain):
             if not is_bucket(plain) and Path(plain).exists():
@@ -104,11 +84,10 @@ class Lake:
     # What it holds.
 
     def streams(self) -> list[str]:
-        """Return the names of the streams it has entries of."""
         return sorted({file.stream for file in self.files()})
 
     def held(self, stream: str) -> Held | None:
-        """Return the held range of a stream without a hole, in the stream's latest life; if any."""
+        """Return the range held without a hole, of the stream's latest life."""
         return _held(self._table(), stream)
 
     def files(
@@ -118,7 +97,7 @@ class Lake:
         after: str | None = None,
         to: str | None = None,
     ) -> list[LakeFile]:
-        """Return the files that may hold entries of the streams, and of the range of ids."""
+        """Return the files that may hold entries of the streams in the range of ids."""
         wanted = None if streams is None else set(streams)
         ms_min = 0 if after is None else parse_id(after).ms
         ms_max = _NUMBERS if to is None else parse_id(to).ms
@@ -131,7 +110,6 @@ class Lake:
         ]
 
     def count(self, stream: str, *, after: str, to: str) -> int:
-        """Return the number of entries of a stream behind an id, up to and with another one."""
         low, high = parse_id(after), parse_id(to)
         count = 0
         for file in self.files([stream], after=after, to=to):
@@ -143,13 +121,12 @@ class Lake:
         return count
 
     def uri(self, file: LakeFile) -> str:
-        """Return the whole path of a file."""
         return f"{self.path}/{file.path}"
 
     def arrow(
         self, stream: str, *, after: str | None = None, to: str | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the entries of a stream in their order, those of a range of ids."""
+        """Yield entries in order, without Spark: all rows of the files that touch (after, to]."""
         for file in self.files_in_order(stream, after=after, to=to):
             yield from rows_of(self.path, file.path, after=after, to=to)
 
@@ -163,24 +140,18 @@ class Lake:
     # What changes it.
 
     def has_batch(self, query: str, batch: int) -> bool:
-        """Return whether the query's batch was committed."""
         last = self._table().transaction_version(query)
         return last is not None and last >= batch
 
     def next_batch(self, query: str) -> int:
-        """Return the number of the batch behind the last one that the query committed."""
         last = self._table().transaction_version(query)
         return 0 if last is None else last + 1
 
     def admit(self, ranges: Mapping[str, Held], *, allow_gap: bool = False) -> dict[str, str]:
-        """Return by stream the end of the part of a batch that the lake has: it is to be left out.
+        """Return per stream the id up to which the lake has the batch already.
 
-        Args:
-            ranges: per stream what the batch was read from.
-            allow_gap: a hole before a range is no error; what is held begins anew behind it.
-
-        Raises:
-            LakeConflict: there would be a hole.
+        A hole before a range raises LakeConflict; with `allow_gap` the held range starts anew
+        behind it.
         """
         table = self._table()
         held_to = {}
@@ -199,20 +170,11 @@ class Lake:
     def commit(
         self, files: Sequence[LakeFile], *, query: str, batch: int, ranges: Mapping[str, Held]
     ) -> bool:
-        """Make files part of the table, and say what it holds now.
+        """Add files, and note what the lake holds; False if the batch was committed before.
 
-        Args:
-            files: that were written below the lake.
-            query: who writes, over all batches.
-            batch: its number; grows.
-            ranges: per stream what the batch was read from; must follow what is held.
-
-        Returns:
-            False if the batch was committed before: nothing changed.
-
-        Raises:
-            LakeConflict: another query wrote into the same streams at this moment, or a new life
-                of a stream has ids that the lake holds of an earlier one.
+        Batch numbers of a query grow, and ranges must follow what is held. Raises LakeConflict if
+        another query wrote into the same streams at this moment, or a new life of a stream has ids
+        that the lake holds of an earlier one.
         """
         for _ in range(_TRIES):
             table = self._table()
@@ -242,16 +204,10 @@ class Lake:
         without: int = 0,
         retired: Mapping[str, str] | None = None,
     ) -> None:
-        """Put files in the place of others that hold the same rows; safe beside `commit`.
+        """Replace files by others with the same rows but `without` of them; safe with `commit`.
 
-        Args:
-            removed: files that are there.
-            added: files that were written below the lake.
-            without: how many rows are left out.
-            retired: per stream the id up to which the lake holds nothing any more.
-
-        Raises:
-            LakeConflict: another one compacts at this moment, or the files are not there any more.
+        `retired` is per stream the id up to which nothing is held any more. Raises LakeConflict if
+        a file to remove is gone, or another run compacts.
         """
         table = self._table()
         there = {file.path for file in _files(table)}
@@ -272,15 +228,7 @@ class Lake:
         self._commit(table, actions, transactions, {})
 
     def vacuum(self, retention_h: int, *, dry_run: bool = False) -> list[str]:
-        """Delete files that do not belong to the table any more, or never did.
-
-        Args:
-            retention_h: hours that they are kept for, for those who read an older version.
-            dry_run: only say which.
-
-        Returns:
-            the paths of the files.
-        """
+        """Delete files outside the table after `retention_h` hours, at least RETENTION_H_MIN."""
         paths: list[str] = self._table().vacuum(
             retention_hours=max(retention_h, RETENTION_H_MIN),
             dry_run=dry_run,
@@ -290,10 +238,10 @@ class Lake:
         return paths
 
     def checkpoint(self, name: str) -> str:
-        """Return the path of a query's checkpoint: beside the lake, or in the user's own state.
+        """Return the path of a query's checkpoint: beside the lake, or in the user's state folder.
 
-        Spark renames files of a checkpoint, which a bucket cannot. To lose one costs nothing, as
-        the lake notes what it has.
+        Spark renames checkpoint files, which a bucket cannot do. Losing a checkpoint costs nothing,
+        as the lake notes what it has.
         """
         if not is_bucket(self.path):
             return f"{self.path}/{CHECKPOINTS}/{name}"
@@ -332,7 +280,6 @@ class Lake:
 
 
 def is_lake(path: str | os.PathLike[str]) -> bool:
-    """Return whether there is a lake at a path."""
     try:
         Lake(path)
     except NotALake:
@@ -345,7 +292,6 @@ def _is_table(path: str) -> bool:
 
 
 def _others(path: Path) -> set[str]:
-    """Return the names at a path for a new lake that belong to no lake."""
     if not path.is_dir():
         return {"a file"}
     return {child.name for child in path.iterdir()} - {CHECKPOINTS}
@@ -392,7 +338,7 @@ def _now_ms() -> int:
 
 
 def _followed(stream: str, old: Held | None, new: Held, files: Sequence[LakeFile]) -> Held:
-    """Return the held range with the next one; refuse a new life with ids of an earlier one."""
+    """Return the held range with the next one; a new life must not have ids of an earlier one."""
     if old is not None and old.epoch != new.epoch:
         for file in files:
             if file.stream == stream and not is_before(old.to, file.first_id):
@@ -408,7 +354,7 @@ def _end(held: Held | None) -> tuple[str, str] | None:
 
 
 def _joined(old: Held | None, new: Held) -> Held:
-    """Return the union of a held range and the next one."""
+    """Return the union of a held range and the next one; the next alone behind a hole."""
     if old is None or new.epoch != old.epoch or is_before(old.to, new.after):
         return new
     return Held(new.epoch, old.after, max(old.to, new.to, key=parse_id))
@@ -447,5 +393,5 @@ def _apps(stream: str) -> list[str]:
 
 
 def _retired_apps(stream: str) -> list[str]:
-    """Return notes of their own, so that an archive of the same moment goes on."""
+    """Return separate notes, so that they do not conflict with a concurrent archive."""
     return [f"{_APP}/retired/{part}/{stream}" for part in ("ms", "seq")]

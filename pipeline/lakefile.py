@@ -1,8 +1,8 @@
-"""The files of the lake: how rows become Parquet, and small files large ones.
+"""The files of the lake: rows become Parquet, and small files become large ones.
 
-What runs here runs on the executors: Arrow in, Parquet out, no table and no session. A file holds
-entries of one stream and one date, in order; it carries these two columns as well, so that it can
-be read without the table around it.
+This code runs on the executors: Arrow in, Parquet out, no table and no session. A file holds
+entries of one stream and one date, in order; it has these two columns as well, so that it can be
+read without the table.
 """
 
 from __future__ import annotations
@@ -60,16 +60,9 @@ _NAME_CHARS_MAX = 160  # file systems take 255 bytes
 
 
 class LakeFile(NamedTuple):
-    """A Parquet file of the lake.
+    """A Parquet file of the lake; `path` is relative to it.
 
-    Attributes:
-        path: below the lake.
-        stream: whose entries it holds.
-        date: of their ids, UTC; None where the id is no time that a calendar has.
-        row_count: how many.
-        size_bytes: of the file.
-        ms_min: time of the first one, ms.
-        ms_max: time of the last one, ms.
+    `date` is in UTC, and None beyond the calendar.
     """
 
     path: str
@@ -82,12 +75,10 @@ class LakeFile(NamedTuple):
 
     @property
     def first_id(self) -> str:
-        """The first id in it, which its name says."""
         return self.path.rsplit("/", 1)[-1].partition("_")[0]
 
 
 def files_of(written: Iterable[pa.RecordBatch]) -> list[LakeFile]:
-    """Return the files that `write_rows` and `merge_files` have written."""
     return [LakeFile(**row) for batch in written for row in batch.to_pylist()]
 
 
@@ -131,13 +122,7 @@ def are_behind(rows: pa.RecordBatch | pa.Table, bound: Id) -> pa.Array:
 def write_rows(
     batches: Iterable[pa.RecordBatch], lake: str, held_to: Mapping[str, str]
 ) -> Iterator[pa.RecordBatch]:
-    """Write rows of streams into new files, and say which.
-
-    Args:
-        batches: columns of `COLUMNS` but for the date, which follows from the timestamp.
-        lake: where it is.
-        held_to: per stream the last id that the lake has: rows up to it are left out.
-    """
+    """Write rows into new files, except those up to `held_to`; yield what was written."""
     writer = _Writer(lake, FILE_BYTES_MAX)
     for batch in batches:
         writer.write(_without_held(_conform(batch), held_to))
@@ -147,12 +132,9 @@ def write_rows(
 def merge_files(
     bins: Iterable[pa.RecordBatch], lake: str, file_bytes_max: int
 ) -> Iterator[pa.RecordBatch]:
-    """Write the rows of small files into larger ones, and say which.
+    """Merge each bin's `paths` into files of up to about `file_bytes_max`.
 
-    Args:
-        bins: column `paths`: files of one stream and date, which hold ever later ids.
-        lake: where it is.
-        file_bytes_max: size at which a file is full.
+    A bin is of one stream and date, its files in the order of their ids.
     """
     for batch in bins:
         for paths in batch.column("paths").to_pylist():
@@ -166,13 +148,6 @@ def merge_files(
 def write_without(
     files: Iterable[LakeFile], lake: str, is_removed: Callable[[pa.RecordBatch], np.ndarray]
 ) -> list[LakeFile]:
-    """Write files again without some of their rows; returns those with rows that are left.
-
-    Args:
-        files: of the lake.
-        lake: where it is.
-        is_removed: tells of rows which are left out.
-    """
     written: list[LakeFile] = []
     for file in files:
         writer = _Writer(lake, FILE_BYTES_MAX)
@@ -183,12 +158,11 @@ def write_without(
 
 
 def open_filesystem(lake: str) -> pyarrow.fs.FileSystem:
-    """Return the file system below a lake: a directory, or a bucket by its URL."""
     return pyarrow.fs.PyFileSystem(DeltaStorageHandler(lake))
 
 
 def directory_name(stream: str) -> str:
-    """Return a name for a stream's directory that every file system and Hadoop take."""
+    """Return a directory name for a stream that every file system and Hadoop accept."""
     safe = re.sub(
         r"[^A-Za-z0-9._-]",
         lambda match: "".join(f"~{byte:02X}" for byte in match[0].encode()),
@@ -209,7 +183,6 @@ def _without_held(rows: pa.Table, held_to: Mapping[str, str]) -> pa.Table:
 
 
 def _conform(batch: pa.RecordBatch) -> pa.Table:
-    """Return the batch with exactly the columns of the lake."""
     rows = pa.Table.from_batches([batch])
     if "date" not in rows.column_names:
         rows = rows.append_column("date", pc.cast(rows["timestamp"], pa.date32()))
@@ -221,7 +194,6 @@ def _conform(batch: pa.RecordBatch) -> pa.Table:
 
 
 def _map_of(fields: pa.ListArray) -> pa.MapArray:
-    """Return arrays of (name, value) as maps of the same pairs in the same order."""
     pairs = fields.flatten()
     begins = np.concatenate([[0], np.cumsum(pc.list_value_length(fields).to_numpy())])
     return pa.MapArray.from_arrays(
@@ -230,7 +202,7 @@ def _map_of(fields: pa.ListArray) -> pa.MapArray:
 
 
 def _runs(rows: pa.Table) -> Iterator[tuple[int, int]]:
-    """Yield runs of rows of one stream and date, in the order of their ids."""
+    """Yield (begin, end) of runs of one stream and date with ascending ids."""
     if rows.num_rows == 0:
         return
     stream = rows["stream"].to_numpy()
@@ -244,8 +216,6 @@ def _runs(rows: pa.Table) -> Iterator[tuple[int, int]]:
 
 
 class _Writer:
-    """Writes runs of rows, one file after the other."""
-
     def __init__(self, lake: str, file_bytes_max: int) -> None:
         self._filesystem = open_filesystem(lake)
         self._file_bytes_max = file_bytes_max
@@ -253,7 +223,6 @@ class _Writer:
         self._open: _OpenFile | None = None
 
     def write(self, rows: pa.Table) -> None:
-        """Add rows, each run to the open file if it goes on there, else to a new one."""
         for begin, end in _runs(rows):
             self._write(rows.slice(begin, end - begin))
 
@@ -267,7 +236,6 @@ class _Writer:
         self._open.write(rows)
 
     def finish(self) -> pa.RecordBatch:
-        """Close the last file; returns all that were written."""
         self._close()
         return pa.RecordBatch.from_pylist([file._asdict() for file in self._written], WRITTEN)
 
@@ -278,8 +246,6 @@ class _Writer:
 
 
 class _OpenFile:
-    """A file that takes rows."""
-
     def __init__(self, filesystem: pyarrow.fs.FileSystem, rows: pa.Table) -> None:
         self._stream: str = rows["stream"][0].as_py()
         self._date: dt.date | None = rows["date"][0].as_py()
@@ -299,7 +265,6 @@ class _OpenFile:
         return int(self._out.tell())
 
     def goes_on(self, rows: pa.Table) -> bool:
-        """Return whether these rows belong behind what is there."""
         return (
             rows["stream"][0].as_py() == self._stream
             and rows["date"][0].as_py() == self._date
@@ -333,11 +298,9 @@ def _ms(rows: pa.Table, index: int) -> int:
 
 
 def bins_of(files: Sequence[LakeFile], file_bytes_max: int) -> list[list[LakeFile]]:
-    """Return groups of files to merge, of one stream and date: neighbours, of two files or more.
+    """Return groups of neighbours to merge, out of files of one stream and date.
 
-    Args:
-        files: in any order.
-        file_bytes_max: a file of half this size or more stays as it is.
+    Files of half of `file_bytes_max` or more stay as they are.
     """
     bins: list[list[LakeFile]] = [[]]
     size_bytes = 0

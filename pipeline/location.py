@@ -1,4 +1,4 @@
-"""Location: the place of a lake, a directory or a bucket, and why it cannot be used."""
+"""Location: where a lake is, a directory or a bucket, and why it cannot be used."""
 
 from __future__ import annotations
 
@@ -26,15 +26,11 @@ _XML: Final = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)
 
 
 class LocationError(ValueError):
-    """A path is no place for a lake."""
+    pass
 
 
 def location_of(path: str | os.PathLike[str]) -> str:
-    """Return an absolute path, or the URL of a place in a bucket.
-
-    Raises:
-        LocationError: a URL is of no bucket.
-    """
+    """Return an absolute path, or a bucket URL; raises LocationError for another URL."""
     text = os.fspath(path)
     scheme, mark, place = text.partition("://")
     if not mark:
@@ -52,12 +48,11 @@ def location_of(path: str | os.PathLike[str]) -> str:
 
 
 def is_bucket(location: str) -> bool:
-    """Return whether a location is in a bucket, and not a directory."""
     return "://" in location
 
 
 def cause_of(text: str) -> str | None:
-    """Return the last cause in an error of a bucket, in one line; None: it is another error."""
+    """Return the last cause in an object store's error, in one line; None for other errors."""
     plain = _COLOR.sub("", text)
     if _ARROW not in plain:
         return None

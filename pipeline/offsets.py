@@ -1,9 +1,9 @@
 """Offsets: a reader's positions in streams, as arithmetic: no gateway, no Spark, no clock.
 
-An offset is what Spark keeps in its checkpoint: for each stream the id of the last entry that
-was read and the stream's epoch, `{"orders": {"id": "1718000000000-0", "epoch": "5f2a…"}}`. It is
-exclusive: reading goes on behind it. Streams are totally ordered, so a range of ids is all that
-a task needs to know.
+An offset is what Spark keeps in its checkpoint: for each stream the id of the last entry read and
+the stream's epoch, `{"orders": {"id": "1718000000000-0", "epoch": "5f2a…"}}`. It is exclusive:
+reading continues behind it. Streams are totally ordered, so a range of ids is all that a task needs
+to know.
 """
 
 from __future__ import annotations
@@ -25,12 +25,10 @@ Offset = dict[str, dict[str, str | None]]
 
 
 class OffsetError(ValueError):
-    """An option or a checkpoint says something that is no position in a stream."""
+    """An option or a checkpoint has something that is not a position in a stream."""
 
 
 class Id(NamedTuple):
-    """An entry's id; compares as streams are ordered."""
-
     ms: int
     seq: int
 
@@ -39,24 +37,13 @@ class Id(NamedTuple):
 
 
 class Position(NamedTuple):
-    """The last entry that was read of a stream, and the life the stream was in."""
-
     id: str
     epoch: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Entries of one stream that one task reads: behind `after`, up to and with `to`.
-
-    Attributes:
-        stream: its name.
-        after: exclusive.
-        to: inclusive.
-        epoch: the life of the stream it was planned in.
-        entries: how many were there when it was planned.
-        is_cold: whether it is read from the lake, and not from the gateway.
-    """
+    """Entries that one task reads, in (after, to]; `is_cold` ones come from the lake."""
 
     stream: str
     after: str
@@ -67,11 +54,7 @@ class Range:
 
 
 def parse_id(text: str) -> Id:
-    """Return the id that is written `ms-seq`; `ms` alone means `ms-0`.
-
-    Raises:
-        OffsetError: it is no id.
-    """
+    """Return the id written as `ms-seq`; `ms` alone means `ms-0`. Raises OffsetError."""
     match = re.fullmatch(r"([0-9]{1,20})(?:-([0-9]{1,20}))?", text, re.ASCII)
     if match is None:
         raise OffsetError(f"{text!r} is no entry id; one looks like 1718000000000-0")
@@ -82,38 +65,31 @@ def parse_id(text: str) -> Id:
 
 
 def later(first: str, second: str) -> str:
-    """Return the id that comes later in a stream."""
     return first if parse_id(first) >= parse_id(second) else second
 
 
 def earlier(first: str, second: str) -> str:
-    """Return the id that comes earlier in a stream."""
     return second if later(first, second) == first else first
 
 
 def is_before(first: str, second: str) -> bool:
-    """Return whether the first id comes before the second."""
     return parse_id(first) < parse_id(second)
 
 
 def just_before(entry_id: Id) -> Id:
-    """Return the id before this one, or the beginning."""
+    """Return the id before this one; 0-0 stays 0-0."""
     if entry_id.seq > 0:
         return Id(entry_id.ms, entry_id.seq - 1)
     return Id(entry_id.ms - 1, SEQ_MAX) if entry_id.ms > 0 else entry_id
 
 
 def before_ms(ms: int) -> str:
-    """Return the last id before a time: as an offset, what follows is of that time or later."""
+    """Return the last id before a time: as an offset, it reads from that time on."""
     return str(just_before(Id(max(ms, 0), 0)))
 
 
 def parse_time(text: str, option: str) -> int:
-    """Return a time in milliseconds, given so or as ISO 8601 (UTC where no zone is said).
-
-    Raises:
-        OffsetError: it is neither; the option is named.
-    """
+    """Return unix ms of a text in milliseconds or ISO 8601 (UTC by default)."""
     if re.fullmatch(r"[0-9]{1,19}", text.strip(), re.ASCII):
         return int(text)
     try:
@@ -130,15 +106,7 @@ def parse_time(text: str, option: str) -> int:
 
 
 def parse_bounds(text: str, option: str) -> str | dict[str, str]:
-    """Return `earliest`, `latest`, or per stream one of these or an id.
-
-    Args:
-        text: a word, or JSON such as `{"orders": "1718000000000-0", "clicks": "latest"}`.
-        option: its name, for errors.
-
-    Raises:
-        OffsetError: it is none of these; says what was found and what could be there.
-    """
+    """Return `earliest`, `latest`, or per stream one of these or an id, from JSON."""
     word = text.strip()
     if word.lower() in {EARLIEST, LATEST}:
         return word.lower()
@@ -168,24 +136,12 @@ def parse_bounds(text: str, option: str) -> str | dict[str, str]:
 def resolve(
     bound: str | Mapping[str, str], stream: str, *, last_id: str, otherwise: str = EARLIEST
 ) -> str:
-    """Return the id that a bound means for a stream.
-
-    Args:
-        bound: from `parse_bounds`.
-        stream: its name.
-        last_id: what `latest` means.
-        otherwise: what a stream that a JSON bound does not name gets.
-    """
+    """Return the id of a bound; `otherwise` is for streams that a JSON bound does not name."""
     word = bound if isinstance(bound, str) else bound.get(stream, otherwise)
     return {EARLIEST: BEGINNING, LATEST: last_id}.get(word, word)
 
 
 def positions_of(offset: Mapping[str, object]) -> dict[str, Position]:
-    """Return the positions an offset of a checkpoint says.
-
-    Raises:
-        OffsetError: it is no offset of this data source.
-    """
     positions = {}
     for stream, value in offset.items():
         if not isinstance(value, Mapping) or not isinstance(value.get("id"), str):
@@ -201,15 +157,11 @@ def positions_of(offset: Mapping[str, object]) -> dict[str, Position]:
 
 
 def offset_of(positions: Mapping[str, Position]) -> Offset:
-    """Return positions as Spark keeps them, streams in order of name."""
     return {stream: positions[stream]._asdict() for stream in sorted(positions)}
 
 
 def literal_prefix(pattern: str) -> str:
-    """Return a common prefix of all names that a regular expression matches in full.
-
-    It may be shorter than need be, never longer.
-    """
+    """Return a prefix of all names that a pattern matches in full; it may be too short."""
     if "|" in pattern:
         return ""
     plain = re.match(r"[A-Za-z0-9_:/@ -]*", pattern)
@@ -223,19 +175,12 @@ def literal_prefix(pattern: str) -> str:
 def parts_of(
     counts: Sequence[int], *, entries_max: int, parts_min: int = 1
 ) -> tuple[list[int], int]:
-    """Return the number of parts of each range, and the maximum of entries for a task.
-
-    Args:
-        counts: entries of each range.
-        entries_max: of one task.
-        parts_min: tasks there should be at least, if there are as many entries.
-    """
+    """Return the number of parts of each range, and the maximum entries of a task."""
     share = max(1, min(entries_max, -(-sum(counts) // max(parts_min, 1))))
     return [-(-count // share) for count in counts], share
 
 
 def packed(ranges: Iterable[Range], share: int) -> list[tuple[Range, ...]]:
-    """Return ranges as tasks: neighbours share one as long as it has not more than `share`."""
     tasks: list[list[Range]] = []
     room = 0
     for span in ranges:

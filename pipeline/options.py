@@ -1,6 +1,6 @@
 """Options of `.option(…)`: one table, read once, on the driver.
 
-Option names are case-insensitive, as everywhere in Spark; here they are as people write them.
+Option names are case-insensitive, as everywhere in Spark; here they are spelled as documented.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ WRITING = _BOTH | {
 
 
 class OptionError(ValueError):
-    """An option is unknown or has a bad value."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +105,7 @@ class WriteOptions:
 
 
 def read_options(options: Mapping[str, str], *, is_query: bool) -> ReadOptions:
-    """Check and parse the options of a read.
-
-    Args:
-        options: as Spark gives them: names in lower case.
-        is_query: of a streaming query.
-
-    Raises:
-        OptionError: one is unknown, missing, or has a bad value.
-        CredentialError: the token cannot be had, or must not be sent there.
-        OffsetError: an offset or a time is none.
-    """
+    """Check and parse the options of a read, whose names Spark gives in lower case."""
     given = _Given(options, READING, "reading")
     if is_query:
         for name in ("endingOffsets", "endingTimestamp"):
@@ -153,12 +143,9 @@ def read_options(options: Mapping[str, str], *, is_query: bool) -> ReadOptions:
 
 
 def is_binary_and_array(options: Mapping[str, str]) -> tuple[bool, bool]:
-    """Return the form of entries that options want: values as bytes, and fields as an array.
+    """Tell whether values are to be bytes, and fields an array.
 
-    A table of SQL is asked for its columns with the options for reading and writing together.
-
-    Raises:
-        OptionError: an option is unknown or has a bad value.
+    Spark SQL passes the options for reading and writing together, so both are accepted.
     """
     given = _Given(options, READING | WRITING, "a table of")
     return _form(given)
@@ -170,16 +157,7 @@ def _form(given: _Given) -> tuple[bool, bool]:
 
 
 def write_options(options: Mapping[str, str], *, is_query: bool) -> WriteOptions:
-    """Check and parse the options of a write.
-
-    Args:
-        options: as Spark gives them: names in lower case.
-        is_query: of a streaming query.
-
-    Raises:
-        OptionError: one is unknown or has a bad value.
-        CredentialError: the token cannot be had, or must not be sent there.
-    """
+    """Check and parse the options of a write, whose names Spark gives in lower case."""
     # Spark hands a query's own options to its sink as well.
     ours = {name: text for name, text in options.items() if name not in _OF_SPARK}
     if not is_query:
@@ -217,7 +195,7 @@ TABLE_HINT = (
 
 
 def _of_view(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options for a write into what was made for reading: a view of one stream."""
+    """Return the options for a write to a table made for reading: a view of one stream."""
     known = {name.lower() for name in WRITING}
     names = {name.lower(): text for name, text in options.items()}
     others = {name for name in READING if name.lower() in names and name.lower() not in known}
@@ -231,8 +209,6 @@ def _of_view(options: Mapping[str, str]) -> dict[str, str]:
 
 
 class _Given:
-    """Options as they were given, known to be of the table."""
-
     def __init__(self, options: Mapping[str, str], table: Mapping[str, str], doing: str) -> None:
         if options.get("provider", "").lower() == "headgate":
             marked = {name: text for name, text in options.items() if name.startswith(_OF_TABLE)}
@@ -299,7 +275,6 @@ class _Given:
 
 
 def _subscription(given: _Given) -> tuple[tuple[str, ...] | None, str | None]:
-    """Return the names of streams, or the pattern of their names."""
     names = ("subscribe", "subscribePattern", "assign")
     chosen = [name for name in names if given.text(name) is not None]
     if len(chosen) != 1:
@@ -323,7 +298,6 @@ def _subscription(given: _Given) -> tuple[tuple[str, ...] | None, str | None]:
 
 
 def _names(text: str) -> list[str]:
-    """Return the names that `assign` says."""
     try:
         names = json.loads(text)
     except ValueError:

@@ -1,7 +1,7 @@
 """Readers of streams: one for present entries, one for entries as they come.
 
-Planning runs on the driver and asks the gateway how far to read; what one task reads is a range of
-ids, which stays the same however often the task is tried.
+Planning runs on the driver and asks the gateway how far to read; a task reads a range of ids, which
+stays the same however often the task is retried.
 """
 
 from __future__ import annotations
@@ -55,22 +55,20 @@ _NEW_STREAMS_S = 1.0  # how often new streams of a pattern are looked for
 
 
 class StreamMissing(LookupError):
-    """A stream that is to be read is not there."""
+    pass
 
 
 class DataLoss(RuntimeError):
-    """Entries that were to be read are gone; says which."""
+    """Entries that were to be read are gone; the text says which."""
 
 
 @dataclass
 class Task(InputPartition):
-    """The ranges of one task, in order."""
-
     ranges: tuple[Range, ...]
 
 
 class _Reader:
-    """The common part of reading a batch and reading a query.
+    """What batch and streaming reads share.
 
     Planning runs on the driver, `read` in a task: the object is pickled in between.
     """
@@ -82,7 +80,6 @@ class _Reader:
         self._condition: list[Any] | None = None  # on fields, for the gateway
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a task, range after range."""
         with self._connection:  # a worker that goes on to another task keeps nothing of this one
             for span in partition.ranges if isinstance(partition, Task) else ():
                 entries = self._from_lake(span) if span.is_cold else self._from_gateway(span)
@@ -90,11 +87,10 @@ class _Reader:
                     yield self._rows.of(span.stream, batch)
 
     def close(self) -> None:
-        """Close the connections."""
         self._connection.close()
 
     def _from_gateway(self, span: Range) -> Generator[pa.RecordBatch]:
-        """Yield the entries of a range; where the connection breaks, go on behind the last one."""
+        """Yield the entries of a range; after a lost connection go on behind the last one."""
         after = span.after
         deadline = time.monotonic() + self._connection.retry_s
         stream = self._connection.client.stream(span.stream)
@@ -129,7 +125,6 @@ class _Reader:
             return
 
     def _instead_of(self, span: Range, after: str, to: str) -> Iterator[pa.RecordBatch]:
-        """Yield from the lake what was trimmed after it was planned."""
         lost = self._cold(span.stream, span.epoch, after, to)
         for cold in lost:
             yield from self._from_lake(cold)
@@ -141,7 +136,6 @@ class _Reader:
     # Planning, on the driver.
 
     def _names(self) -> list[str]:
-        """Return the names of the streams to be read, as of now."""
         if self._options.subscribe is not None:
             return list(self._options.subscribe)
         pattern = self._options.pattern or ""
@@ -150,11 +144,7 @@ class _Reader:
         return [each["name"] for each in streams if re.fullmatch(pattern, each["name"])]
 
     def _present(self, names: Sequence[str]) -> dict[str, Plan]:
-        """Return a plan of all present entries of the streams.
-
-        Raises:
-            StreamMissing: a stream that was named is not there.
-        """
+        """Return a plan of all present entries; raises StreamMissing for a named stream."""
         # Behind 0-0 is whatever there is; only a later cursor is told what was trimmed.
         current = self._connection.client.plan([Cursor(name, _FIRST) for name in names])
         plans = {
@@ -172,7 +162,7 @@ class _Reader:
         return {name: plan for name, plan in plans.items() if plan.epoch is not None}
 
     def _start(self, plan: Plan, otherwise: str) -> str:
-        """Return the id to begin behind, of a stream that was not read before."""
+        """Return the id to begin behind, for a stream that was not read before."""
         bound = self._options.start if self._options.start is not None else otherwise
         after = self._options.start_after or resolve(
             bound, plan.stream, last_id=plan.last_id or BEGINNING, otherwise=otherwise
@@ -186,11 +176,7 @@ class _Reader:
         return after
 
     def _cold(self, stream: str, epoch: str | None, after: str, to: str) -> list[Range]:
-        """Return ranges of the lake that hold what was trimmed; none if that may be lost.
-
-        Raises:
-            DataLoss: it may not be lost, and the lake does not hold it.
-        """
+        """Return ranges of the lake for trimmed entries; what it lacks is `_lost`."""
         lost = f"entries of {stream!r} behind {after} up to {to} were trimmed before they were read"
         if self._options.cold_tier is None:
             self._lost(lost)
@@ -220,7 +206,6 @@ class _Reader:
         return ranges
 
     def _hot(self, ranges: Sequence[Range]) -> list[Range]:
-        """Return ranges cut to size, by count."""
         parts, _ = parts_of(
             [span.entries for span in ranges],
             entries_max=self._options.partition_entries_max,
@@ -249,7 +234,7 @@ class _Reader:
         return [Task(ranges) for ranges in packed([*cold, *self._hot(hot)], share)]
 
     def _counted(self, span: Range) -> Range:
-        """Return the range with how many entries it has."""
+        """Return the range with its number of entries, which the gateway is asked for."""
         stream = self._connection.client.stream(span.stream)
         splits = stream.splits(after=span.after, to=span.to, parts=1)
         return replace(span, entries=sum(split.entries for split in splits))
@@ -268,7 +253,6 @@ class BatchReader(_Reader, DataSourceReader):
     _bounds = Bounds()
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the tasks: ranges of ids, cut by count."""
         names = [name for name in self._names() if self._bounds.has_stream(name)]
         plans = self._present(names) if names else {}
         hot: list[Range] = []
@@ -295,23 +279,21 @@ class BatchReader(_Reader, DataSourceReader):
 
 
 class FilteringReader(BatchReader):
-    """Asks the gateway only for what filters let through: on stream, ms, id, timestamp, fields.
+    """Asks the gateway only for what filters on stream, ms, id, timestamp and fields let through.
 
-    Spark refuses such a reader unless `spark.sql.python.filterPushdown.enabled` is true. And it
-    keeps what the first filter narrowed with the DataFrame, for whatever is read from it later:
-    so this is only for those who say that they filter once.
+    Spark refuses such a reader unless `spark.sql.python.filterPushdown.enabled` is true. It also
+    keeps what the first filter narrowed with the DataFrame, for whatever is read from it later: so
+    this is only for users who say that they filter once.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Take filters that narrow the ranges; Spark looks at every row again all the same."""
+        """Take filters that narrow the ranges; Spark checks every row again all the same."""
         self._bounds = bounds_of(filters, is_entries=self._rows.is_entries)
         self._condition = condition_of(filters, self._rows.fields or {})
         return filters
 
 
 class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads entries as they come, micro-batch by micro-batch."""
-
     def __init__(self, options: ReadOptions, rows: Rows) -> None:
         super().__init__(options, rows)
         self._target: dict[str, Position] | None = None  # of AvailableNow
@@ -328,19 +310,18 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         )
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return the limit of maxOffsetsPerTrigger."""
         limit = self._options.trigger_entries_max
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Note the present ends of the streams: this query reads so far, and no further."""
+        """Note the current ends of the streams: the query reads no further."""
         plans = self._present(self._names())
         self._target = {
             name: Position(plan.last_id or BEGINNING, plan.epoch) for name, plan in plans.items()
         }
 
     def latestOffset(self, start: dict, limit: ReadLimit) -> Offset:  # type: ignore[type-arg]  # noqa: N802
-        """Return the end of the next micro-batch; waits a little for an entry."""
+        """Return the end of the next micro-batch; wait up to WAIT_MS for an entry."""
         positions = positions_of(start)
         names = self._current_names(positions)
         positions = {name: positions.get(name, Position(BEGINNING)) for name in names}
@@ -374,7 +355,6 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return offset_of(self._latest) or None
 
     def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:  # type: ignore[type-arg]
-        """Return the tasks of a micro-batch."""
         begin = positions_of(start)
         ranges = []
         for name, position in positions_of(end).items():
@@ -397,11 +377,10 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return self._tasks(hot, cold)
 
     def stop(self) -> None:
-        """End the query."""
         self.close()
 
     def _current_names(self, positions: Mapping[str, Position]) -> list[str]:
-        """Return the streams to be read: known ones, and those of the pattern that came to be."""
+        """Return the streams to read: known ones, and new ones that match."""
         pattern = self._options.pattern
         if pattern is None:
             return self._names()
@@ -416,7 +395,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _plans(
         self, cursors: Sequence[Cursor], *, max_entries: int | None = None, wait_ms: int = 0
     ) -> list[Plan]:
-        """Return the next plans; if a lake may have them, trimmed entries are to be read too."""
+        """Return the next plans; with a lake, trimmed entries are to be read, too."""
         client = self._connection.client
         plans = client.plan(cursors, max_entries=max_entries, wait_ms=wait_ms)
         if self._options.cold_tier is None:
@@ -457,7 +436,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return new
 
     def _plan_again(self, ranges: Sequence[Range]) -> None:
-        """Note the entry counts of ranges that were planned before a restart, or by their end."""
+        """Note entry counts of ranges planned before a restart, or by their end."""
         if not ranges:
             return
         plans = self._plans([Cursor(span.stream, span.after, span.epoch) for span in ranges])

@@ -1,4 +1,4 @@
-"""A Spark session that knows the data source: Java is found, Python workers are the same Python.
+"""A Spark session with the data source: Java is found, Python workers are the same Python.
 
 ```python
 from headgate.pipeline.session import session
@@ -58,17 +58,17 @@ def session(
     remote: str | None = None,
     conf: dict[str, str] | None = None,
 ) -> SparkSession:
-    """Return a Spark session with `format("headgate")` registered, one that runs if there is one.
+    """Return a Spark session with `format("headgate")` registered; a running one is reused.
 
     Workers in other processes import this package from an archive that is sent to them, so that
-    driver and executors are always of one version. What it imports they have to have:
+    driver and executors always have the same version. They must have its dependencies:
     headgate[spark].
 
     Args:
         master: where it runs, such as local[2] or spark://host:7077; local[*] by default.
         app: its name.
         remote: a Spark Connect server instead, such as sc://host:15002.
-        conf: settings of Spark, over ours.
+        conf: settings of Spark, which override ours.
 
     Raises:
         JavaMissing: there is no Java to run it on (never with `remote`).
@@ -105,7 +105,7 @@ def session(
 
 
 def _check_libraries(spark: SparkSession, remote: str) -> None:
-    """Make a source on a Connect server, which asks nobody for anything."""
+    """Load the source on a Connect server without reading; that imports its libraries."""
     try:
         spark.read.format(HeadgateDataSource.name()).option("subscribe", "any").load().schema  # noqa: B018
     except PySparkException as error:
@@ -127,7 +127,7 @@ def register(spark: SparkSession) -> None:
 def _package() -> Path:
     """Return this package as an archive that workers elsewhere import it from.
 
-    It is one file as long as the process lives: Spark takes no second one of its name.
+    It is one file for the life of the process: Spark does not accept a second one of its name.
     """
     package = Path(__file__).parents[1]
     folders = [package / "client", package / "pipeline"]

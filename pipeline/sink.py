@@ -1,9 +1,8 @@
 """Writers of streams: tasks stage what they write with the gateway, the driver commits it whole.
 
-Exactly once: the gateway appends what the counting attempts staged in one record, together with
-the number of the batch, and a batch it has seen changes nothing. So a task that is tried again, a
-commit that is sent again and a query that is killed and starts again leave each row in its stream
-once.
+Exactly once: the gateway appends what the counting attempts staged in one record, together with the
+number of the batch, and a batch it has seen changes nothing. So a retried task, a repeated commit
+and a query that is killed and restarted leave each row in its stream once.
 """
 
 from __future__ import annotations
@@ -37,16 +36,7 @@ _BATCH_ID = "streaming.sql.batchId"
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """The result of a task's write.
-
-    Attributes:
-        writer: for whom.
-        batch: of which batch.
-        partition: which part of it.
-        attempt: which try at the part.
-        chunks: how many pieces it staged; 0 if it appended them itself.
-        entries: how many entries that is.
-    """
+    """The result of a task's write; `chunks` is 0 if it appended them itself."""
 
     writer: str
     batch: int
@@ -57,8 +47,6 @@ class Written(WriterCommitMessage):
 
 
 class _Writer:
-    """The common part of writing a batch and writing a query."""
-
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options
         self._drafts = Drafts(
@@ -79,7 +67,6 @@ class _Writer:
         return task.written()
 
     def _chunks(self, rows: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
-        """Yield rows as drafts, in what one request sends."""
         for records in rows:
             yield from chunks_of(
                 self._drafts.of(records),
@@ -88,7 +75,6 @@ class _Writer:
             )
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Append the chunks that the tasks staged, all at once."""
         written = [message for message in messages if isinstance(message, Written)]
         staged = [part for part in written if part.chunks]
         if not written or not self._options.is_exactly_once:
@@ -100,14 +86,14 @@ class _Writer:
             )
 
     def _abort(self, writer: str, batch: int) -> None:
-        """Forget the staged chunks. The gateway does so by itself in time, so this may fail."""
+        """Discard the staged chunks. The gateway does so in time anyway, so this may fail."""
         if self._options.is_exactly_once:
             with suppress(HeadgateError), self._options.connection as client:
                 client.writer(writer).abort(batch)
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
-    """Writes a DataFrame: all of it or nothing, and under a jobId once."""
+    """Writes a DataFrame: all of it or nothing, and only once under a jobId."""
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         if overwrite:
@@ -117,23 +103,17 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
         self._job_id = options.job_id or f"spark-{uuid.uuid4()}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of a task."""
         return self._write(iterator, self._job_id, self._options.job_batch)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Append the chunks that the tasks staged, all at once."""
         self._commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
-        """Forget the staged chunks."""
         self._abort(self._job_id, self._options.job_batch)
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """Writes a streaming query, micro-batch by micro-batch, each exactly once."""
-
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of a task."""
         context = TaskContext.get()
         assert context is not None
         query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
@@ -142,11 +122,10 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
         return self._write(iterator, query, int(batch))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
-        """Append the chunks that the tasks staged, all at once."""
         self._commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Forget the staged chunks, if a task got far enough to name the writer."""
+        """Discard the staged chunks, if a task got far enough to name the writer."""
         for message in messages:
             if isinstance(message, Written):
                 self._abort(message.writer, batchId)
@@ -154,8 +133,6 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 
 class _Task:
-    """One try at a part of a batch: sends its chunks."""
-
     def __init__(
         self,
         options: WriteOptions,
@@ -175,14 +152,13 @@ class _Task:
         self._entries = 0
 
     def written(self) -> Written:
-        """Return the result so far."""
         chunks = self._chunks if self._options.is_exactly_once else 0
         return Written(
             self._writer, self._batch, self._partition, self._attempt, chunks, self._entries
         )
 
     def send(self, chunk: pa.RecordBatch) -> None:
-        """Send a chunk; if it is too large for the gateway, in two."""
+        """Send a chunk; if it is too large for the gateway, in halves."""
         try:
             if self._options.is_exactly_once:
                 self._stage(chunk)
@@ -209,7 +185,7 @@ class _Task:
         self._chunks += 1
 
     def _append(self, chunk: pa.RecordBatch) -> None:
-        """Append a chunk, stream by stream, each under a key that makes it safe to send again."""
+        """Append a chunk, stream by stream, each under a key that makes a repeat safe."""
         streams = [self._options.stream]
         if self._options.stream is None:
             streams = chunk.column("stream").unique().to_pylist()

@@ -1,4 +1,4 @@
-"""`format("headgate")`: streams as a batch or as a streaming query, and both ways to write them."""
+"""`format("headgate")`: streams as a batch or as a streaming query, to read and to write."""
 
 from __future__ import annotations
 
@@ -94,28 +94,22 @@ class HeadgateDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name for `format`."""
         return "headgate"
 
     def schema(self) -> StructType:
-        """Return the schema of whole entries, as the options want it."""
         is_binary, is_array = is_binary_and_array(self.options)
         return entry_schema(is_binary=is_binary, is_array=is_array)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader of what is there now."""
         options = read_options(self.options, is_query=False)
         kind = FilteringReader if options.pushes_filters else BatchReader
         return kind(options, Rows(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Return a reader of present entries, and of entries as they come."""
         return StreamReader(read_options(self.options, is_query=True), Rows(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        """Return a writer of a DataFrame."""
         return BatchWriter(write_options(self.options, is_query=False), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802, ARG002
-        """Return a writer of a streaming query."""
         return StreamWriter(write_options(self.options, is_query=True), schema)

@@ -1,1 +1,1 @@
-"""Jobs, a file each: a pure `transform(df) -> df` if there is one, and `main`, which wires it."""
+"""Jobs, one file each: a pure `transform(df) -> df` if there is one, and the command `main`."""

@@ -1,4 +1,4 @@
-"""Stream to lake, each entry exactly once."""
+"""Archive streams into the lake, each entry exactly once."""
 
 from __future__ import annotations
 
@@ -35,13 +35,7 @@ _ANSWER_S = 1.0  # somebody may ask the job to end meanwhile
 
 
 class OutageWatch:
-    """Looks at the gateway of a job now and then, and writes a line for each change.
-
-    Args:
-        job: whose lines they are.
-        flags: the gateway, and how long the job waits for it.
-        look_s: how long after a look the next one may be.
-    """
+    """Check the gateway at most every `look_s` seconds; write a line for each change."""
 
     def __init__(self, job: str, flags: Flags, *, look_s: float = _OUTAGE_LOOK_S) -> None:
         self._job = job
@@ -59,7 +53,6 @@ class OutageWatch:
         self._client.close()
 
     def look(self) -> None:
-        """Ask the gateway whether it is there, unless that was asked a moment ago."""
         now_s = time.monotonic()
         if now_s - self._looked_s < self._look_s:
             return
@@ -145,7 +138,7 @@ def main(flags: Flags, *, allow_gap: bool) -> None:
 
 
 def _may_do_without_spark(flags: Flags, lake: Lake) -> bool:
-    """Return whether no query of Spark has a position, or is to note one."""
+    """Tell whether no Spark query has a position here, or is to note one."""
     if flags.checkpoint is not None or flags.max_offsets is not None:
         return False
     return not Checkpoint(lake.checkpoint(_query_name(flags))).has_begun
@@ -159,15 +152,7 @@ def _query_name(flags: Flags) -> str:
 def run(
     flags: Flags, lake: Lake, start: Mapping[str, str], *, allow_gap: bool, progress: ProgressLine
 ) -> None:
-    """Run the query until it has read everything, or somebody stops it.
-
-    Args:
-        flags: which streams, when, and where the query notes how far it is.
-        lake: where to.
-        start: per stream the id to begin behind, if the query begins only now.
-        allow_gap: go on where entries are gone.
-        progress: is advanced each time entries are in the lake.
-    """
+    """Run the query to its end; `start` ids count only if it has no checkpoint yet."""
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
 
     subscription = flags.streams or flags.pattern or ""
@@ -254,7 +239,6 @@ def run_here(
 
 
 def ranges_of(begins: Mapping[str, Position], ends: Mapping[str, Position]) -> dict[str, Held]:
-    """Return the ranges of a batch, by stream; empty ones are left out."""
     ranges = {}
     for stream, end in ends.items():
         begin = begins.get(stream, Position(BEGINNING))
@@ -276,7 +260,7 @@ def behind_gaps(client: Client, ranges: Mapping[str, Held]) -> dict[str, Held]:
 
 
 def until_end(job: str, flags: Flags, query: StreamingQuery) -> None:
-    """Return once the query has ended; ask it to end, between two batches, on SIGINT or SIGTERM."""
+    """Return once the query has ended; on SIGINT or SIGTERM stop it between two batches."""
     with _asked_to_stop() as asked, OutageWatch(job, flags) as watch:
         while not query.awaitTermination(_LOOK_S):
             watch.look()

@@ -1,4 +1,4 @@
-"""Small files of the lake to large ones, in order; and files that nothing needs any more away."""
+"""Merge small files of the lake into large ones, in order, and delete unneeded files."""
 
 from __future__ import annotations
 
@@ -75,7 +75,6 @@ def main(flags: Flags, *, file_mb: int, retention: int) -> None:
 
 
 def bins_by_date(files: Sequence[LakeFile], file_bytes_max: int) -> list[list[LakeFile]]:
-    """Return groups of files to be merged: neighbours of one stream and date."""
     dates = defaultdict(list)
     for file in files:
         dates[file.stream, file.date].append(file)
@@ -90,11 +89,7 @@ def run(
     *,
     on_progress: Callable[[int], None],
 ) -> None:
-    """Merge the files of each bin, a few bins at a time, each time with a commit.
-
-    Raises:
-        LakeConflict: another one compacts at the same time; what was committed stays.
-    """
+    """Merge bins, a few per commit; what was committed stays if another run interferes."""
     for begin in range(0, len(bins), _BINS_AT_ONCE):
         batch = bins[begin : begin + _BINS_AT_ONCE]
         old = [file for files in batch for file in files]
@@ -103,7 +98,6 @@ def run(
 
 
 def merged_here(lake: Lake, bins: Sequence[Bin], file_bytes_max: int) -> list[LakeFile]:
-    """Return the files of bins, merged in this process, row group by row group."""
     paths = pa.RecordBatch.from_pydict({"paths": [[file.path for file in files] for files in bins]})
     return files_of(merge_files([paths], lake.path, file_bytes_max))
 
@@ -111,7 +105,6 @@ def merged_here(lake: Lake, bins: Sequence[Bin], file_bytes_max: int) -> list[La
 def merged_on_spark(
     spark: SparkSession, lake: Lake, bins: Sequence[Bin], file_bytes_max: int
 ) -> list[LakeFile]:
-    """Return the files of bins, each merged in a task of its own."""
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
 
     task = partial(merge_files, lake=lake.path, file_bytes_max=file_bytes_max)

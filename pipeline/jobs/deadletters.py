@@ -1,4 +1,4 @@
-"""Dead letters: which entries no consumer could settle, and back with them."""
+"""Dead letters: entries that no consumer could settle; show them, or send them back."""
 
 from __future__ import annotations
 
@@ -70,7 +70,6 @@ def main(flags: Flags, *, redrive: bool, out: str | None) -> None:
 def _redriven(
     client: Client, origins: Sequence[Mapping[str, str]], total: int, *, dry_run: bool
 ) -> list[dict[str, object]]:
-    """Send dead letters back, and return how many of each group."""
     progress = ProgressLine("deadletters", total, "redriven")
     rows = [
         {**row, "redriven": 0 if dry_run else _redrive(client, **row, progress=progress)}
@@ -98,7 +97,6 @@ def _dead_letters_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 
 def _redrive(client: Client, origin: str, group: str, progress: ProgressLine) -> int:
-    """Send all dead letters of a group back, a thousand at a time."""
     count = 0
     while True:
         results = client.group(origin, group).redrive(limit=_REDRIVEN_AT_ONCE)

@@ -1,6 +1,6 @@
-"""Doctor: the faults of this installation, and the commands that mend them.
+"""Doctor: what is wrong with this installation, and the commands that fix it.
 
-Nothing is imported here that may be missing: whatever is, is what this is about.
+Imports nothing that may be missing: missing packages are what it reports.
 """
 
 from __future__ import annotations
@@ -37,14 +37,7 @@ _VERSIONS = {
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at.
-
-    Attributes:
-        what: it is.
-        is_well: nothing needs to be done.
-        found: how it is.
-        mend: the command that mends it, if one is needed.
-    """
+    """One thing that was checked: what it is, its state, and the command that fixes it, if any."""
 
     what: str
     is_well: bool
@@ -94,7 +87,6 @@ def main(*, lake: str | None, as_json: bool, **way: Any) -> None:
 
 
 def java() -> Finding:
-    """Look for a Java that Spark runs on."""
     try:
         home = find_java()
     except JavaMissing as error:
@@ -103,14 +95,13 @@ def java() -> Finding:
 
 
 def python() -> Finding:
-    """Look at this Python."""
     is_well = sys.version_info >= (3, 11)
     text = f"{sys.version.split()[0]}, {sys.executable}"
     return Finding("Python", is_well, text, "" if is_well else "python3.11 -m venv .venv")
 
 
 def workers() -> Finding:
-    """Look at the Python that Spark's tasks would run in."""
+    """Check the Python that Spark's tasks would run in."""
     given = os.environ.get("PYSPARK_PYTHON")
     if given is None:
         return Finding("Python of tasks", True, "the same")
@@ -132,7 +123,6 @@ def workers() -> Finding:
 
 
 def version(name: str) -> Finding:
-    """Look at the version of a library."""
     lowest, below = _VERSIONS[name]
     wanted = f">={_dotted(lowest)}" + (f",<{_dotted(below)}" if below else "")
     mend = f"pip install '{name}{wanted}'"
@@ -150,7 +140,7 @@ def version(name: str) -> Finding:
 def gateway(
     url: str, token_file: str | None = None, ca: str | None = None, insecure: bool = False
 ) -> Finding:
-    """Ask the gateway whether it is ready, and whether it serves this user."""
+    """Check whether the gateway is ready, and whether it serves this user."""
     from headgate.client import CredentialError, HeadgateError, TokenFile  # noqa: PLC0415
     from headgate.client.problems import Problem, Unauthenticated, UnexpectedAnswer  # noqa: PLC0415
     from headgate.pipeline.connection import Connection  # noqa: PLC0415
@@ -178,7 +168,6 @@ def gateway(
 
 
 def the_lake(path: str) -> Finding:
-    """Look for a lake at a path, and whether it can be written."""
     try:
         from headgate.pipeline.lake import Lake, NotALake  # noqa: PLC0415
         from headgate.pipeline.location import LocationError, is_bucket  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Entries out of the lake and its views, for good."""
+"""Remove entries from the lake and its views, for good."""
 
 from __future__ import annotations
 
@@ -99,7 +99,6 @@ def _selection(ids: str | None, where: Sequence[str]) -> Selection:
 def _delete(
     lake: Lake, view: View, stream: str, ids: pa.Array, retention: int | None
 ) -> tuple[int, list[str]]:
-    """Delete old files; returns their number, and what remains."""
     if retention is not None:
         hours = -(-retention // _HOUR_MS)
         deleted = len(lake.vacuum(hours)) + view.vacuum(hours)
@@ -117,7 +116,6 @@ def until(retention_ms: int) -> str:
 
 
 def _in_stream(flags: Flags, stream: str, selection: Selection) -> list[str]:
-    """Return the part of the entries that the stream itself has, in words."""
     try:
         with flags.client() as client:
             [plan] = client.plan([Cursor(stream, BEGINNING)])

@@ -60,11 +60,7 @@ def main(flags: Flags, *, to: str | None) -> None:
 
 
 def open_table(folder: Path) -> Table:
-    """Return the table of a folder; an empty one where there is none yet.
-
-    Raises:
-        click.ClickException: pyiceberg is not installed.
-    """
+    """Return the table of a folder, creating an empty one if needed."""
     try:
         from pyiceberg.catalog.sql import SqlCatalog  # noqa: PLC0415 - of an extra
     except ImportError:

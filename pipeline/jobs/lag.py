@@ -1,4 +1,4 @@
-"""Lag: entries that groups have still to be given."""
+"""Lag: entries that have not been delivered to groups yet."""
 
 from __future__ import annotations
 
@@ -49,7 +49,6 @@ def main(flags: Flags, *, lag_max: int | None) -> None:
 
 
 def group_rows(client: Client, stream: str) -> list[dict[str, object]]:
-    """Return a row per group of a stream."""
     now_ms = int(time.time() * 1000)
     rows: list[dict[str, object]] = []
     for group in client.stream(stream).groups():
@@ -75,7 +74,7 @@ def group_rows(client: Client, stream: str) -> list[dict[str, object]]:
 
 
 def percentile(values: Sequence[float], percent: int) -> float | None:
-    """Return the value that so many percent of the values, in order, are not above."""
+    """Return the nearest-rank percentile of sorted values; None if there are none."""
     if not values:
         return None
     return values[min(len(values) - 1, max(0, -(-len(values) * percent // 100) - 1))]

@@ -149,13 +149,6 @@ def main(flags: Flags, *, time: str | None, out: str, script: str) -> None:
 
 
 def figures(table: pa.Table, width_ms: int, time: str) -> list[go.Figure]:
-    """Return the pictures.
-
-    Args:
-        table: the answer to `_SPANS`.
-        width_ms: length of a span.
-        time: what says when an entry is.
-    """
     span = f"per {span_text(width_ms)}"
     by_stream = [
         (stream, table.filter(pc.equal(table["stream"], stream)))
@@ -204,14 +197,7 @@ def _groups(groups: Sequence[Mapping[str, object]]) -> go.Figure:
 
 
 def page(title: str, facts: str, drawn: list[go.Figure], folder: Path | None = None) -> str:
-    """Return the page: figures, and the script that draws them, in one text.
-
-    Args:
-        title: of the page.
-        facts: a line below it.
-        drawn: the figures.
-        folder: the script is a file there, and not in the page.
-    """
+    """Return an HTML page; the script is embedded, or with `folder` a file there."""
     parts = []
     for figure in drawn:
         figure.update_layout(
@@ -246,7 +232,6 @@ def page(title: str, facts: str, drawn: list[go.Figure], folder: Path | None = N
 
 
 def _script(folder: Path | None) -> str:
-    """Return the element that brings the script; write it into a folder, if it is not there."""
     from plotly.offline import get_plotlyjs, get_plotlyjs_version  # noqa: PLC0415
 
     if folder is None:
@@ -260,12 +245,10 @@ def _script(folder: Path | None) -> str:
 
 
 def width_of(length_ms: int) -> int:
-    """Return a round length of a span, so that there are not too many points."""
     return next((width for width in _WIDTHS_MS if length_ms // width <= _POINTS), _WIDTHS_MS[-1])
 
 
 def span_text(width_ms: int) -> str:
-    """Return a length of time as people say it."""
     for unit, length in (("day", 86_400_000), ("hour", 3_600_000), ("min", 60_000), ("s", 1000)):
         if width_ms % length == 0:
             return f"{width_ms // length} {unit}"

@@ -1,4 +1,4 @@
-"""A range of the lake or of a stream, appended to a stream once more."""
+"""Append a range of the lake or of a stream to a stream again."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _IN_ORDER = "SELECT {columns} FROM {rows} ORDER BY place"
 
 
 class Slice(NamedTuple):
-    """A slice of a replay: entries behind `after`, up to and with `to`."""
+    """A slice of a replay: the entries in (after, to]."""
 
     stream: str
     after: str
@@ -67,12 +67,7 @@ class Slice(NamedTuple):
 
 
 class ReplayPlan(NamedTuple):
-    """The slices of a replay, and its name; the same however often it is run.
-
-    Attributes:
-        job_id: the gateway knows by it which slices are done.
-        slices: in order.
-    """
+    """The slices of a replay in order, and the id by which the gateway knows which are done."""
 
     job_id: str
     slices: list[Slice]
@@ -81,7 +76,7 @@ class ReplayPlan(NamedTuple):
     def begin(
         cls, flags: Flags, purpose: Mapping[str, str], after: str, to: str, size: int
     ) -> ReplayPlan:
-        """Return the plan of the checkpoint; make it, and keep it there, if there is none yet."""
+        """Return the plan kept in the checkpoint, or make one and keep it (not in a dry run)."""
         checkpoint = None if flags.checkpoint is None else Checkpoint(flags.checkpoint)
         if checkpoint is not None and not flags.dry_run:
             checkpoint.claim(purpose)
@@ -215,7 +210,6 @@ def _renamed(
 def slices_of(
     client: Client, lake: Lake | None, stream: str, after: str, to: str, size: int
 ) -> list[Slice]:
-    """Return a range of a stream in pieces of about so many entries."""
     if lake is not None:
         return _lake_slices(lake, stream, after, to, size)
     plan = client.plan([Cursor(stream, after)])[0]
@@ -228,7 +222,7 @@ def slices_of(
 
 
 def _lake_slices(lake: Lake, stream: str, after: str, to: str, size: int) -> list[Slice]:
-    """Cut between files: what their names and sizes say is enough."""
+    """Cut between files, by their names and sizes alone."""
     slices: list[Slice] = []
     begin, entries = after, 0
     for file in lake.files_in_order(stream, after=after, to=to):
@@ -248,14 +242,14 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _after(text: str) -> str:
-    """Return the id behind which a range begins that is to begin here."""
+    """Return the id behind which a range begins that starts with an id or at a time."""
     if re.fullmatch(r"[0-9]+-[0-9]+", text):
         return str(just_before(parse_id(text)))
     return before_ms(parse_time(text, "--start"))
 
 
 def _to(text: str) -> str:
-    """Return the last id of a range that is to end here."""
+    """Return the last id of a range: an id is inclusive, a time exclusive."""
     if re.fullmatch(r"[0-9]+-[0-9]+", text):
         return text
     return before_ms(parse_time(text, "--end"))

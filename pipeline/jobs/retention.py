@@ -1,4 +1,4 @@
-"""Old entries out of the lake and its views."""
+"""Remove old entries from the lake and its views."""
 
 from __future__ import annotations
 

@@ -47,7 +47,6 @@ def main(flags: Flags, *, entries: int) -> None:
 
 
 def fields_of(name: str, table: pa.Table) -> list[dict[str, object]]:
-    """Return a row for each column: its type, the share of nulls, and examples."""
     rows: list[dict[str, object]] = []
     for field, column in zip(table.column_names, table.columns, strict=True):
         examples = pc.unique(column.drop_null()).slice(0, _EXAMPLES).to_pylist()

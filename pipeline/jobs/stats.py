@@ -113,7 +113,6 @@ def _pairs_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _follow(flags: Flags, window_ms: int, watermark_ms: int) -> None:
-    """Say windows as they close, until somebody stops it."""
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
 
     spark = flags.spark("stats")

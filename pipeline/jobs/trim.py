@@ -1,4 +1,4 @@
-"""Room in streams: what the lake verifiably holds goes."""
+"""Trim from streams what the lake verifiably holds."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def main(flags: Flags, *, keep: int, past_groups: bool, past_retention: bool) ->
 def _limit(
     client: Client, held: Held | None, plan: Plan, keep_ms: int, *, past_groups: bool
 ) -> tuple[str | None, str]:
-    """Return the last entry that may go, if any may; and the reason why others stay."""
+    """Return the last entry that may go, if any, and the reason why later ones stay."""
     if held is None or plan.epoch != held.epoch or plan.first_id is None:
         return None, "nothing of it is archived"
     if is_before(held.to, plan.first_id):
@@ -100,13 +100,12 @@ def _limit(
 
 
 def _begins_before(plan: Plan, held: Held) -> bool:
-    """Return whether the stream begins before the held range of its life."""
     is_same = plan.epoch == held.epoch and plan.first_id is not None
     return is_same and not is_before(held.after, plan.first_id or held.after)
 
 
 def settled_by_group(client: Client, stream: str) -> dict[str, str]:
-    """Return per group the id up to which it has been given all entries and settled them."""
+    """Return per group the id up to which all entries were delivered and settled."""
     settled_ids = {}
     for group in client.stream(stream).groups():
         name, settled = group["name"], group["last_id"]

@@ -1,4 +1,4 @@
-"""The lake against the streams: are the same entries in both?"""
+"""Compare the lake with the streams: are the same entries in both?"""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _verdicts(
 
 
 def _without_common(plan: Plan, held: Held | None) -> str:
-    """Return the verdict on a stream that has no entry that the lake should have."""
+    """Return the verdict where stream and lake have no range in common."""
     if held is None or plan.epoch != held.epoch:
         return "not archived"
     is_retired = not is_before(held.after, held.to)
@@ -140,17 +140,9 @@ def compare(
     width_ms: int,
     deleted: Callable[[], Deletions] | None = None,
 ) -> Comparison:
-    """Compare a range of a stream with the lake.
+    """Compare (after, to] of a stream with the lake, in spans of `width_ms`.
 
-    Args:
-        way: how it is computed.
-        flags: say where the gateway is.
-        lake: what it is compared with.
-        stream: its name.
-        after: exclusive.
-        to: inclusive.
-        width_ms: length of the spans of time of which the first that differs is named.
-        deleted: what the stream says of its deletions, if these are accepted.
+    `deleted` returns the stream's deletions; None: deleted entries are a difference.
     """
     spans = _spans(way, flags, lake, stream, after, to, width_ms, deleted is not None)
     entries, gone, noted = (sum(span[name] for span in spans) for name in ("live", "gone", "noted"))
@@ -171,10 +163,7 @@ def compare(
 
 
 def missing(way: Way, flags: Flags, lake: Lake, stream: str, after: str, to: str) -> str | None:
-    """Return the id of the first entry that the lake lacks, or has with other fields.
-
-    What it has forgotten is not lacking.
-    """
+    """Return an id that the lake lacks, or has with other fields; forgotten ones do not count."""
     for span in _spans(way, flags, lake, stream, after, to, _WIDEST_MS, is_gone_accepted=True):
         if (difference := _difference(span)) is not None:
             return difference.partition(" ")[0]

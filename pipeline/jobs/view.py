@@ -16,8 +16,6 @@ from headgate.pipeline.views.view import Choice, Update, View, folder_of
 
 
 class _Column(click.ParamType[tuple[str, pa.DataType]]):
-    """A field and its type."""
-
     name = "name=type"
 
     def convert(

@@ -1,1 +1,1 @@
-"""Rows: entries as Spark, Arrow and people take them, and back."""
+"""Rows: entries for Spark, Arrow and people, and back."""

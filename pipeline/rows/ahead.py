@@ -1,4 +1,4 @@
-"""Ahead: the next part is prepared while one is used, so that Spark and the gateway both work."""
+"""Ahead: prepare the next part while one is used, so that Spark and the gateway both work."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ _END: Final = object()
 
 
 def ahead(parts: Generator[T]) -> Iterator[T]:
-    """Yield parts in order; a thread makes the next one, and no more, while one is used.
-
-    Whatever the making of a part raises is raised in its place.
-    """
+    """Yield parts in order; a thread makes at most the next one meanwhile."""
     with closing(parts), ThreadPoolExecutor(1) as thread:
         coming = thread.submit(next, parts, _END)
         while (part := coming.result()) is not _END:

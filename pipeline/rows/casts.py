@@ -1,4 +1,4 @@
-"""Casts of fields: the values of entries as a column type, and what does not fit it.
+"""Casts of fields: values of entries as a column type, and the values that do not fit.
 
 Everything here works on columns: raw values are binary, and null where an entry lacks the field.
 """
@@ -23,11 +23,7 @@ _NO_NUMBERS = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
 
 
 def text_of_column(values: pa.Array, *, nested_as_json: bool = False) -> pa.Array:
-    """Return values as fields hold them: text, in bytes; times as ISO 8601.
-
-    Raises:
-        ArrowNotImplementedError: they have no text.
-    """
+    """Return values as text in bytes, times as ISO 8601; may raise ArrowNotImplementedError."""
     if pa.types.is_nested(values.type):
         if not nested_as_json:
             raise pa.ArrowNotImplementedError(str(values.type))
@@ -41,7 +37,6 @@ def text_of_column(values: pa.Array, *, nested_as_json: bool = False) -> pa.Arra
 
 
 def _json(values: pa.Array) -> list[str | None]:
-    """Return values as JSON, null where they are null."""
     kind = values.type
     if pa.types.is_struct(kind):
         texts = _structs(values)
@@ -74,12 +69,11 @@ def _structs(values: pa.StructArray) -> list[str]:
 
 
 def _parts(values: pa.Array, items: Sequence[str]) -> list[str]:
-    """Return the items of each list, with commas between."""
     return [",".join(items[begin:end]) for begin, end in pairwise(values.offsets.to_pylist())]
 
 
 def _plain(values: pa.Array) -> list[str]:
-    """Return values without parts as text, empty where they are null; bytes are base64."""
+    """Return scalars as text, empty where they are null; bytes as base64."""
     if pa.types.is_nested(values.type):
         return [text or "" for text in _json(values)]
     raw = text_of_column(values).to_pylist()
@@ -93,7 +87,7 @@ def _quoted(text: str) -> str:
 
 
 def _number(text: str) -> str:
-    """Return a number as JSON, which has no word for those that are none."""
+    """Return a number as JSON; NaN and infinity, which it lacks, in a form it has."""
     return _NO_NUMBERS.get(text, text)
 
 
@@ -105,16 +99,7 @@ _Way = Callable[[pa.Array], pa.Array]
 
 
 def cast_fields(raw: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, pa.Array | None]:
-    """Return values of fields as a column type, and those that do not fit.
-
-    Args:
-        raw: binary, null where an entry has no such field.
-        wanted: the column's type.
-
-    Returns:
-        The column, null where a value does not fit; and the raw values that do not fit, null
-        elsewhere, or None if all fit.
-    """
+    """Return a column of a type, null at misfits, and the raw misfits (None: there are none)."""
     ways = ways_of(wanted)
     try:
         return ways[0](raw), None
@@ -131,7 +116,7 @@ def cast_fields(raw: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, pa.Array 
 
 
 def ways_of(wanted: pa.DataType) -> list[_Way]:
-    """Return the conversions of values to a type, the usual one first; each raises ArrowInvalid."""
+    """Return the conversions to a type, the usual one first; each raises ArrowInvalid."""
 
     def as_wanted(raw: pa.Array) -> pa.Array:
         return raw.cast(pa.string()).cast(wanted)
@@ -166,7 +151,7 @@ def ways_of(wanted: pa.DataType) -> list[_Way]:
 
 
 def rescued(misfits: Mapping[str, pa.Array], count: int) -> pa.Array:
-    """Return for each row the values that did not fit, as JSON by name; null if all did."""
+    """Return per row the values that did not fit, as JSON by name; null if all did."""
     by_row: dict[int, dict[str, str]] = {}
     for name, values in misfits.items():
         for row in np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False)).tolist():
@@ -178,7 +163,7 @@ def rescued(misfits: Mapping[str, pa.Array], count: int) -> pa.Array:
 
 
 def text_of(value: bytes) -> str:
-    """Return a value as text; what is none in base64, and said to be."""
+    """Return a value as text; invalid UTF-8 as base64, marked as such."""
     try:
         return value.decode()
     except UnicodeDecodeError:

@@ -1,7 +1,6 @@
-"""Entries as rows: from Arrow as the gateway sends it to Arrow as Spark takes it, and back.
+"""Entries as rows: from the gateway's Arrow to Spark's Arrow, and back.
 
-Everything here works on columns; no entry becomes a Python object, unless it is one that a user
-has to be told about.
+Everything here works on columns; an entry becomes a Python object only for an error message.
 """
 
 from __future__ import annotations
@@ -44,16 +43,11 @@ _SHOWN = 80  # characters of a value in an error
 
 
 class RowError(ValueError):
-    """Entries cannot be made into rows, or rows into entries; the text names a remedy."""
+    pass
 
 
 def entry_schema(*, is_binary: bool = False, is_array: bool = False) -> StructType:
-    """Return the schema of rows that hold whole entries.
-
-    Args:
-        is_binary: names stay text, values are bytes.
-        is_array: fields are an array of (name, value), in order and with repeats.
-    """
+    """Return the schema of whole entries; arrays keep the order and repeats of fields."""
     value: DataType = BinaryType() if is_binary else StringType()
     fields: DataType = (
         ArrayType(
@@ -80,14 +74,12 @@ def entry_schema(*, is_binary: bool = False, is_array: bool = False) -> StructTy
 class Rows:
     """Makes rows of a schema from the entries of a stream. Can be pickled.
 
-    Args:
-        schema: what Spark expects. The schema of whole entries, or one that a user gave: each
-            column is then a field of that name, cast to the column's type, but for `_id`,
-            `_stream` and `_timestamp` (of the entry) and `_rescued string`: values that do not
-            fit their column, as JSON by name. Without `_rescued`, one that does not fit fails.
+    The schema is that of whole entries, or a user's: each column is then the field of that name,
+    cast to the column's type, except `_id`, `_stream` and `_timestamp` (of the entry) and
+    `_rescued string`: values that do not fit their column, as JSON by name. Without `_rescued`, a
+    misfit raises.
 
-    Raises:
-        RowError: a column has a type that no field can be cast to.
+    Raises RowError if a column has a type that no field can be cast to.
     """
 
     def __init__(self, schema: StructType) -> None:
@@ -102,31 +94,20 @@ class Rows:
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of every batch."""
         return self._arrow
 
     @property
     def fields(self) -> dict[str, pa.DataType] | None:
-        """The columns that are fields, with their types; None: rows have whole entries."""
+        """The columns that are fields, with their types; None: rows are whole entries."""
         if self._is_entries:
             return None
         return {each.name: each.type for each in self._arrow if each.name not in EXTRA_COLUMNS}
 
     @property
     def is_entries(self) -> bool:
-        """Whether a row is a whole entry, and not columns that a user named."""
         return self._is_entries
 
     def of(self, stream: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return entries as rows.
-
-        Args:
-            stream: which they are of.
-            batch: columns `id`, `ms`, `seq` and `fields`, as the gateway or a lake has them.
-
-        Raises:
-            RowError: names or values are no text, or do not fit and there is no `_rescued`.
-        """
         fields = _wire_fields(batch.column("fields"))
         if self._is_entries:
             columns = [
@@ -142,7 +123,6 @@ class Rows:
         return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
 
     def _typed(self, stream: str, batch: pa.RecordBatch, fields: pa.MapArray) -> list[pa.Array]:
-        """Return one column per column of the user's schema."""
         find = _Lookup(fields)
         columns: list[pa.Array | None] = []
         misfits: dict[str, pa.Array] = {}  # by column: the raw value where it did not fit
@@ -175,21 +155,18 @@ class Rows:
 
 
 class Drafts:
-    """Makes entries to be appended from rows of a schema. Can be pickled.
+    """Makes entries to append from rows of a schema. Can be pickled.
 
-    Args:
-        schema: what Spark has. A column `fields` of a map or of an array of (name, value) holds
-            an entry's fields; without it every column but `stream`, `id` and `TIME_COLUMNS` is a
-            field, as text, and left out where it is null. A column `id` chooses the entry's id
-            (null: the stream does), a column `stream` where it goes, and those of times when groups
-            deliver it. Beside `fields`, `ms`, `seq` and `timestamp` say what the id says and are
-            not looked at.
-        stream: where all entries go, whatever the column says.
-        nested_as_json: arrays, structs and maps are fields, too, as JSON.
-        skip_empty: leave out rows without a field; otherwise they fail.
+    A column `fields`, a map or an array of (name, value), holds an entry's fields; without it every
+    column but `stream`, `id` and `TIME_COLUMNS` is a field, as text, and left out where it is null.
+    A column `id` is the entry's id (null: the stream makes one), a column `stream` where it goes,
+    unless the argument `stream` says it for all. Beside `fields`, the columns `ms`, `seq` and
+    `timestamp` repeat the id and are ignored; TIME_COLUMNS say when groups deliver the entry.
 
-    Raises:
-        RowError: a column has a type that is no field, or nothing says which stream.
+    `nested_as_json` writes arrays, structs and maps as JSON; `skip_empty` leaves out rows without a
+    field, which otherwise fail.
+
+    Raises RowError if a column has a type that is no field, or nothing says which stream.
     """
 
     def __init__(
@@ -235,11 +212,6 @@ class Drafts:
             _check_texts(schema, self._columns, nested_as_json=nested_as_json)
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return rows as entries: columns `fields`, and `id`, `stream` and times where they matter.
-
-        Raises:
-            RowError: a row has no field, or no stream.
-        """
         if self._has_fields:
             fields = _wire_fields(batch.column("fields"))
             if fields.items.null_count:
@@ -287,7 +259,7 @@ def chunks_of(
 
 
 class _Lookup:
-    """Finds in each entry the value of a name; of a name that is repeated, the last value."""
+    """Finds the value of a name in each entry; the last one if the name repeats."""
 
     def __init__(self, fields: pa.MapArray) -> None:
         offsets = _offsets(fields)
@@ -304,7 +276,6 @@ class _Lookup:
             self._codes = encoded.indices.to_numpy()
 
     def __call__(self, name: str) -> pa.Array:
-        """Return the raw values: binary, null where an entry has no such field."""
         if self._layout is not None:
             if name.encode() not in self._layout:
                 return pa.nulls(self._count, pa.binary())
@@ -322,12 +293,7 @@ class _Lookup:
 
 
 def _layout(keys: pa.Array, sizes: np.ndarray) -> list[bytes] | None:
-    """Return the names that all entries have, in this order; None: they differ.
-
-    Args:
-        keys: the names of all entries.
-        sizes: how many of them each entry has.
-    """
+    """Return the names that all entries have in the same order; None if they differ."""
     if not len(sizes) or not sizes[0] or (sizes != sizes[0]).any():
         return None
     _, ends, data = keys.buffers()
@@ -356,7 +322,6 @@ def _misfit_error(
 def _entry_fields(
     fields: pa.MapArray, wanted: pa.DataType, stream: str, batch: pa.RecordBatch
 ) -> pa.Array:
-    """Return fields as whole entries have them, by the type of the column."""
     is_array = pa.types.is_list(wanted)
     value_type = wanted.value_type.field(1).type if is_array else wanted.item_type
     if not is_array:
@@ -373,7 +338,7 @@ def _entry_fields(
 
 
 def _without_repeats(fields: pa.MapArray) -> pa.MapArray:
-    """Return fields with each name once in an entry: the last value of a name stays."""
+    """Keep only the last value of each name in an entry."""
     offsets = _offsets(fields)
     sizes = np.diff(offsets)
     if len(sizes) == 0 or sizes.max() <= 1:
@@ -391,7 +356,7 @@ def _without_repeats(fields: pa.MapArray) -> pa.MapArray:
 
 
 def _text_error(fields: pa.MapArray, stream: str, batch: pa.RecordBatch) -> RowError:
-    """Return an error that names the first entry with a name or a value that is no text."""
+    """Return an error about the first entry with a name or a value that is not text."""
     for row, pairs in enumerate(fields):
         for key, value in pairs.as_py():
             for what, data in (("name", key), ("value", value)):
@@ -407,7 +372,6 @@ def _text_error(fields: pa.MapArray, stream: str, batch: pa.RecordBatch) -> RowE
 
 
 def _check_columns(schema: StructType) -> None:
-    """Check that every column of a user's schema can be read from a field."""
     for column in schema:
         extra = EXTRA_COLUMNS.get(column.name)
         if extra is not None:
@@ -429,7 +393,6 @@ def _check_columns(schema: StructType) -> None:
 
 
 def _check_texts(schema: StructType, names: Sequence[str], *, nested_as_json: bool) -> None:
-    """Check that every column can be written as a field."""
     arrow = to_arrow_schema(schema, timezone="UTC")
     for name in names:
         try:
@@ -446,7 +409,7 @@ def _check_texts(schema: StructType, names: Sequence[str], *, nested_as_json: bo
 
 
 def _wire_fields(fields: pa.Array) -> pa.MapArray:
-    """Return fields as a map of bytes to bytes, from a map or a list of pairs."""
+    """Return a map or a list of pairs as a map of bytes to bytes."""
     if fields.null_count:
         raise RowError("the column fields is null in a row")
     kind = fields.type
@@ -478,7 +441,6 @@ def _offsets(fields: pa.MapArray) -> np.ndarray:
 
 
 def _kept(fields: pa.MapArray, mask: np.ndarray) -> pa.MapArray:
-    """Return fields without the pairs that the mask leaves out."""
     left = np.concatenate([[0], np.cumsum(mask)])
     at = pa.array(np.flatnonzero(mask))
     return pa.MapArray.from_arrays(
@@ -494,7 +456,7 @@ def _constant(text: str, count: int) -> pa.Array:
 
 
 def _timestamps(ms: pa.Array) -> pa.Array:
-    """Return times of ids in microseconds; null where an id is later than these can say."""
+    """Return times of ids in microseconds; null where they do not fit."""
     numbers = ms.to_numpy(zero_copy_only=False)
     if len(numbers) and int(numbers.max()) > _MS_MAX:
         is_late = numbers > _MS_MAX

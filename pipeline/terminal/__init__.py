@@ -1,1 +1,1 @@
-"""Terminal: the flags that a person gives to a job, and the lines that the job says."""
+"""Terminal: the flags of a job, and the lines that it prints."""

@@ -1,4 +1,4 @@
-"""The flags that jobs share: said once, read once."""
+"""The flags that jobs share."""
 
 from __future__ import annotations
 
@@ -34,11 +34,7 @@ _FORM = re.compile(rf"([0-9]+(?:\.[0-9]+)?)({'|'.join(_UNITS_MS)})")
 
 
 class Duration(click.ParamType[int]):
-    """A flag's value that is a duration; becomes whole milliseconds.
-
-    Args:
-        ms_min: the shortest one.
-    """
+    """A flag whose value is a duration of at least `ms_min`; becomes integer milliseconds."""
 
     name = "duration"
 
@@ -46,7 +42,6 @@ class Duration(click.ParamType[int]):
         self._ms_min = ms_min
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return milliseconds."""
         try:
             ms = milliseconds(str(value))
         except ValueError as error:
@@ -57,11 +52,6 @@ class Duration(click.ParamType[int]):
 
 
 def milliseconds(text: str) -> int:
-    """Return a duration that is written so.
-
-    Raises:
-        ValueError: it is none.
-    """
     match = _FORM.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is no time such as 500ms, 90s, 15m, 6h or 7d")
@@ -69,7 +59,6 @@ def milliseconds(text: str) -> int:
 
 
 def text_of(ms: int) -> str:
-    """Return a duration in the longest unit that it is a whole number of."""
     unit = next(unit for unit, length in reversed(_UNITS_MS.items()) if ms % length == 0)
     return f"{ms // _UNITS_MS[unit]}{unit}"
 
@@ -145,21 +134,12 @@ class Flags:
 
     @property
     def outage_ms(self) -> int:
-        """The time, in ms, that the gateway may be away in the middle of a job."""
         if self.outage is not None:
             return self.outage
         return _OUTAGE_MS if self.trigger == "once" else _OUTAGE_OF_SERVICE_MS
 
     def client(self, retry_s: float = _RETRY_S, answer_s: float = ANSWER_S) -> Client:
-        """Return a client of the gateway; the token comes from a file or the environment.
-
-        Args:
-            retry_s: how long, in seconds, it waits for a gateway that is away.
-            answer_s: how long an answer may take.
-
-        Raises:
-            CredentialError: the token cannot be had, or must not be sent there.
-        """
+        """Return a client of the gateway; `retry_s` is how long it waits for one that is away."""
         return Connection(
             self.url,
             None if self.token_file is None else TokenFile(self.token_file),
@@ -170,12 +150,7 @@ class Flags:
         ).client
 
     def chosen(self, client: Client) -> list[str]:
-        """Return the streams that were chosen, by name.
-
-        Raises:
-            click.UsageError: neither names nor a pattern were given, or both.
-            click.ClickException: one is not there, or none matches.
-        """
+        """Return the names of the chosen streams, which exist; otherwise raise a click error."""
         if (self.streams is None) == (self.pattern is None):
             raise click.UsageError("which streams? Give either --streams or --pattern")
         if self.pattern is not None:
@@ -197,18 +172,17 @@ class Flags:
         return names
 
     def names(self) -> list[str]:
-        """Return the names of --streams, whether they are there or not."""
+        """Return the names of --streams, whether the streams exist or not."""
         names = [name.strip() for name in (self.streams or "").split(",")]
         if not all(names):
             raise click.UsageError("--streams: names, separated by commas")
         return list(dict.fromkeys(names))
 
     def plans(self, client: Client, streams: list[str]) -> dict[str, Plan]:
-        """Return a plan of each stream, from its beginning."""
         return {plan.stream: plan for plan in client.plan([Cursor(s, BEGINNING) for s in streams])}
 
     def fits_into_memory(self, job: str, entries: int) -> bool:
-        """Return whether a job does without Spark, and say so on standard error."""
+        """Tell whether a job runs without Spark, and say so on standard error."""
         if self.on_spark or self.master is not None or self.trigger != "once":
             return False
         fits = entries <= IN_MEMORY_ENTRIES_MAX
@@ -217,7 +191,7 @@ class Flags:
         return fits
 
     def spark(self, job: str) -> SparkSession:
-        """Return the session the job runs in; --master sc://… is a Connect server."""
+        """Return the session of the job; --master sc://… is a Connect server."""
         from pyspark.logger import PySparkLogger  # noqa: PLC0415 - Spark takes a second to import
 
         from headgate.pipeline.session import session  # noqa: PLC0415
@@ -245,17 +219,16 @@ class Flags:
         return reader.format("headgate").options(**self.source_options())
 
     def source_options(self, stream: str | None = None) -> dict[str, str]:
-        """Return the options of a reader of the chosen streams, or of this one; see `source`."""
         options = self.connection() | {"valueFormat": "binary", "fieldsFormat": "array"}
         if stream is None and self.pattern is not None:
             return options | {"subscribePattern": self.pattern}
         return options | {"assign": json.dumps(self.names() if stream is None else [stream])}
 
     def connection(self) -> dict[str, str]:
-        """Return a reader's or a writer's options for the gateway's URL and the token.
+        """Return the reader or writer options for the gateway's URL and the token.
 
-        The token itself is an option only for a Connect server, which does not have our
-        environment; the session makes the server black it out.
+        Only a Connect server, which lacks our environment, gets the token as an option; the session
+        makes the server redact it.
         """
         options = {
             "url": self.url,
@@ -275,14 +248,13 @@ class Flags:
         return (self.master or "").startswith("sc://")
 
     def triggered(self, writer: DataStreamWriter) -> DataStreamWriter:
-        """Return a writer of a query that runs as --trigger says."""
         if self.trigger == "once":
             return writer.trigger(availableNow=True)
         return writer.trigger(processingTime=f"{milliseconds(self.trigger)} milliseconds")
 
 
 def options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that gives a command these flags, as one `Flags`, its first argument."""
+    """Return a decorator that passes these flags to a command as one `Flags`, first argument."""
     wanted = ["url", "token_file", "ca", "insecure", *names, "as_json"]
 
     def decorate(main: Callable[..., None]) -> Callable[..., None]:

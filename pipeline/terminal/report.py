@@ -35,8 +35,8 @@ _HINT = "(?:No token was sent|The token was that of)"
 def message_of(error: BaseException) -> str:
     """Return the message of an error for the person at the terminal, in one line.
 
-    What goes wrong in a task reaches the driver as text: the traceback of a worker, whose last
-    line is the error, wrapped in what the JVM has to say about it.
+    An error in a task reaches the driver as text: a worker's traceback, wrapped in messages of the
+    JVM.
     """
     text = str(error).strip() or type(error).__name__
     cause = cause_of(text)
@@ -67,14 +67,7 @@ _STDERR = 2
 def answer(
     rows: Sequence[Row], *, as_json: bool, nothing: str = "nothing", is_data: bool = False
 ) -> None:
-    """Say rows on standard output.
-
-    Args:
-        rows: all with the same names.
-        as_json: one JSON array instead of a table.
-        nothing: what a person reads if there are none.
-        is_data: numbers are shown as they are, and not for reading: a year has no comma.
-    """
+    """Print rows of the same names; with `is_data` numbers stay plain: a year has no comma."""
     if as_json:
         click.echo(json.dumps([dict(row) for row in rows], default=_plain, ensure_ascii=False))
         return
@@ -94,14 +87,7 @@ def answer(
 
 
 class ProgressLine:
-    """Entries done of entries to do, on standard error: a bar on a terminal, else a line at times.
-
-    Args:
-        job: its name.
-        total: entries to do; None if nobody knows.
-        what: is counted.
-        clock: seconds that pass.
-    """
+    """Entries done of `total` (None: unknown) on standard error: a bar, or a line at times."""
 
     def __init__(
         self,
@@ -133,19 +119,17 @@ class ProgressLine:
             context.call_on_close(self._bar.stop)  # also where the job fails
 
     def advance(self, count: int) -> None:
-        """Add to the count."""
         self.done += count
         self._show()
 
     def counted(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """Yield batches, and add the rows of each to the count."""
         for batch in batches:
             yield batch
             self.advance(len(batch))
 
     @contextmanager
     def watching(self, spark: SparkSession) -> Iterator[None]:
-        """Estimate the count by the tasks that Spark has finished, until the block ends."""
+        """Estimate the count by Spark's finished tasks, until the block ends."""
         is_over = threading.Event()
         thread = threading.Thread(target=self._watch, args=(spark, is_over), daemon=True)
         thread.start()
@@ -157,7 +141,6 @@ class ProgressLine:
             self._estimated = 0
 
     def finish(self) -> None:
-        """Say the last word."""
         self._bar.stop()
         if self._printed != self.done:
             click.echo(self._text(), err=True)
@@ -174,7 +157,7 @@ class ProgressLine:
             self._show()
 
     def _show(self) -> None:
-        """Show the count; without a bar only one that is new, and seldom."""
+        """Show the count; without a bar only if it is new, and seldom."""
         text = self._text()
         now_s = self._clock()
         if not self._bar.disable:
@@ -186,7 +169,7 @@ class ProgressLine:
 
     @property
     def shown(self) -> int:
-        """The count, or what it is estimated to be."""
+        """The count, or the estimate if it is higher."""
         return max(self.done, self._estimated)
 
     def _text(self) -> str:
@@ -203,7 +186,7 @@ class ProgressLine:
 
 
 def _share_of_tasks(spark: SparkSession) -> float:
-    """Return the share of finished tasks, of the largest stage that Spark works on."""
+    """Return the share of finished tasks in the largest stage that Spark works on."""
     tracker = spark.sparkContext.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getActiveJobsIds()]
     stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
@@ -212,7 +195,6 @@ def _share_of_tasks(spark: SparkSession) -> float:
 
 
 def _time_text(seconds: float) -> str:
-    """Return a length of time in its two largest units."""
     minutes, rest_s = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
@@ -222,9 +204,9 @@ def _time_text(seconds: float) -> str:
 
 @contextmanager
 def without_noise() -> Iterator[None]:
-    """Keep to itself what others write on standard error meanwhile; if they fail, show it.
+    """Hide standard error during the block; print it if the block fails.
 
-    A process that is started meanwhile, such as Java, stays as quiet for the rest of its life.
+    A process started in the block, such as Java, stays quiet for the rest of its life.
     """
     sys.stderr.flush()
     stderr = os.dup(_STDERR)

@@ -1,4 +1,4 @@
-"""The Delta table of a view: its position in the lake, and rows that leave it."""
+"""The Delta table of a view: its position in the lake, and removal of rows."""
 
 from __future__ import annotations
 
@@ -73,12 +73,7 @@ _TRIED: Final = 64
 
 
 def column_name(field: str, taken: Collection[str] = ()) -> str:
-    """Return a column's name for a field, which no other column has, in whatever case.
-
-    Args:
-        field: its name.
-        taken: the names of the other columns.
-    """
+    """Return a column name for a field that differs, ignoring case, from those in `taken`."""
     lowered = {name.lower() for name in taken}
     names = (
         _escaped(field, _is_refused) or _NO_NAME,
@@ -90,7 +85,6 @@ def column_name(field: str, taken: Collection[str] = ()) -> str:
 
 
 def field_name(column: str) -> str:
-    """Return the name of the field that a column is named for."""
     if column == _NO_NAME:
         return ""
     return _ESCAPED.sub(
@@ -99,11 +93,7 @@ def field_name(column: str) -> str:
 
 
 def type_of(text: str) -> pa.DataType:
-    """Return a type that is written so: `int`, `decimal(10,2)`, `timestamp[us, tz=UTC]`.
-
-    Raises:
-        ValueError: it is none that a Delta table has; says which there are.
-    """
+    """Return the type written as `int`, `decimal(10,2)`, `timestamp[us, tz=UTC]`."""
     word = text.strip().lower()
     if word in _BY_SPELLING:
         return _BY_SPELLING[word]
@@ -118,22 +108,21 @@ def type_of(text: str) -> pa.DataType:
 
 
 def text_of_type(kind: pa.DataType) -> str:
-    """Return a type as `type_of` takes it."""
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     return _SPELLINGS[kind].split()[0] if kind in _SPELLINGS else str(kind)
 
 
 class Kind(NamedTuple):
-    """The type that values need, and what is to be known of them if others come.
+    """The type that values need, and what must be known of them to combine it with others.
 
     Attributes:
         type: the narrowest one.
-        is_plain: each value is a number without an exponent, sign or zero that means nothing.
-        is_repeated: each value is written so again by its type.
-        is_float: each number is the same number as a float.
-        whole: the most digits before the point.
-        scale: the most digits behind it.
+        is_plain: each value is a number without an exponent, plus sign or leading zero.
+        is_repeated: its type writes each value back as it was.
+        is_float: a float holds each number exactly.
+        whole: maximum number of digits before the point.
+        scale: maximum number of digits after it.
     """
 
     type: pa.DataType
@@ -145,11 +134,7 @@ class Kind(NamedTuple):
 
     @classmethod
     def of(cls, column: Column) -> Self | None:
-        """Return the kind of the values of a field in a part of the entries; None: there are none.
-
-        Args:
-            column: the raw values, and their type as far as `tables` infers it.
-        """
+        """Return the kind of a field's values; None: all are null."""
         if column.raw.null_count == len(column.raw):
             return None
         kind = column.typed.type
@@ -174,20 +159,18 @@ class Kind(NamedTuple):
 
     @property
     def wide(self) -> pa.DataType:
-        """The narrowest type for numbers that are neither all whole nor all floats."""
+        """The narrowest type for numbers that are neither all integers nor all exact floats."""
         if self.is_plain and self.whole + self.scale <= DIGITS_MAX:
             return pa.decimal128(DIGITS_MAX, self.scale)
         return pa.string()
 
     @property
     def is_number(self) -> bool:
-        """Whether all values are numbers."""
         return bool(pa.types.is_integer(self.type) or pa.types.is_floating(self.type)) or bool(
             pa.types.is_decimal(self.type)
         )
 
     def fits(self, column: pa.DataType) -> bool:
-        """Return whether a column of this type takes all the values, and loses nothing."""
         if column == self.type or pa.types.is_binary(column):
             return True
         if pa.types.is_string(column):
@@ -201,7 +184,6 @@ class Kind(NamedTuple):
 
 
 def common(first: Kind | None, second: Kind | None) -> Kind | None:
-    """Return the kind of the values of both."""
     if first is None or second is None:
         return first or second
     joined = Kind(
@@ -224,7 +206,7 @@ def common(first: Kind | None, second: Kind | None) -> Kind | None:
 
 
 def without_bytes(raw: pa.Array) -> pa.Array:
-    """Return the values that are text, and null in the place of others."""
+    """Return the values that are text; the others become null."""
     return cast_fields(raw, pa.string())[0].cast(pa.binary())
 
 
@@ -240,7 +222,7 @@ def _is_refused(char: str) -> bool:
 
 
 def _are_times(texts: pa.Array) -> bool:
-    """Return whether each text is a time of ISO 8601 with a T."""
+    """Tell whether each text is an ISO 8601 time with a T."""
     sample = texts.take(pa.array(range(0, len(texts), len(texts) // _TRIED + 1)))
     for tried in (sample, texts):
         if pc.all(pc.match_substring_regex(tried, _WRITTEN_TIME)).as_py() is False:
@@ -250,7 +232,6 @@ def _are_times(texts: pa.Array) -> bool:
 
 
 def _are_floats(texts: pa.Array, numbers: pa.Array) -> bool:
-    """Return whether each number is the same as a float."""
     if pa.types.is_integer(numbers.type):
         low, high = pc.min_max(numbers).as_py().values()
         return bool(low >= -_EXACT_INT_MAX and high <= _EXACT_INT_MAX)
@@ -269,48 +250,36 @@ _TRIES: Final = 5
 
 
 class ViewConflict(RuntimeError):
-    """The view does not take a change, and says why. Its own entries stay."""
+    """The view refuses a change, and says why. Its own entries stay."""
 
 
 def table_at(path: str) -> DeltaTable | None:
-    """Return the table at a path, if there is one."""
     is_there = is_bucket(path) or Path(path).is_dir()
     return DeltaTable(path) if is_there and DeltaTable.is_deltatable(path) else None
 
 
 def count_of(table: DeltaTable) -> int:
-    """Return how many rows a table has."""
     counts = pa.table(table.get_add_actions(flatten=True))["num_records"]
     return int(pc.sum(counts).as_py() or 0)
 
 
 def files_of(table: DeltaTable) -> set[str]:
-    """Return the paths of the files that belong to a table."""
     paths = pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()
     return {unquote(path) for path in paths}
 
 
 def position_of(table: DeltaTable) -> str:
-    """Return the id up to which the lake is in the view."""
+    """Return the id up to which the view has the lake's entries."""
     return str(Id(*noted_numbers(table, _APPS) or (0, 0)))
 
 
 def position_at(to: str) -> CommitProperties:
-    """Return the properties of a commit with a position; of two at a moment one is refused."""
+    """Return commit properties with a position; one of two concurrent commits is refused."""
     return CommitProperties(app_transactions=notes_of(_APPS, parse_id(to)))
 
 
 def remove_rows(path: str, is_removed: Mask, *, dry_run: bool = False) -> int:
-    """Take rows out of the table at a path, in one commit; returns their number.
-
-    Args:
-        path: of the table; if there is none, it has no rows.
-        is_removed: says which.
-        dry_run: only count them.
-
-    Raises:
-        ViewConflict: others write without end.
-    """
+    """Remove the rows that `is_removed` marks, in one commit; return their number."""
     for _ in range(_TRIES):
         table = table_at(path)
         if table is None:
@@ -336,7 +305,7 @@ def remove_rows(path: str, is_removed: Mask, *, dry_run: bool = False) -> int:
 def _without(
     path: str, file: dict[str, Any], is_removed: Mask, *, dry_run: bool
 ) -> tuple[int, list[AddAction | RemoveAction]]:
-    """Write a file again without some of its rows; returns their number, and what to commit."""
+    """Rewrite a file without some of its rows; return their number, and what to commit."""
     filesystem = open_filesystem(path)
     name = unquote(file["path"])
     now_ms = int(time.time() * 1000)

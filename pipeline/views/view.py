@@ -1,9 +1,9 @@
-"""View: a stream of the lake as a Delta table of its own, with a typed column for each field.
+"""View: a stream of the lake as its own Delta table, with a typed column for each field.
 
 A lake keeps entries as they are: pairs of names and bytes. A view is derived from it, so that any
 reader of Delta tables sees columns. Each commit notes, as application transactions, up to which id
-the view has what the lake holds: a run that is repeated adds nothing, and of two runs at the same
-moment the second is refused.
+the view has the lake's entries: a repeated run adds nothing, and of two concurrent runs the second
+is refused.
 """
 
 from __future__ import annotations
@@ -56,29 +56,17 @@ _CONFIGURATION: Final = {"delta.dataSkippingStatsColumns": f"{tables.ID},{tables
 
 
 class Choice(NamedTuple):
-    """The choice of columns that somebody made.
-
-    Attributes:
-        types: by field; other fields have the types that their values need.
-        only: the fields that are columns; None: all of them.
-    """
+    """The columns that a person chose; `only` None means all fields."""
 
     types: Mapping[str, pa.DataType] = {}
     only: frozenset[str] | None = None
 
     def has(self, field: str) -> bool:
-        """Return whether a field is a column."""
         return self.only is None or field in self.only or field in self.types
 
 
 class Update(NamedTuple):
-    """The outcome of a run.
-
-    Attributes:
-        added: entries that the view did not have.
-        rescued: entries with a value that does not fit its column.
-        widened: columns that have another type now, as `price: int to float`.
-    """
+    """The outcome of a run: entries added, entries with a misfit, and columns that widened."""
 
     added: int = 0
     rescued: int = 0
@@ -98,7 +86,6 @@ class _Columns(dict[str, _Column]):
 
     @classmethod
     def of(cls, table: DeltaTable) -> Self:
-        """Return the columns of a table that is there."""
         columns, types, only = cls(), {}, None
         for column in pa.schema(table.schema()):
             notes = column.metadata or {}
@@ -114,7 +101,6 @@ class _Columns(dict[str, _Column]):
 
     @classmethod
     def chosen(cls, choice: Choice) -> Self:
-        """Return the columns that are there before any entry is."""
         columns = cls()
         columns.choice = choice
         for field, kind in choice.types.items():
@@ -127,7 +113,6 @@ class _Columns(dict[str, _Column]):
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of the table."""
         fields = [pa.field(name, kind) for name, kind in _KEYS.items()]
         if self.choice.only is not None:
             notes = {_ONLY: json.dumps(sorted(self.choice.only))}
@@ -141,13 +126,7 @@ class _Columns(dict[str, _Column]):
 
 
 class View:
-    """The view of one stream.
-
-    Args:
-        lake: where the entries are.
-        stream: whose they are.
-        folder: where views are; each is a folder in it.
-    """
+    """The view of one stream, a folder in `folder`."""
 
     def __init__(self, lake: Lake, stream: str, folder: str) -> None:
         self.path = f"{folder}/{directory_name(stream)}"
@@ -161,23 +140,15 @@ class View:
         anew: bool = False,
         on_progress: Callable[[int], None] = lambda _: None,
     ) -> Update:
-        """Add the lake's entries that the view lacks.
+        """Add the lake's entries that the view lacks; with `anew`, rewrite all entries.
 
-        1. New entries are read once for the types that columns need.
-        2. If a column has to widen, all entries are written again, in one commit: whoever reads
-           the table sees all rows as they were, or all with the wider type.
-        3. Or else the new entries are read once more and added, portion by portion. Each portion
-           is one commit that notes how far the view is, so a run that was killed goes on behind
-           the last one.
+        1. New entries are read once to find the types that columns need.
+        2. If a column has to widen, all entries are written again in one commit: readers see all
+           rows as before, or all with the wider type.
+        3. Otherwise the new entries are read again and added portion by portion. Each portion is
+           one commit that notes the position, so a run that was killed resumes after the last one.
 
-        Args:
-            choice: of columns and their types; None: as it was, and at first all fields.
-            anew: write all entries in the place of what is there.
-            on_progress: is called with the number of entries each time some are written.
-
-        Raises:
-            ViewConflict: the view has other columns than those that were chosen, or another one
-                writes at this moment.
+        `choice` None keeps the last one, at first all fields.
         """
         table = table_at(self.path)
         if anew or table is None:
@@ -207,7 +178,6 @@ class View:
         return update
 
     def forget(self, ids: pa.Array, *, dry_run: bool = False) -> int:
-        """Take entries out; returns their number. See `remove_rows`."""
         if not len(ids):
             return 0
         return remove_rows(
@@ -215,19 +185,18 @@ class View:
         )
 
     def purge(self, ids: pa.Array) -> tuple[int, int]:
-        """Delete files of older versions that have one of these entries; see `erasure.purge`."""
+        """Delete old files that have one of these entries; see `erasure.purge`."""
         table = table_at(self.path)
         return (0, 0) if table is None else purge(self.path, "", tables.ID, files_of(table), ids)
 
     def vacuum(self, retention_h: int) -> int:
-        """Delete files that left the table so many hours ago; returns their number."""
+        """Delete files that left the table that many hours ago; return their number."""
         table = table_at(self.path)
         if table is None:
             return 0
         return len(table.vacuum(retention_h, dry_run=False, enforce_retention_duration=False))
 
     def retire(self, before: dt.datetime, *, dry_run: bool = False) -> int:
-        """Take out entries older than a time; returns their number. See `remove_rows`."""
         moment = pa.scalar(before, TIMESTAMP)
         return remove_rows(
             self.path,
@@ -236,7 +205,7 @@ class View:
         )
 
     def _widen(self, table: DeltaTable | None, columns: _Columns, after: str, to: str) -> list[str]:
-        """Give columns the types that new entries need; returns those that are wider now."""
+        """Give columns the types that new entries need; return those that widened."""
         kinds, _ = self._kinds(columns, after, to)
         narrow = [field for field in kinds if field in columns and not _fits(kinds, columns, field)]
         widened = []
@@ -260,7 +229,7 @@ class View:
     ) -> tuple[dict[str, Kind], int]:
         """Return by field what its values need, and the number of entries.
 
-        Of a column that is there bytes do not count, unless it is one of bytes.
+        Bytes do not count for an existing column, unless it is of bytes itself.
         """
         kinds: dict[str, Kind] = {}
         count = 0
@@ -285,7 +254,6 @@ class View:
         to: str,
         on_progress: Callable[[int], None],
     ) -> Update:
-        """Add entries, each portion with a commit."""
         update, position = Update(), position_of(table)
         for portion in self._portions(after, to):
             if position_of(table) != position:
@@ -308,7 +276,6 @@ class View:
         widened: Sequence[str],
         on_progress: Callable[[int], None],
     ) -> Update:
-        """Write all entries in the place of what is there, batch by batch, in one commit."""
         counts = [0, 0]
 
         def written() -> Iterator[pa.RecordBatch]:
@@ -358,7 +325,6 @@ class View:
     def _rows(
         self, batches: Iterable[pa.RecordBatch], columns: _Columns
     ) -> Iterator[pa.RecordBatch]:
-        """Yield entries of the lake as rows of the view."""
         wanted = dict.fromkeys(columns, pa.binary())
         for batch in batches:
             raw = tables.divided(_entries(batch), wanted).fields
@@ -376,7 +342,6 @@ class View:
 
 
 def folder_of(lake: Lake, folder: str | None = None) -> str:
-    """Return the folder of a lake's views: beside it, unless another one is given."""
     if folder is None:
         return f"{lake.path}-views"
     return location_of(folder)
