@@ -52,8 +52,11 @@ def shared():
 read = []
 
 
+CODE = (".py", ".pyc", "/redis_syntax/commands.json")  # a table that is as good as code
+
+
 def note_file(event, facts):
-    if event == "open" and not str(facts[0]).endswith((".py", ".pyc")):
+    if event == "open" and not str(facts[0]).endswith(CODE):
         read.append(str(facts[0]))
 
 
