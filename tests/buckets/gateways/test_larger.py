@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import random
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -35,8 +36,9 @@ class Peak:
         self.memory_bytes = max(self.memory_bytes, self._gateway.memory_bytes())
         sizes = 0
         for path in self._data_dir.iterdir():
-            if path.name != RESERVE and path.exists():  # the reserve is there to be given up
-                sizes += path.stat().st_size
+            if path.name != RESERVE:  # it is there to be given up
+                with suppress(FileNotFoundError):  # it is being put in place, or removed
+                    sizes += path.stat().st_size
         self.disk_bytes = max(self.disk_bytes, sizes)
 
 
