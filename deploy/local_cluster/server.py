@@ -24,9 +24,6 @@ END_S_MAX = 10.0
 _PORTS = range(20_000, 32_000)
 """Below the ports that systems give to outgoing connections, so a restarted server gets its own."""
 
-_kept: list[socket.socket] = []
-"""Bound to the ports that are kept for this process; none of them listens."""
-
 DURABLE = {"save": "", "appendonly": "yes"}
 """No snapshots, but an append-only file: WAITAOF needs one."""
 
@@ -184,7 +181,7 @@ def _keep(port: int) -> bool:
         return False
     # Set only now: a server, which sets it first, can listen here; nobody else can keep it.
     keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    _kept.append(keeper)
+    keeper.detach()  # it is closed when the process ends
     return True
 
 
