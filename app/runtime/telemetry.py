@@ -20,7 +20,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.app.runtime import machine
 from headgate.app.runtime.periodic import failure_families
@@ -329,18 +329,10 @@ class RequestMetrics:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status = 0
-
-        async def note_status(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
         started = time.perf_counter()
         try:
-            await self._app(scope, receive, note_status)
+            await self._app(scope, receive, send)
         finally:
             operation = getattr(scope.get("route"), "operation_id", None) or "none"
             seconds = None if "waits" in scope else time.perf_counter() - started
-            self._metrics.count_answer(operation, status, seconds)
+            self._metrics.count_answer(operation, scope.get("status", 0), seconds)

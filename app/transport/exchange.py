@@ -32,6 +32,8 @@ _RESET = struct.pack("ii", 1, 0)  # waits no time until all is sent
 _WITHOUT_BODY = frozenset({204, 304})
 _names: set[bytes] = set()  # of headers, which are known to be in order
 
+_Headers = Sequence[tuple[bytes, bytes]]
+
 _FAILED: list[Message] = [
     {
         "type": "http.response.start",
@@ -175,9 +177,11 @@ class Exchange:
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
     async def send(self, message: Message) -> None:
-        connection = self._connection
+        connection, kind = self._connection, message["type"]
         if connection is None:
             return
+        if kind == "http.response.start":
+            self.scope["status"] = message["status"]
         if connection.flow.write_paused and not self.disconnected:
             size_bytes = max(len(message.get("body", b"")), self.held_bytes)
             connection.waits_to_write(size_bytes)
@@ -185,11 +189,26 @@ class Exchange:
         if self.disconnected:
             return
         if self.response_complete:
-            raise RuntimeError(f"{message['type']!r} is sent behind the end of an answer")
-        if self.response_started:
-            self._send_body(connection, message)
+            raise RuntimeError(f"{kind!r} is sent behind the end of an answer")
+        if not self.response_started:
+            if kind != "http.response.start":
+                raise RuntimeError(f"{kind!r} is sent before an answer begins")
+            self._begin(connection, message["status"], message.get("headers", ()))
+        elif kind != "http.response.body":
+            raise RuntimeError(f"{kind!r} is sent in the middle of an answer")
         else:
-            self._begin(connection, message)
+            is_last = not message.get("more_body", False)
+            self._send_body(connection, message.get("body", b""), is_last=is_last)
+
+    def send_whole(self, status: int, headers: _Headers, body: bytes) -> bool:
+        """Send an answer at once, head and body; return false if it must wait, as `send` does."""
+        connection = self._connection
+        if connection is None or connection.flow.write_paused or self.disconnected:
+            return False
+        self.scope["status"] = status
+        self._begin(connection, status, headers)
+        self._send_body(connection, body, is_last=True)
+        return True
 
     async def _wait(self) -> None:
         if self._arrived is None:
@@ -209,12 +228,9 @@ class Exchange:
             taken = self._connection.transport.get_extra_info("socket")
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
-    def _begin(self, connection: HttpConnection, message: Message) -> None:
-        if message["type"] != "http.response.start":
-            raise RuntimeError(f"{message['type']!r} is sent before an answer begins")
+    def _begin(self, connection: HttpConnection, status: int, headers: _Headers) -> None:
         self.response_started = True
         self._waits_for_continue = False
-        status, headers = message["status"], message.get("headers", ())
         self.status = status
         lines = [
             STATUS_LINE[status],
@@ -240,10 +256,7 @@ class Exchange:
         if self._content_bytes is None:  # it may take long until there is a part of the body
             self._flush()
 
-    def _send_body(self, connection: HttpConnection, message: Message) -> None:
-        if message["type"] != "http.response.body":
-            raise RuntimeError(f"{message['type']!r} is sent in the middle of an answer")
-        body, is_last = message.get("body", b""), not message.get("more_body", False)
+    def _send_body(self, connection: HttpConnection, body: bytes, *, is_last: bool) -> None:
         if self.scope["method"] == "HEAD":
             body = b""
         elif self._is_chunked:
@@ -287,7 +300,7 @@ class _Defaults:
         self._headers: object = None
         self._lines = b""
 
-    def lines_of(self, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+    def lines_of(self, headers: _Headers) -> bytes:
         """Return the header lines, encoded once."""
         if headers is not self._headers:
             lines: list[bytes] = []
@@ -299,7 +312,7 @@ class _Defaults:
 _defaults = _Defaults()
 
 
-def _add_lines(lines: list[bytes], headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+def _add_lines(lines: list[bytes], headers: _Headers) -> dict[bytes, bytes]:
     """Add headers to the head of an answer; return them by name. Raises RuntimeError."""
     values: dict[bytes, bytes] = {}
     for name, value in headers:

@@ -120,6 +120,8 @@ class BoundedHttp(Peer, HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._sockets = self.app_state["gateway"].sockets
+        # FastAPI and Starlette would each take a call of every request to find these layers.
+        self._layers = getattr(self.app, "middleware_stack", None) or self.app
         if not self._sockets.has_room():
             self._is_refused = True
             transport.abort()
@@ -193,6 +195,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         scope["path"] = unquote(target.path.decode("ascii"))
         scope["query_string"] = target.query or b""
         scope["request_id"] = id_of(self.headers)
+        scope["app"] = self.app
         is_first = self._is_answered()
         exchange = self.cycle = self._arriving = Exchange(
             self,
@@ -287,7 +290,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         if self._sockets.is_closing:
             exchange.keep_alive = False
         tasks: Any = self.tasks  # uvicorn waits for all of them, and cancels them in the end
-        call = EagerCall(exchange.run(self.app), tasks.discard)
+        call = EagerCall(exchange.run(self._layers), tasks.discard)
         call.start()
         if not call.is_done:
             tasks.add(call)
