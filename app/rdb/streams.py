@@ -12,7 +12,7 @@ producer = name:string count:length (key:string ms:length seq:length){count}
 ```
 
 An id is two lengths; `id16`, and the key of a node, are 16 bytes with the high ones first. Times are
-little-endian. Nodes and keys of nodes are strings. What stands in brackets depends on the type:
+little-endian. Nodes and keys of nodes are strings. What stands in brackets depends on the type.
 """  # noqa: E501 the lines of the grammar
 
 from __future__ import annotations

@@ -112,7 +112,8 @@ class Sockets:
     def has_room(self, uncounted: int = 0) -> bool:
         """Return whether a new connection may stay; if not, that is logged now and then.
 
-        The connection that has waited for its next request for the longest time makes room.
+        The connection that has waited for its next request for the longest time makes room, if it
+        has waited for long enough.
 
         Listeners pause once this process is full and another is not. Those that accept a connection
         in the same turn cannot give it back, so these stay: they take a few of the reserved files.
@@ -165,7 +166,8 @@ class Sockets:
     def stuck(self, transport: asyncio.Transport, waiting_bytes: int = 0) -> None:
         """Note the unsent bytes of a client that does not read; call it at each write.
 
-        Over the limit, the connection that has not read for the longest time is closed.
+        Over the limit, the connection that has not read for the longest time is closed, unless it
+        is the only one.
         `waiting_bytes` are to be written once the client has read what was written.
         """
         size_bytes = transport.get_write_buffer_size() + waiting_bytes
