@@ -15,6 +15,7 @@ from headgate.app.backends.remote.backend import RemoteBackend
 from headgate.app.gateway.backends import open_backend
 from headgate.app.settings import MEMORY, Settings
 from tests.behind_socket import served
+from tests.conditions import until
 from tests.running import running
 
 SURVIVES = "survives"
@@ -42,6 +43,7 @@ async def running_behind_socket(settings: Settings) -> AsyncIterator[Backend]:
         served(engine) as options,
         running(RemoteBackend(options)) as backend,
     ):
+        await until(lambda: backend.refusal is None)  # a busy loop may let its patience pass
         yield backend
 
 

@@ -28,6 +28,7 @@ from headgate.engine.requests.entries import (
 )
 from headgate.engine.requests.streams import CreateStream, DescribeStream, UpdateStream
 from tests.behind_socket import served
+from tests.conditions import until
 from tests.contract.calls import S, drafts, entry_id
 from tests.packed_runs import entries_in
 from tests.running import running
@@ -42,6 +43,7 @@ async def archiving(request: pytest.FixtureRequest) -> AsyncIterator[Backend]:
             yield engine
             return
         async with served(engine) as options, running(RemoteBackend(options)) as remote:
+            await until(lambda: remote.refusal is None)
             yield remote
 
 
