@@ -78,7 +78,6 @@ class Exchange:
         "response_complete",
         "response_started",
         "scope",
-        "status",
     )
 
     def __init__(
@@ -92,7 +91,6 @@ class Exchange:
         self.more_body = True
         self.response_started = False
         self.response_complete = False
-        self.status = 0  # of the answer, once it begins
         self.held_bytes = 0  # of it, made by the app and not sent
         self._connection: HttpConnection | None = connection  # None: the app has ended
         self._waits_for_continue = expects_continue
@@ -157,7 +155,8 @@ class Exchange:
         finally:
             self._connection = None  # it knows this exchange
             if logs_requests:
-                note_request(self.scope, self.status, began_s)
+                status = self.scope["status"] if self.response_started else 0
+                note_request(self.scope, status, began_s)
 
     async def receive(self) -> Message:
         connection = self._connection
@@ -231,7 +230,6 @@ class Exchange:
     def _begin(self, connection: HttpConnection, status: int, headers: _Headers) -> None:
         self.response_started = True
         self._waits_for_continue = False
-        self.status = status
         lines = [
             STATUS_LINE[status],
             _defaults.lines_of(connection.server_state.default_headers),
