@@ -259,23 +259,26 @@ def _own_url() -> str:
     return f"{scheme}://127.0.0.1:{port if port.isdecimal() else 8080}"
 
 
+def _flag(flag: str, variable: str, text: str, **attributes: Any) -> click.Option:
+    """Return a flag that a variable of the environment can give, too."""
+    return click.Option([flag], envvar=variable, show_envvar=True, help=text, **attributes)
+
+
 def _where(default: str | Callable[[], str]) -> list[click.Parameter]:
     return [
-        click.Option(
-            ["--url"],
+        _flag(
+            "--url",
+            "HEADGATE_URL",
+            "URL of the gateway; with commas between those of several on one bucket.",
             type=Parsed("url", _urls),
-            envvar="HEADGATE_URL",
-            show_envvar=True,
             default=default,
             show_default=_URL,
-            help="URL of the gateway; with commas between those of several on one bucket.",
         ),
-        click.Option(
-            ["--ca"],
+        _flag(
+            "--ca",
+            "SSL_CERT_FILE",
+            "Trust the certificates of this file, as those of a private CA.",
             type=_FILE,
-            envvar="SSL_CERT_FILE",
-            show_envvar=True,
-            help="Trust the certificates of this file, as those of a private CA.",
         ),
     ]
 
@@ -283,20 +286,18 @@ def _where(default: str | Callable[[], str]) -> list[click.Parameter]:
 def _who() -> list[click.Parameter]:
     """Return the flags that say who calls."""
     return [
-        click.Option(
-            ["--token-file"],
-            type=_FILE,
-            envvar="HEADGATE_TOKEN_FILE",
-            show_envvar=True,
-            help="Send the key or token of this file; without it that of HEADGATE_TOKEN. There is "
+        _flag(
+            "--token-file",
+            "HEADGATE_TOKEN_FILE",
+            "Send the key or token of this file; without it that of HEADGATE_TOKEN. There is "
             "no flag for the token itself, as every user of the machine can read flags.",
+            type=_FILE,
         ),
-        click.Option(
-            ["--insecure"],
+        _flag(
+            "--insecure",
+            "HEADGATE_INSECURE",
+            "Send the token over plain http to another machine, too.",
             is_flag=True,
-            envvar="HEADGATE_INSECURE",
-            show_envvar=True,
-            help="Send the token over plain http to another machine, too.",
         ),
     ]
 
