@@ -31,7 +31,7 @@ from headgate.engine.eager import own_task
 
 class Dispatch:
     def __init__(self, app: FastAPI, otherwise: ASGIApp) -> None:
-        """Compile the operations of an app; raises Unsupported if one hides another."""
+        """Take the operations of an app; raises Unsupported if one hides another."""
         self._otherwise = otherwise
         operations = [each.compiled for each in app.routes if isinstance(each, Operation)]
         _check_order(operations)

@@ -6,7 +6,7 @@ takes several times as long as an append.
 
 A dependency is a plain function: it takes parameters, the request and other dependencies, and it is
 called once in a request, on the event loop. What else a signature may have in FastAPI is refused
-when the route is created (`Unsupported`).
+when the operation is compiled (`Unsupported`).
 """
 
 import inspect

@@ -1,7 +1,4 @@
-"""Descriptions of commands, and the replies of COMMAND made from them.
-
-A description is next to the function that parses its command.
-"""
+"""Descriptions of commands (`commands.json`), and the replies of COMMAND made from them."""
 
 from __future__ import annotations
 

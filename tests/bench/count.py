@@ -54,12 +54,16 @@ Work = Callable[[int], None]
 """Does an operation so many times."""
 
 
+WorkAt = Callable[[int], AbstractContextManager[Work]]
+"""Gets ready at a port, or at that for Redis clients."""
+
+
 class Operation(NamedTuple):
     """An operation that is counted."""
 
     server: str
     times: int  # counted; a third of it warms the server
-    work_at: Callable[[int], AbstractContextManager[Work]]  # at a port, or that for Redis clients
+    work_at: WorkAt
 
 
 class Counted(NamedTuple):
@@ -191,9 +195,7 @@ def _server(name: str, keys_file: Path) -> Iterator[tuple[int, int, _Callgrind]]
             yield port, redis_port, _Callgrind(process_id, Path(folder))
 
 
-def _requests(
-    request: bytes, per_request: int = 1
-) -> Callable[[int], AbstractContextManager[Work]]:
+def _requests(request: bytes, per_request: int = 1) -> WorkAt:
     @contextmanager
     def work_at(port: int) -> Iterator[Work]:
         def work(times: int) -> None:

@@ -94,11 +94,11 @@ def _copy(copy: Path) -> Path:
     shutil.rmtree(copy, ignore_errors=True)
     ignored = shutil.ignore_patterns("build", "data", ".git", *LINKED)
     shutil.copytree(ROOT, copy, symlinks=True, ignore=ignored)
-    for folder in (copy, *copy.rglob("package.json")):
-        place = (folder if folder.is_dir() else folder.parent).relative_to(copy)
+    for folder in (copy, *(package.parent for package in copy.rglob("package.json"))):
         for name in LINKED:
-            if (ROOT / place / name).exists():
-                (copy / place / name).symlink_to(ROOT / place / name)
+            made = ROOT / folder.relative_to(copy) / name
+            if made.exists():
+                (folder / name).symlink_to(made)
     return copy
 
 

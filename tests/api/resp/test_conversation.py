@@ -11,7 +11,7 @@ from headgate.app.resp.session import RespSession
 from headgate.app.settings import Settings
 from tests.api.conftest import Live
 from tests.api.resp.talk import Talk, command
-from tests.conditions import moment, until
+from tests.conditions import eventually, moment, until
 
 
 @pytest.fixture
@@ -161,10 +161,12 @@ async def test_a_pause_holds_who_writes_and_lets_others_go_on(live: Live, talk: 
     other = await Talk.open(live.redis_port)
     await talk.say(command("CLIENT", "PAUSE", "3600000", "WRITE"), b"+OK\r\n")
     other.send(command("XADD", "s", "1-1", "a", "b"))
-    listed = b""
-    while b"cmd=xadd" not in listed:
+
+    async def clients() -> bytes:
         talk.send(command("CLIENT", "LIST"))
-        listed = await talk.bulk()
+        return await talk.bulk()
+
+    listed = await eventually(clients, lambda lines: b"cmd=xadd" in lines)
     assert listed.count(b" flags=N ") == 2
     await talk.say(command("EXISTS", "s"), b":0\r\n")
     await talk.say(command("CLIENT", "UNPAUSE"), b"+OK\r\n")
