@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
-
-import pytest
 
 from headgate.engine.bucket.attachment import attach
 from headgate.engine.bucket.curator import Retention
@@ -32,16 +29,6 @@ from tests.journals.memory_disk import MemoryDisk
 
 LEASE_MS = 3_000
 STREAM, GROUP = b"orders", b"billing"
-
-
-@pytest.fixture(autouse=True)
-def killed_tasks_collected() -> Iterator[None]:
-    """Collect the killed tasks of a test before its end: it ignores what they complain of.
-
-    Who imports it has it around each test.
-    """
-    yield
-    gc.collect()
 
 
 class Answered(NamedTuple):
@@ -212,6 +199,12 @@ class Round:
         self._restart()
         world.run(world.now_s + 2 * LEASE_MS / 1000)
         world.run(world.now_s + 60, self._is_shipped)
+
+    def close(self) -> None:
+        """End both gateways for good."""
+        for member in self.members:
+            member.kill()
+        self.world.close()
 
     def _is_shipped(self) -> bool:
         """Tell whether the bucket has everything, and somebody leads."""

@@ -7,14 +7,11 @@ import pytest
 from headgate.engine.entry import Draft
 from headgate.engine.errors import NotLeader
 from headgate.engine.requests.entries import Add
-from tests.buckets.rounds import LEASE_MS, STREAM, Round, killed_tasks_collected
-
-__all__ = ["killed_tasks_collected"]
+from tests.buckets.rounds import LEASE_MS, STREAM, Round
 
 ROUNDS = int(os.environ.get("HEADGATE_TEST_ROUNDS", "40"))
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of killed tasks
 @pytest.mark.parametrize("is_durable", [True, False], ids=["bucket", "disk"])
 def test_whatever_happens_to_two_gateways_one_leads_and_nothing_is_lost(is_durable: bool) -> None:
     answered_count = 0
@@ -28,13 +25,11 @@ def test_whatever_happens_to_two_gateways_one_leads_and_nothing_is_lost(is_durab
             error.add_note("\n".join([f"seed {seed}", *played.world.trace[-200:]]))
             raise
         finally:
-            for member in played.members:
-                member.kill()
+            played.close()
         answered_count += len(played.answered)
     assert answered_count > 100 * ROUNDS
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of killed tasks
 def test_a_leader_that_is_cut_off_says_that_it_does_not_lead_any_more() -> None:
     played = Round(1, is_durable=False, error_chance=0.0)
     world, members = played.world, played.members
@@ -54,5 +49,4 @@ def test_a_leader_that_is_cut_off_says_that_it_does_not_lead_any_more() -> None:
 
     assert isinstance(asked.exception(), NotLeader)  # so a client asks the other one
     assert other.leads
-    for member in members:
-        member.kill()
+    played.close()
