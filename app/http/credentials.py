@@ -15,6 +15,7 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.audit import serve
 from headgate.app.auth.authenticator import Authenticator
 from headgate.app.auth.needs import Needs
+from headgate.app.transport.heads import Sent, sent_of
 from headgate.app.transport.scopes import ServedScope
 from headgate.app.wire.credentials import COOKIE, SUBPROTOCOL, TICKET
 
@@ -22,9 +23,7 @@ _COOKIE = re.compile(rb'(?:^|;)[ \t]*%b="?([^";\s]*)' % COOKIE.encode())
 """Finds the cookie. A parser of all cookies would undo their quotes, which takes 8 s for 64 KiB."""
 
 
-def access_of_request(
-    auth: Authenticator, scope: Scope, sent: dict[bytes, bytes], needs: Needs
-) -> Access:
+def access_of_request(auth: Authenticator, scope: Scope, sent: Sent, needs: Needs) -> Access:
     """Put the caller's access into the request's scope, once its rights and rate allow that.
 
     A refused request counts as one, too. Raises Unauthenticated for a bad or missing credential,
@@ -47,9 +46,7 @@ def access_of_request(
     return access
 
 
-def _without_header(
-    auth: Authenticator, scope: Scope, sent: dict[bytes, bytes], needs: Needs
-) -> Access:
+def _without_header(auth: Authenticator, scope: Scope, sent: Sent, needs: Needs) -> Access:
     served = ServedScope(scope)
     if auth.is_open:
         return auth.anonymous(served)
@@ -63,7 +60,7 @@ def access_of_handshake(auth: Authenticator, scope: Scope) -> Access | None:
     if auth.is_open:
         return None
     serve(ServedScope(scope))
-    sent: dict[bytes, bytes] = dict(reversed(scope["headers"]))
+    sent = sent_of(scope)
     value = sent.get(b"authorization")
     if value is not None:
         return auth.by_header(value)

@@ -25,6 +25,7 @@ from headgate.app.auth.access import Access
 from headgate.app.http.handlers import answer_to
 from headgate.app.http.operation import CompiledOperation, Operation
 from headgate.app.http.parameters import Unsupported
+from headgate.app.transport.heads import Head
 from headgate.app.transport.scopes import plain_path_of
 from headgate.engine.eager import own_task
 
@@ -75,6 +76,19 @@ class Dispatch:
                 return
 
     def _find(self, scope: Scope) -> CompiledOperation | None:
+        head: Head | None = scope.get("head")
+        if head is None:
+            return self._walk(scope)
+        found: tuple[CompiledOperation, Any] | None = head.derived.get(self)
+        if found is None:
+            operation = self._walk(scope)
+            if operation is not None:
+                head.derived[self] = operation, scope["path_params"]
+            return operation
+        scope["path_params"] = found[1]
+        return found[0]
+
+    def _walk(self, scope: Scope) -> CompiledOperation | None:
         at: _Segment | None = self._root
         named = {}
         for text in scope["path"].split("/")[1:]:

@@ -29,7 +29,8 @@ from headgate.app.cloud_events.formats import check_format, is_event
 from headgate.app.http.answers import AnswerModel, OpenAnswer
 from headgate.app.http.credentials import access_of_request
 from headgate.app.http.dependencies import gateway_of
-from headgate.app.http.parameters import Errors, Parameters, Unsupported, missing
+from headgate.app.http.parameters import Errors, Known, Parameters, Unsupported, missing
+from headgate.app.transport.heads import Head, sent_of
 from headgate.app.wire.credentials import TICKET
 from headgate.app.wire.problems import NOWHERE, GatewayError, pointer_to
 from headgate.app.wire.structure import DENSE_BYTES_MIN, SIZE_BYTES_MIN, check_dense, check_members
@@ -130,24 +131,42 @@ class CompiledOperation:
 
     async def answer(self, scope: Scope, receive: Receive) -> Response:
         request = WholeRequest(scope, receive)
-        alternative = self.alternative
-        if alternative is not None and alternative.operation.is_for(request.sent):
-            return await alternative.answer(scope, receive)
-        if not self._is_compiled:
-            self.compile()
+        head: Head | None = scope.get("head")
+        known: Known | None = None if head is None else head.derived.get(self)
+        if known is None:
+            alternative = self.alternative
+            if alternative is not None and alternative.operation.is_for(request.sent):
+                return await alternative.answer(scope, receive)
+            if not self._is_compiled:
+                self.compile()
         scope["access"] = access = self._access(request)
-        usage = access.usage
-        if self._media_types is not None:
+        if known is None:
             self._check(request)
         await request.arrive()
+        usage = access.usage
         if usage.is_rated:
             usage.spend(size_bytes=len(request.content))
-        plain, body = self._read(request.content)
-        errors: Errors = []
+        values = self._values(request, head, known)
         answer = OpenAnswer()
-        values = self._parameters.values(request, errors)
         if self._answer_name is not None:
             values[self._answer_name] = answer
+        returned = await self._call(**values)
+        if isinstance(returned, Response):
+            return returned
+        answer.complete(self._status_code, self._model.json(returned))
+        return answer
+
+    def _values(
+        self, request: "WholeRequest", head: Head | None, known: Known | None
+    ) -> dict[str, Any]:
+        """Return the arguments of the operation, but for its answer."""
+        plain, body = self._read(request.content)
+        errors: Errors = []
+        if known is None:
+            known = self._parameters.known(request, errors)
+            if head is not None and not errors:
+                head.derived[self] = known
+        values = {} if errors else self._parameters.values(request, known)
         if plain is not None:
             values[self._body_name] = plain
         elif self._body is not None:
@@ -155,11 +174,7 @@ class CompiledOperation:
         if errors:
             _forget_traces(errors)
             raise RequestValidationError(errors)
-        returned = await self._call(**values)
-        if isinstance(returned, Response):
-            return returned
-        answer.complete(self._status_code, self._model.json(returned))
-        return answer
+        return values
 
     def _access(self, request: "WholeRequest") -> Access:
         gateway = gateway_of(request)
@@ -171,6 +186,8 @@ class CompiledOperation:
         return gateway.tracing.access(access, request.sent)
 
     def _check(self, request: "WholeRequest") -> None:
+        if self._media_types is None:
+            return
         scope = request.scope
         if b"%" in scope["raw_path"]:
             check_path(request)
@@ -328,8 +345,7 @@ class WholeRequest(Request):
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         super().__init__(scope, receive)
-        # Of repeated headers the first.
-        self.sent: dict[bytes, bytes] = dict(reversed(scope["headers"]))
+        self.sent = sent_of(scope)
         text: bytes = scope["query_string"]
         self.query: dict[str, str] = {}  # nothing in it is given twice
         if text:

@@ -16,7 +16,7 @@ Monitoring calls a gateway by address, so probes are answered under every name. 
 of streams but counts.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.app.http.handlers import problem_response
 from headgate.app.runtime.logs import BoundedLog
+from headgate.app.transport.heads import Head
 from headgate.app.transport.proxies import scheme_of
 from headgate.app.transport.scopes import path_of
 from headgate.app.wire.authority import Authority, authority_of, host_of, origin_of, own_origin
@@ -69,21 +70,21 @@ class OriginGuard:
         self._verdict = lru_cache(1024)(self._judge)  # the same few ask again and again
         self._log = BoundedLog(_LINES_PER_S_MAX)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] not in ("http", "websocket"):
-            await self._app(scope, receive, send)
-            return
-        sent = [header for header in scope["headers"] if header[0] in _ASKED]
-        headers = dict(sent)
-        if len(sent) == len(headers):
-            verdict = self._verdict_on(scope, headers)
-        else:
-            verdict = _Verdict(_REPEATED, "malformed")
+            return self._app(scope, receive, send)
+        verdict = self._verdict_on(scope)
         if verdict.drops_cookies:
             scope["headers"] = [each for each in scope["headers"] if each[0] != b"cookie"]
+            scope.pop("head", None)
         if verdict.refusal is None:
-            await self._app(scope, receive, send)
-            return
+            return self._app(scope, receive, send)
+        return self._refuse(scope, receive, send, verdict)
+
+    async def _refuse(
+        self, scope: Scope, receive: Receive, send: Send, verdict: "_Verdict"
+    ) -> None:
+        assert verdict.refusal is not None
         self._log.warn("request refused", {"path": path_of(scope), "reason": verdict.refusal})
         if scope["type"] == "websocket":
             await receive()
@@ -92,37 +93,28 @@ class OriginGuard:
             problem = make_problem(verdict.code, verdict.refusal, path_of(scope))
             await problem_response(problem, scope)(scope, receive, send)
 
-    def _verdict_on(self, scope: Scope, headers: dict[bytes, bytes]) -> "_Verdict":
-        origin = headers.get(b"origin")
-        may_be_page = origin is not None or scope["path"] not in _PROBES
-        if origin is not None and len(origin) > _ORIGIN_BYTES_MAX:
-            origin = _TOO_LONG
-        host = headers.get(b"host", b"")
+    def _verdict_on(self, scope: Scope) -> "_Verdict":
+        head: Head | None = scope.get("head")
+        asked = None if head is None else head.derived.get(self)
+        if asked is None:
+            asked = _asked(scope)
+            if head is not None:
+                head.derived[self] = asked
+        if asked.is_repeated:
+            return _Verdict(_REPEATED, "malformed")
         return self._verdict(
-            host if len(host) <= _ORIGIN_BYTES_MAX else _TOO_LONG,
-            origin,
-            headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site"),
-            scope["path"].startswith("/v1/"),
-            may_be_page and (self._has_hosts or self._is_open()),
-            "" if origin is None else scheme_of(scope),
+            asked,
+            asked.may_be_page and (self._has_hosts or self._is_open()),
+            "" if asked.origin is None else scheme_of(scope),
         )
 
-    def _judge(
-        self,
-        host: bytes,
-        origin: bytes | None,
-        is_embedded: bool,
-        is_data: bool,
-        is_checked: bool,
-        scheme: str,
-    ) -> "_Verdict":
+    def _judge(self, asked: "_Asked", is_checked: bool, scheme: str) -> "_Verdict":
         """Judge a request by its host and origin.
 
-        An empty `host` is a missing one. `is_embedded`: a page of another site embeds it, or links
-        to it. `is_data`: it asks for data rather than a page. `is_checked`: its host must be known.
-        `scheme` is as its client sees the gateway.
+        `is_checked`: its host must be known. `scheme` is as its client sees the gateway.
         """
-        sent = host.strip(_SPACE).decode("latin-1")
+        origin = asked.origin
+        sent = asked.host.strip(_SPACE).decode("latin-1")
         named = authority_of(sent)
         if is_checked and not self._answers_to(named):
             name = repr(sent.lower() if named is None else named.host)
@@ -131,10 +123,10 @@ class OriginGuard:
             return _Verdict("The header `Host` is not a host and a port.", "malformed")
         if origin is None:
             # What a page embeds: a browser sends no origin with an image.
-            if not is_embedded:
+            if not asked.is_embedded:
                 return _Verdict()
             text = "Pages of other sites may not embed or link to this: see allowed_origins."
-            return self._stranger(text if is_data else None)
+            return self._stranger(text if asked.is_data else None)
         text = origin.decode("latin-1")
         page = origin_of(text)
         own = None if named is None else own_origin(scheme, named)
@@ -156,6 +148,33 @@ class OriginGuard:
             return True
         name = None if named is None else named.host
         return name is not None and (name in self._hosts or name.endswith(".localhost"))
+
+
+class _Asked(NamedTuple):
+    """What a request says of the page that sends it."""
+
+    host: bytes  # empty: it is missing
+    origin: bytes | None
+    is_embedded: bool  # a page of another site embeds it, or links to it
+    is_data: bool  # it asks for data rather than a page
+    may_be_page: bool
+    is_repeated: bool
+
+
+def _asked(scope: Scope) -> _Asked:
+    sent = [header for header in scope["headers"] if header[0] in _ASKED]
+    headers = dict(sent)
+    host, origin, path = headers.get(b"host", b""), headers.get(b"origin"), scope["path"]
+    if origin is not None and len(origin) > _ORIGIN_BYTES_MAX:
+        origin = _TOO_LONG
+    return _Asked(
+        host if len(host) <= _ORIGIN_BYTES_MAX else _TOO_LONG,
+        origin,
+        is_embedded=headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site"),
+        is_data=path.startswith("/v1/"),
+        may_be_page=origin is not None or path not in _PROBES,
+        is_repeated=len(sent) != len(headers),
+    )
 
 
 class _Verdict(NamedTuple):

@@ -7,6 +7,9 @@ takes several times as long as an append.
 A dependency is a plain function: it takes parameters, the request and other dependencies, and it is
 called once in a request, on the event loop. What else a signature may have in FastAPI is refused
 when the operation is compiled (`Unsupported`).
+
+A dependency that does not take the request, nor anything made of it, depends on the head alone. Its
+result may serve all requests with the same head, so nobody may change it.
 """
 
 import inspect
@@ -15,10 +18,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import fields
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Any, Literal, Protocol, Union, get_args, get_origin
+from typing import Any, Literal, NamedTuple, Protocol, Union, get_args, get_origin
 
 from fastapi.dependencies.models import Dependant
 from fastapi.params import Param
+
+from headgate.app.transport.heads import Sent
 
 Errors = list[Any]
 
@@ -43,11 +48,18 @@ class Sources(Protocol):
     def path_params(self) -> Mapping[str, str]: ...
 
     query: dict[str, str]
-    sent: dict[bytes, bytes]  # headers, by name in small letters
+    sent: Sent  # headers, by name in small letters
 
 
 def missing(*location: str) -> dict[str, Any]:
     return {"type": "missing", "loc": location, "msg": "Field required", "input": None}
+
+
+class Known(NamedTuple):
+    """What the head of a request says, read."""
+
+    results: list[Any]  # of the steps; of one that takes the request, its parameters
+    own: dict[str, Any]  # parameters of the operation itself
 
 
 class Parameters:
@@ -56,7 +68,9 @@ class Parameters:
         self._places: dict[Callable[..., Any], int] = {}  # of results
         self._steps: list[_Step] = []
         _check(dependant, _READ | also_read)
-        self._own = _Step(dependant, self._add_all(dependant))
+        self._own = _Step(dependant, self._add_all(dependant), self._steps)
+        steps = enumerate(self._steps)
+        self._with_request = [(place, step) for place, step in steps if step.takes_request]
         self.query_names = frozenset(
             parameter.alias
             for step in (*self._steps, self._own)
@@ -64,13 +78,28 @@ class Parameters:
             if parameter.kind == "query"
         )
 
-    def values(self, request: Sources, errors: Errors) -> dict[str, Any]:
+    def known(self, request: Sources, errors: Errors) -> Known:
+        """Read what the head says; adds to the errors, and with any there are no `values`."""
         sources = (request.path_params, request.query, request.sent)
         results: list[Any] = []
         for step in self._steps:
-            values = step.values(request, sources, results, errors)
-            results.append(_FAILED if values is None else step.call(**values))
-        return self._own.values(request, sources, results, errors) or {}
+            values = step.read(sources, errors)
+            if values is None or not step.complete(values, results):
+                results.append(_FAILED)
+            else:
+                results.append(values if step.takes_request else step.call(**values))
+        return Known(results, self._own.read(sources, errors) or {})
+
+    def values(self, request: Sources, known: Known) -> dict[str, Any]:
+        """Return the arguments of the operation, from what is known of the head."""
+        results = known.results.copy()
+        for place, step in self._with_request:
+            values = results[place].copy()
+            step.complete(values, results, request)
+            results[place] = step.call(**values)
+        values = known.own.copy()
+        self._own.complete(values, results, request)
+        return values
 
     def _add_all(self, dependant: Dependant) -> list[tuple[str | None, int]]:
         """Add the steps of dependencies; return the name and the place of each result."""
@@ -83,7 +112,8 @@ class Parameters:
             if not inspect.isfunction(call) or _is_special(call):
                 raise Unsupported(f"the dependency {call} is not a plain function")
             _check(dependant, _READ)
-            self._steps.append(_Step(dependant, self._add_all(dependant)))
+            given = self._add_all(dependant)
+            self._steps.append(_Step(dependant, given, self._steps))
             self._places[call] = len(self._steps) - 1
         return self._places[call]
 
@@ -156,7 +186,9 @@ def _is_single(kind: Any) -> bool:
 class _Step:
     """A dependency or the operation itself, with its parameters and the earlier steps it uses."""
 
-    def __init__(self, dependant: Dependant, given: list[tuple[str | None, int]]) -> None:
+    def __init__(
+        self, dependant: Dependant, given: list[tuple[str | None, int]], earlier: Sequence["_Step"]
+    ) -> None:
         assert dependant.call is not None
         self.call = dependant.call
         self._given = given
@@ -172,14 +204,12 @@ class _Step:
         }
         names = (dependant.request_param_name, dependant.http_connection_param_name)
         self._request_names = [name for name in names if name]
+        self.takes_request: bool = bool(self._request_names) or any(
+            earlier[place].takes_request for _, place in given
+        )
 
-    def values(
-        self,
-        request: Sources,
-        sources: Sequence[Mapping[Any, Any]],
-        results: list[Any],
-        errors: Errors,
-    ) -> dict[str, Any] | None:
+    def read(self, sources: Sequence[Mapping[Any, Any]], errors: Errors) -> dict[str, Any] | None:
+        """Return the parameters; None if one is wrong."""
         values = self._constants.copy()
         known = len(errors)
         for parameter in self.parameters:
@@ -188,13 +218,18 @@ class _Step:
                 parameter.take(value, values, errors)
             elif parameter.is_required:
                 errors.append(parameter.missing())
-        is_possible = len(errors) == known
+        return values if len(errors) == known else None
+
+    def complete(
+        self, values: dict[str, Any], results: list[Any], request: Sources | None = None
+    ) -> bool:
+        """Add what earlier steps have made, and the request; false if one has failed."""
         for name, place in self._given:
             result = results[place]
             if result is _FAILED:
-                is_possible = False
-            elif name is not None:
+                return False
+            if name is not None:
                 values[name] = result
         for name in self._request_names:
             values[name] = request
-        return values if is_possible else None
+        return True

@@ -29,6 +29,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from headgate.app.transport.exchange import Exchange
+from headgate.app.transport.heads import Head, Heads
 from headgate.app.transport.intake import Unparsed
 from headgate.app.transport.scopes import id_of, new_id
 from headgate.app.transport.sockets import Peer
@@ -67,6 +68,7 @@ def without_offer(method: bytes, url: bytes, headers: Iterable[tuple[bytes, byte
 
 log = logging.getLogger("headgate")
 
+
 PORTION_BYTES = 1024
 """Parsed at a time: about fifty of the smallest requests."""
 
@@ -90,7 +92,11 @@ _LARGE = f"at most {HEADERS_MAX} headers and {HEADER_BYTES_MAX} bytes, with the 
 
 def in_time(request_ms_max: int, *, logs_requests: bool = False) -> type[HttpToolsProtocol]:
     """Return uvicorn's HTTP/1.1 protocol with a time limit for requests to arrive."""
-    choices = {"request_s_max": request_ms_max / 1000, "logs_requests": logs_requests}
+    choices = {
+        "request_s_max": request_ms_max / 1000,
+        "logs_requests": logs_requests,
+        "heads": Heads(),
+    }
     return type("TimelyHttp", (BoundedHttp,), choices)
 
 
@@ -98,6 +104,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
     """uvicorn's HTTP/1.1 for clients that send requests too fast or too slowly."""
 
     request_s_max: float
+    heads: Heads  # of all connections
     logs_requests = False  # a line of the log says how each was answered
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -159,11 +166,45 @@ class BoundedHttp(Peer, HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._is_refused:
             return
-        if len(data) <= PORTION_BYTES and not self._unparsed.data and self._takes_more():
-            self._feed(data)
-        else:
+        if len(data) > PORTION_BYTES or self._unparsed.data or not self._takes_more():
             self._unparsed.add(data)
             self._parse()
+            return
+        last = self._last
+        is_start = not self._is_arriving and (last is None or last.keep_alive)
+        known = self.heads.known(data) if is_start else None
+        if known is None:
+            self._feed(data, is_start=is_start)
+        else:
+            self._repeat(*known)
+
+    def _repeat(self, head: Head, body: bytes) -> None:
+        """Begin to answer a whole request whose head is known, without the parser."""
+        self._sockets.idle.pop(self, None)
+        self._expect_no_more()
+        scope: Any = {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": "1.1",
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "root_path": self.root_path,
+            "headers": head.headers,
+            "state": self.app_state.copy(),
+            "method": head.method,
+            "raw_path": head.raw_path,
+            "path": head.path,
+            "query_string": head.query_string,
+            "request_id": new_id(),
+            "app": self.app,
+            "head": head,
+        }
+        exchange = Exchange(self, scope, keep_alive=True, expects_continue=False)
+        exchange.body, exchange.more_body = body, False
+        exchange.wake()
+        self.cycle = exchange
+        self._answer(exchange)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -335,7 +376,8 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         elif self._takes_more():
             self.flow.resume_reading()
 
-    def _feed(self, data: Any) -> None:
+    def _feed(self, data: Any, *, is_start: bool = False) -> None:
+        """Parse, and begin to answer; `is_start`: nothing of a request came before this."""
         self._header_bytes += len(data)
         try:
             self.parser.feed_data(data)
@@ -354,7 +396,16 @@ class BoundedHttp(Peer, HttpToolsProtocol):
                 self._expect()
         exchange, self._begun = self._begun, None
         if exchange is not None:
+            if is_start and not self._is_refused:
+                self._learn(data, exchange)
             self._answer(exchange)
+
+    def _learn(self, data: bytes, exchange: Exchange) -> None:
+        """Note the head of a request that came as a whole, and after which another one may come."""
+        scope = exchange.scope
+        if exchange.keep_alive and not exchange.more_body and scope["http_version"] == "1.1":
+            names = "method", "raw_path", "path", "query_string", "headers"
+            self.heads.learn(data, Head(*(scope[name] for name in names)))
 
     def _read_on(self, remaining: Any) -> None:
         """Parse a request again without its upgrade offer, then what followed its head."""

@@ -1,0 +1,80 @@
+"""Heads: what the head of a request says, read once for all requests that have the same.
+
+A client sends the same head with every request to a stream, apart from ids that it makes up. To
+read it takes as long as the rest of a small request, so heads that came before are known by their
+bytes. Only whole requests that arrived at once are taken this way; all others are parsed.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.types import Scope
+
+HEADS_MAX = 256
+
+_END = b"\r\n\r\n"
+_PARSED = frozenset({b"expect", b"transfer-encoding", b"upgrade", b"x-request-id"})
+"""Headers of requests that are parsed each time: they say how to go on, or are each time others."""
+
+Headers = list[tuple[bytes, bytes]]
+Sent = Mapping[bytes, bytes]
+
+
+class Head:
+    """The head of a request of HTTP/1.1 after which the connection stays open.
+
+    It is in the scope as `head`. A layer that changes the headers takes it out.
+    """
+
+    __slots__ = (
+        "content_bytes",
+        "derived",
+        "headers",
+        "method",
+        "path",
+        "query_string",
+        "raw_path",
+        "sent",
+    )
+
+    def __init__(
+        self, method: str, raw_path: bytes, path: str, query_string: bytes, headers: Headers
+    ) -> None:
+        """Take what the parser has read; the names of headers are in small letters."""
+        self.method, self.raw_path, self.path = method, raw_path, path
+        self.query_string = query_string
+        self.headers = headers
+        self.sent: Sent = dict(reversed(headers))
+        self.content_bytes = int(self.sent.get(b"content-length", b"0"))
+        self.derived: dict[object, Any] = {}
+        """What depends on the head alone and never changes, by who has found it out."""
+
+
+def sent_of(scope: Scope) -> Sent:
+    """Return the headers of a request by their names, of repeated ones the first."""
+    head: Head | None = scope.get("head")
+    return dict(reversed(scope["headers"])) if head is None else head.sent
+
+
+class Heads:
+    """The heads that came before, the latest `HEADS_MAX` of those that were new then."""
+
+    def __init__(self) -> None:
+        self._by_text: dict[bytes, Head] = {}
+
+    def known(self, data: bytes) -> tuple[Head, bytes] | None:
+        """Return the head of a whole request and its body, if it is one whose head is known."""
+        end = data.find(_END) + len(_END)
+        head = self._by_text.get(data[:end])
+        if head is None or len(data) - end != head.content_bytes:
+            return None
+        return head, data[end:]
+
+    def learn(self, data: bytes, head: Head) -> None:
+        """Note the head of a request that was parsed, unless others may go on differently."""
+        end = data.find(_END) + len(_END)
+        if len(data) - end != head.content_bytes or not _PARSED.isdisjoint(head.sent):
+            return
+        if len(self._by_text) == HEADS_MAX:
+            del self._by_text[next(iter(self._by_text))]
+        self._by_text[data[:end]] = head
