@@ -25,6 +25,7 @@ from headgate.app.auth.access import Access
 from headgate.app.http.handlers import answer_to
 from headgate.app.http.operation import CompiledOperation, Operation
 from headgate.app.http.parameters import Unsupported
+from headgate.app.transport.exchange import exchange_of
 from headgate.app.transport.heads import Head
 from headgate.app.transport.scopes import plain_path_of
 from headgate.engine.eager import own_task
@@ -117,13 +118,12 @@ class Dispatch:
 
 def _is_sent_whole(answer: Response, send: Send) -> bool:
     """Send an answer that is there as a whole at once, unless a layer in front changes answers."""
-    send_whole = getattr(getattr(send, "__self__", None), "send_whole", None)
-    if send_whole is None or type(answer).__call__ is not Response.__call__:
+    exchange = exchange_of(send)
+    if exchange is None or type(answer).__call__ is not Response.__call__:
         return False
     if answer.background is not None:
         return False
-    is_sent: bool = send_whole(answer.status_code, answer.raw_headers, answer.body)
-    return is_sent
+    return exchange.send_whole(answer.status_code, answer.raw_headers, answer.body)
 
 
 class _Segment:

@@ -30,6 +30,7 @@ from headgate.app.http.answers import AnswerModel, OpenAnswer
 from headgate.app.http.credentials import access_of_request
 from headgate.app.http.dependencies import gateway_of
 from headgate.app.http.parameters import Errors, Known, Parameters, Unsupported, missing
+from headgate.app.transport.exchange import exchange_of
 from headgate.app.transport.heads import Head, sent_of
 from headgate.app.wire.credentials import TICKET
 from headgate.app.wire.problems import NOWHERE, GatewayError, pointer_to
@@ -368,6 +369,11 @@ class WholeRequest(Request):
         limit_bytes = gateway.limits.body_bytes_max
         if declared_bytes > limit_bytes:
             raise _too_large(limit_bytes)
+        exchange = exchange_of(self._receive) if 0 < declared_bytes <= DENSE_BYTES_MIN else None
+        whole = None if exchange is None else exchange.take_whole()
+        if whole is not None:
+            self.content = whole
+            return
         chunks: list[bytes] = []
         here_bytes, noted_bytes, more = 0, 0, True
         try:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from starlette.types import ASGIApp, Message, Scope
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
@@ -175,6 +175,16 @@ class Exchange:
         body, self.body = bytes(self.body), b""
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
+    def take_whole(self) -> bytes | None:
+        """Receive the body at once; None if it is not here as a whole."""
+        connection = self._connection
+        if self.more_body or self.disconnected or self.response_complete or connection is None:
+            return None
+        connection.flow.resume_reading()
+        self._has_news = False
+        body, self.body = bytes(self.body), b""
+        return body
+
     async def send(self, message: Message) -> None:
         connection, kind = self._connection, message["type"]
         if connection is None:
@@ -199,14 +209,14 @@ class Exchange:
             is_last = not message.get("more_body", False)
             self._send_body(connection, message.get("body", b""), is_last=is_last)
 
-    def send_whole(self, status: int, headers: _Headers, body: bytes) -> bool:
+    def send_whole(self, status: int, headers: _Headers, body: bytes | memoryview) -> bool:
         """Send an answer at once, head and body; return false if it must wait, as `send` does."""
         connection = self._connection
         if connection is None or connection.flow.write_paused or self.disconnected:
             return False
         self.scope["status"] = status
         self._begin(connection, status, headers)
-        self._send_body(connection, body, is_last=True)
+        self._send_body(connection, bytes(body), is_last=True)
         return True
 
     async def _wait(self) -> None:
@@ -230,44 +240,40 @@ class Exchange:
     def _begin(self, connection: HttpConnection, status: int, headers: _Headers) -> None:
         self.response_started = True
         self._waits_for_continue = False
+        scope = self.scope
         lines = [
             STATUS_LINE[status],
             _defaults.lines_of(connection.server_state.default_headers),
-            b"x-request-id: %b\r\n" % self.scope["request_id"].encode(),
+            b"x-request-id: %b\r\n" % scope["request_id"].encode(),
         ]
         values = _add_lines(lines, headers)
         if b"connection" in values and b"close" in values[b"connection"].lower():
             self.keep_alive = False
         elif not self.keep_alive:
             lines.append(b"connection: close\r\n")
-        has_body = self.scope["method"] != "HEAD" and status not in _WITHOUT_BODY
-        if has_body and b"content-length" not in values:
-            self._content_bytes = None
+        if scope["method"] != "HEAD" and status not in _WITHOUT_BODY:
+            length = values.get(b"content-length")
+            self._content_bytes = None if length is None else int(length)
             # A client of HTTP/1.0 knows no chunks (RFC 9112, 6.1): the connection ends the body.
-            self._is_chunked = self.scope["http_version"] >= "1.1"
+            self._is_chunked = length is None and scope["http_version"] >= "1.1"
             if self._is_chunked and b"transfer-encoding" not in values:
                 lines.append(b"transfer-encoding: chunked\r\n")
-        elif has_body:
-            self._content_bytes = int(values[b"content-length"])
         lines.append(b"\r\n")
         self._head = b"".join(lines)
         if self._content_bytes is None:  # it may take long until there is a part of the body
             self._flush()
 
     def _send_body(self, connection: HttpConnection, body: bytes, *, is_last: bool) -> None:
-        if self.scope["method"] == "HEAD":
-            body = b""
-        elif self._is_chunked:
-            body = _chunk(body, is_last=is_last)
-        elif self._content_bytes is not None:
-            self._content_bytes -= len(body)
-            if self._content_bytes < 0 or (is_last and self._content_bytes):
-                raise RuntimeError("the body of an answer has another length than its header says")
-        if self._head and len(body) <= _JOINED_BYTES_MAX:
-            body, self._head = self._head + body, b""
-        self._flush()
+        body = self._framed(body, is_last=is_last)
+        if self._head:
+            if len(body) <= _JOINED_BYTES_MAX:
+                body, self._head = self._head + body, b""
+            else:
+                self._flush()
         if body:
-            self._write(connection, body)
+            connection.transport.write(body)
+            if connection.flow.write_paused:
+                connection.waits_to_write(self.held_bytes)
         if is_last:
             self.response_complete = True
             self.wake()
@@ -275,15 +281,28 @@ class Exchange:
                 connection.transport.close()
             connection.on_response_complete()
 
-    def _write(self, connection: HttpConnection, data: bytes) -> None:
-        connection.transport.write(data)
-        if connection.flow.write_paused:
-            connection.waits_to_write(self.held_bytes)
+    def _framed(self, body: bytes, *, is_last: bool) -> bytes:
+        """Return what is sent for a part of a body. Raises RuntimeError for a wrong length."""
+        if self.scope["method"] == "HEAD":
+            return b""
+        if self._is_chunked:
+            return _chunk(body, is_last=is_last)
+        if self._content_bytes is not None:
+            self._content_bytes -= len(body)
+            if self._content_bytes < 0 or (is_last and self._content_bytes):
+                raise RuntimeError("the body of an answer has another length than its header says")
+        return body
 
     def _flush(self) -> None:
         if self._head and self._connection is not None:
             head, self._head = self._head, b""
             self._connection.transport.write(head)
+
+
+def exchange_of(end: Receive | Send) -> Exchange | None:
+    """Return the exchange that an app receives from, or sends to; None with a layer between."""
+    exchange = getattr(end, "__self__", None)
+    return exchange if isinstance(exchange, Exchange) else None
 
 
 def _chunk(body: bytes, *, is_last: bool) -> bytes:
@@ -316,7 +335,7 @@ def _add_lines(lines: list[bytes], headers: _Headers) -> dict[bytes, bytes]:
     for name, value in headers:
         known = name if name in _names else _checked(name)
         values[known] = value
-        lines += known, b": ", value, b"\r\n"
+        lines.append(b"%b: %b\r\n" % (known, value))
     if _NO_VALUE.search(b"".join([value for _, value in headers])) is not None:
         raise RuntimeError("an answer has a header with a bad value")
     return values

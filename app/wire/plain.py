@@ -88,6 +88,7 @@ def plain_append(text: str, entries_max: int) -> PlainAppend | None:
     return PlainAppend(frame.rid, frame.stream, drafts) if drafts else None
 
 
+_NO_TIMES = (None, None, None, None)
 _NOT_PLAIN = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
@@ -98,6 +99,7 @@ def _drafts(entries: Iterable[_PlainEntry]) -> list[Draft] | None:
         if not 0 < len(fields) <= MEMBERS_MAX:
             return None
         texts = chain.from_iterable(fields.items())
-        timing = Timing(entry.delay_ms, entry.deliver_at_ms, entry.ttl_ms, entry.expires_at_ms)
-        drafts.append(Draft(None, tuple(map(str.encode, texts)), timing.or_none()))
+        times = entry.delay_ms, entry.deliver_at_ms, entry.ttl_ms, entry.expires_at_ms
+        timing = None if times == _NO_TIMES else Timing(*times)  # most have none
+        drafts.append(Draft(None, tuple(map(str.encode, texts)), timing))
     return drafts
