@@ -71,6 +71,11 @@ class Parameters:
         self._own = _Step(dependant, self._add_all(dependant), self._steps)
         steps = enumerate(self._steps)
         self._with_request = [(place, step) for place, step in steps if step.takes_request]
+        self._of_request: list[tuple[str, Callable[[Any], Any]]] = []
+        names = {place: name for name, place in self._own.earlier if name is not None}
+        if all(step.takes_nothing_else and place in names for place, step in self._with_request):
+            self._of_request = [(names[place], step.call) for place, step in self._with_request]
+            self._with_request = []  # and so it is with most operations
         self.query_names = frozenset(
             parameter.alias
             for step in (*self._steps, self._own)
@@ -88,17 +93,24 @@ class Parameters:
                 results.append(_FAILED)
             else:
                 results.append(values if step.takes_request else step.call(**values))
-        return Known(results, self._own.read(sources, errors) or {})
+        own = self._own.read(sources, errors) or {}
+        self._own.complete(own, results)
+        return Known(results, own)
 
     def values(self, request: Sources, known: Known) -> dict[str, Any]:
         """Return the arguments of the operation, from what is known of the head."""
-        results = known.results.copy()
-        for place, step in self._with_request:
-            values = results[place].copy()
-            step.complete(values, results, request)
-            results[place] = step.call(**values)
         values = known.own.copy()
-        self._own.complete(values, results, request)
+        for name in self._own.request_names:
+            values[name] = request
+        for name, call in self._of_request:
+            values[name] = call(request)
+        if self._with_request:
+            results = known.results.copy()
+            for place, step in self._with_request:
+                arguments = results[place].copy()
+                step.complete(arguments, results, request)
+                results[place] = step.call(**arguments)
+            self._own.complete(values, results, request)
         return values
 
     def _add_all(self, dependant: Dependant) -> list[tuple[str | None, int]]:
@@ -191,7 +203,7 @@ class _Step:
     ) -> None:
         assert dependant.call is not None
         self.call = dependant.call
-        self._given = given
+        self.earlier = given
         groups = (dependant.path_params, dependant.query_params, dependant.header_params)
         self.parameters = [
             _Parameter(source, field) for source, group in enumerate(groups) for field in group
@@ -203,10 +215,15 @@ class _Step:
             if not field.field_info.is_required()
         }
         names = (dependant.request_param_name, dependant.http_connection_param_name)
-        self._request_names = [name for name in names if name]
-        self.takes_request: bool = bool(self._request_names) or any(
+        self.request_names = [name for name in names if name]
+        self.takes_request: bool = bool(self.request_names) or any(
             earlier[place].takes_request for _, place in given
         )
+
+    @property
+    def takes_nothing_else(self) -> bool:
+        """Whether the request is its only argument."""
+        return len(self.request_names) == 1 and not self.parameters and not self.earlier
 
     def read(self, sources: Sequence[Mapping[Any, Any]], errors: Errors) -> dict[str, Any] | None:
         """Return the parameters; None if one is wrong."""
@@ -224,12 +241,12 @@ class _Step:
         self, values: dict[str, Any], results: list[Any], request: Sources | None = None
     ) -> bool:
         """Add what earlier steps have made, and the request; false if one has failed."""
-        for name, place in self._given:
+        for name, place in self.earlier:
             result = results[place]
             if result is _FAILED:
                 return False
             if name is not None:
                 values[name] = result
-        for name in self._request_names:
+        for name in self.request_names:
             values[name] = request
         return True

@@ -31,6 +31,11 @@ _NAMES_MAX = 256
 _RESET = struct.pack("ii", 1, 0)  # waits no time until all is sent
 _WITHOUT_BODY = frozenset({204, 304})
 _names: set[bytes] = set()  # of headers, which are known to be in order
+_FRAMING = frozenset({b"connection", b"transfer-encoding"})
+_REPEATED = frozenset({b"content-type", b"content-length"})
+"""Headers that have few values in many answers."""
+_COMMON_MAX = 256
+_common: dict[tuple[bytes, bytes], bytes] = {}  # lines, by header
 
 _Headers = Sequence[tuple[bytes, bytes]]
 
@@ -214,9 +219,25 @@ class Exchange:
         connection = self._connection
         if connection is None or connection.flow.write_paused or self.disconnected:
             return False
-        self.scope["status"] = status
-        self._begin(connection, status, headers)
-        self._send_body(connection, bytes(body), is_last=True)
+        scope = self.scope
+        scope["status"] = status
+        lines = _plain_lines(headers, len(body)) if self.keep_alive else None
+        if lines is None or scope["method"] == "HEAD":
+            self._begin(connection, status, headers)
+            self._send_body(connection, bytes(body), is_last=True)
+            return True
+        self.response_started = self.response_complete = True
+        default_lines = _defaults.lines_of(connection.server_state.default_headers)
+        head = b"%b%bx-request-id: %b\r\n" % (
+            STATUS_LINE[status],
+            default_lines,
+            scope["request_id"].encode(),
+        )
+        connection.transport.write(b"".join([head, *lines, b"\r\n", body]))
+        if connection.flow.write_paused:
+            connection.waits_to_write(self.held_bytes)
+        self.wake()
+        connection.on_response_complete()
         return True
 
     async def _wait(self) -> None:
@@ -339,6 +360,24 @@ def _add_lines(lines: list[bytes], headers: _Headers) -> dict[bytes, bytes]:
     if _NO_VALUE.search(b"".join([value for _, value in headers])) is not None:
         raise RuntimeError("an answer has a header with a bad value")
     return values
+
+
+def _plain_lines(headers: _Headers, content_bytes: int) -> list[bytes] | None:
+    """Return headers that say the length of the body, and nothing else of how it is sent."""
+    if (b"content-length", b"%d" % content_bytes) not in headers:
+        return None
+    lines = []
+    for header in headers:
+        line = _common.get(header)
+        if line is None:
+            name, value = header
+            if name not in _names or name in _FRAMING or _NO_VALUE.search(value) is not None:
+                return None
+            line = b"%b: %b\r\n" % header
+            if name in _REPEATED and len(_common) < _COMMON_MAX:
+                _common[header] = line
+        lines.append(line)
+    return lines
 
 
 def _checked(name: bytes) -> bytes:

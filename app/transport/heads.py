@@ -16,7 +16,9 @@ _END = b"\r\n\r\n"
 _PARSED = frozenset({b"expect", b"transfer-encoding", b"upgrade", b"x-request-id"})
 """Headers of requests that are parsed each time: they say how to go on, or are each time others."""
 
-Headers = list[tuple[bytes, bytes]]
+_OF_HEAD = ("http_version", "method", "raw_path", "path", "query_string", "headers")
+"""What the head of a request says, in its scope."""
+
 Sent = Mapping[bytes, bytes]
 
 
@@ -26,25 +28,12 @@ class Head:
     It is in the scope as `head`. A layer that changes the headers takes it out.
     """
 
-    __slots__ = (
-        "content_bytes",
-        "derived",
-        "headers",
-        "method",
-        "path",
-        "query_string",
-        "raw_path",
-        "sent",
-    )
+    __slots__ = ("content_bytes", "derived", "scope", "sent")
 
-    def __init__(
-        self, method: str, raw_path: bytes, path: str, query_string: bytes, headers: Headers
-    ) -> None:
-        """Take what the parser has read; the names of headers are in small letters."""
-        self.method, self.raw_path, self.path = method, raw_path, path
-        self.query_string = query_string
-        self.headers = headers
-        self.sent: Sent = dict(reversed(headers))
+    def __init__(self, scope: Scope) -> None:
+        """Take the scope of a request that was just parsed."""
+        self.scope: Scope = {name: scope[name] for name in _OF_HEAD}
+        self.sent: Sent = dict(reversed(scope["headers"]))
         self.content_bytes = int(self.sent.get(b"content-length", b"0"))
         self.derived: dict[object, Any] = {}
         """What depends on the head alone and never changes, by who has found it out."""

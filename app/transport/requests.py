@@ -25,6 +25,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import httptools
+from starlette.types import Scope
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
@@ -123,6 +124,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         self._begun: Exchange | None = None  # is answered once all that was read is parsed
         self._under_way: Exchange | None = None  # is being answered
         self._answered_at_s = 0.0
+        self._scope_of_all: Scope | None = None  # what all requests have in common
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -182,23 +184,22 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         """Begin to answer a whole request whose head is known, without the parser."""
         self._sockets.idle.pop(self, None)
         self._expect_no_more()
-        scope: Any = {
-            "type": "http",
-            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
-            "http_version": "1.1",
-            "server": self.server,
-            "client": self.client,
-            "scheme": self.scheme,
-            "root_path": self.root_path,
-            "headers": head.headers,
-            "state": self.app_state.copy(),
-            "method": head.method,
-            "raw_path": head.raw_path,
-            "path": head.path,
-            "query_string": head.query_string,
-            "request_id": new_id(),
-            "app": self.app,
+        if self._scope_of_all is None:
+            self._scope_of_all = {
+                "type": "http",
+                "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+                "server": self.server,
+                "client": self.client,
+                "scheme": self.scheme,
+                "root_path": self.root_path,
+                "app": self.app,
+            }
+        scope = {
+            **self._scope_of_all,
+            **head.scope,
             "head": head,
+            "state": self.app_state.copy(),
+            "request_id": new_id(),
         }
         exchange = Exchange(self, scope, keep_alive=True, expects_continue=False)
         exchange.body, exchange.more_body = body, False
@@ -404,8 +405,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         """Note the head of a request that came as a whole, and after which another one may come."""
         scope = exchange.scope
         if exchange.keep_alive and not exchange.more_body and scope["http_version"] == "1.1":
-            names = "method", "raw_path", "path", "query_string", "headers"
-            self.heads.learn(data, Head(*(scope[name] for name in names)))
+            self.heads.learn(data, Head(scope))
 
     def _read_on(self, remaining: Any) -> None:
         """Parse a request again without its upgrade offer, then what followed its head."""
