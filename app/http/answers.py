@@ -9,6 +9,7 @@ from fastapi import Response
 from fastapi.datastructures import DefaultPlaceholder
 from fastapi.exceptions import ResponseValidationError
 from pydantic import TypeAdapter
+from starlette.types import Receive, Scope, Send
 from typing_extensions import is_typeddict
 
 from headgate.app.http.parameters import Unsupported
@@ -22,6 +23,8 @@ _IS_JSON = (b"content-type", b"application/json")
 class OpenAnswer(Response):
     """The response that a route and its dependencies are given: they may add to it."""
 
+    body: bytes
+
     def __init__(self) -> None:
         self.status_code = 0  # nobody has said it
         self.raw_headers: list[tuple[bytes, bytes]] = []
@@ -33,9 +36,11 @@ class OpenAnswer(Response):
         elif not _has_body(self.status_code):
             content = b""
         self.body = content
-        if content:
-            length = str(len(content)).encode()
-            self.raw_headers += [_IS_JSON, (b"content-length", length)]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.body:
+            self.raw_headers += [_IS_JSON, (b"content-length", b"%d" % len(self.body))]
+        await super().__call__(scope, receive, send)
 
 
 class AnswerModel:

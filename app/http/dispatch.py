@@ -22,6 +22,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headgate.app.auth.access import Access
+from headgate.app.http.answers import OpenAnswer
 from headgate.app.http.handlers import answer_to
 from headgate.app.http.operation import CompiledOperation, Operation
 from headgate.app.http.parameters import Unsupported
@@ -119,9 +120,12 @@ class Dispatch:
 def _is_sent_whole(answer: Response, send: Send) -> bool:
     """Send an answer that is there as a whole at once, unless a layer in front changes answers."""
     exchange = exchange_of(send)
-    if exchange is None or type(answer).__call__ is not Response.__call__:
+    if exchange is None or answer.background is not None:
         return False
-    if answer.background is not None:
+    if isinstance(answer, OpenAnswer):
+        if answer.body:
+            return exchange.send_json(answer.status_code, answer.raw_headers, answer.body)
+    elif type(answer).__call__ is not Response.__call__:
         return False
     return exchange.send_whole(answer.status_code, answer.raw_headers, answer.body)
 

@@ -143,7 +143,8 @@ class CompiledOperation:
         scope["access"] = access = self._access(request)
         if known is None:
             self._check(request)
-        await request.arrive()
+        if not request.is_here():
+            await request.arrive()
         usage = access.usage
         if usage.is_rated:
             usage.spend(size_bytes=len(request.content))
@@ -356,6 +357,19 @@ class WholeRequest(Request):
     def has_body(self) -> bool:
         return self._declared_bytes() > 0 or b"transfer-encoding" in self.sent
 
+    def is_here(self) -> bool:
+        """Take the body if it is small and here as a whole, or if there is none."""
+        declared_bytes = self._declared_bytes()
+        if not declared_bytes:
+            return b"transfer-encoding" not in self.sent
+        bytes_max = min(DENSE_BYTES_MIN, gateway_of(self).limits.body_bytes_max)
+        exchange = exchange_of(self._receive) if declared_bytes <= bytes_max else None
+        content = None if exchange is None else exchange.take_whole()
+        if content is None:
+            return False
+        self.content = content
+        return True
+
     async def arrive(self) -> None:
         """Wait for the body.
 
@@ -363,17 +377,10 @@ class WholeRequest(Request):
         body is not read), and ClientDisconnect.
         """
         declared_bytes = self._declared_bytes()
-        if not declared_bytes and b"transfer-encoding" not in self.sent:
-            return
         gateway = gateway_of(self)
         limit_bytes = gateway.limits.body_bytes_max
         if declared_bytes > limit_bytes:
             raise _too_large(limit_bytes)
-        exchange = exchange_of(self._receive) if 0 < declared_bytes <= DENSE_BYTES_MIN else None
-        whole = None if exchange is None else exchange.take_whole()
-        if whole is not None:
-            self.content = whole
-            return
         chunks: list[bytes] = []
         here_bytes, noted_bytes, more = 0, 0, True
         try:

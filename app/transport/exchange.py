@@ -31,11 +31,9 @@ _NAMES_MAX = 256
 _RESET = struct.pack("ii", 1, 0)  # waits no time until all is sent
 _WITHOUT_BODY = frozenset({204, 304})
 _names: set[bytes] = set()  # of headers, which are known to be in order
-_FRAMING = frozenset({b"connection", b"transfer-encoding"})
-_REPEATED = frozenset({b"content-type", b"content-length"})
-"""Headers that have few values in many answers."""
-_COMMON_MAX = 256
-_common: dict[tuple[bytes, bytes], bytes] = {}  # lines, by header
+_FRAMING = frozenset({b"connection", b"content-length", b"transfer-encoding"})
+_JSON = b"%b%bx-request-id: %b\r\n%bcontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
+"""An answer: status line, default headers, request id, further headers, length and body."""
 
 _Headers = Sequence[tuple[bytes, bytes]]
 
@@ -219,21 +217,30 @@ class Exchange:
         connection = self._connection
         if connection is None or connection.flow.write_paused or self.disconnected:
             return False
-        scope = self.scope
+        self.scope["status"] = status
+        self._begin(connection, status, headers)
+        self._send_body(connection, bytes(body), is_last=True)
+        return True
+
+    def send_json(self, status: int, headers: _Headers, content: bytes) -> bool:
+        """Send JSON at once, with further headers; return false if anything is special."""
+        connection, scope = self._connection, self.scope
+        if connection is None or connection.flow.write_paused or self.disconnected:
+            return False
+        lines = _plain_lines(headers) if headers else b""
+        if lines is None or not self.keep_alive or scope["method"] == "HEAD":
+            return False
         scope["status"] = status
-        lines = _plain_lines(headers, len(body)) if self.keep_alive else None
-        if lines is None or scope["method"] == "HEAD":
-            self._begin(connection, status, headers)
-            self._send_body(connection, bytes(body), is_last=True)
-            return True
         self.response_started = self.response_complete = True
-        default_lines = _defaults.lines_of(connection.server_state.default_headers)
-        head = b"%b%bx-request-id: %b\r\n" % (
+        parts = (
             STATUS_LINE[status],
-            default_lines,
+            _defaults.lines_of(connection.server_state.default_headers),
             scope["request_id"].encode(),
+            lines,
+            len(content),
+            content,
         )
-        connection.transport.write(b"".join([head, *lines, b"\r\n", body]))
+        connection.transport.write(_JSON % parts)
         if connection.flow.write_paused:
             connection.waits_to_write(self.held_bytes)
         self.wake()
@@ -362,21 +369,13 @@ def _add_lines(lines: list[bytes], headers: _Headers) -> dict[bytes, bytes]:
     return values
 
 
-def _plain_lines(headers: _Headers, content_bytes: int) -> list[bytes] | None:
-    """Return headers that say the length of the body, and nothing else of how it is sent."""
-    if (b"content-length", b"%d" % content_bytes) not in headers:
-        return None
-    lines = []
-    for header in headers:
-        line = _common.get(header)
-        if line is None:
-            name, value = header
-            if name not in _names or name in _FRAMING or _NO_VALUE.search(value) is not None:
-                return None
-            line = b"%b: %b\r\n" % header
-            if name in _REPEATED and len(_common) < _COMMON_MAX:
-                _common[header] = line
-        lines.append(line)
+def _plain_lines(headers: _Headers) -> bytes | None:
+    """Return the lines of headers that are in order, and do not say how an answer is sent."""
+    lines = b""
+    for name, value in headers:
+        if name not in _names or name in _FRAMING or _NO_VALUE.search(value) is not None:
+            return None
+        lines += b"%b: %b\r\n" % (name, value)
     return lines
 
 

@@ -25,7 +25,6 @@ from typing import Any
 from urllib.parse import unquote
 
 import httptools
-from starlette.types import Scope
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
@@ -124,7 +123,8 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         self._begun: Exchange | None = None  # is answered once all that was read is parsed
         self._under_way: Exchange | None = None  # is being answered
         self._answered_at_s = 0.0
-        self._scope_of_all: Scope | None = None  # what all requests have in common
+        self._head: Head | None = None  # of the last request, if it was known
+        self._scope_of_head: dict[str, Any]
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -184,23 +184,22 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         """Begin to answer a whole request whose head is known, without the parser."""
         self._sockets.idle.pop(self, None)
         self._expect_no_more()
-        if self._scope_of_all is None:
-            self._scope_of_all = {
+        if head is not self._head:
+            self._head = head
+            self._scope_of_head = {
                 "type": "http",
                 "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
                 "server": self.server,
                 "client": self.client,
                 "scheme": self.scheme,
                 "root_path": self.root_path,
+                "state": self.app_state,
                 "app": self.app,
+                "head": head,
+                **head.scope,
             }
-        scope = {
-            **self._scope_of_all,
-            **head.scope,
-            "head": head,
-            "state": self.app_state.copy(),
-            "request_id": new_id(),
-        }
+        scope = self._scope_of_head.copy()
+        scope["request_id"] = new_id()
         exchange = Exchange(self, scope, keep_alive=True, expects_continue=False)
         exchange.body, exchange.more_body = body, False
         exchange.wake()

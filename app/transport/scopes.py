@@ -62,7 +62,7 @@ _SANE: Final = re.compile(rb"[!-~]{1,128}")
 
 _NUMBER_MAX: Final = 2**48 - 1
 _random = secrets.randbits(26)
-_OF_PROCESS: Final = f"-7{_random >> 14:03x}-{0x8000 | _random & 0x3FFF:04x}-"
+_OF_PROCESS: Final = (0x7000 | _random >> 14) << 64 | (0x8000 | _random & 0x3FFF) << 48
 """Part of the ids of this process that others have not; its numbers also begin at random."""
 
 _clock = SystemClock()
@@ -70,9 +70,9 @@ _numbers = count(secrets.randbits(47))
 
 
 def new_id() -> str:
-    now_ms = _clock.wall_ms()
     number = next(_numbers) & _NUMBER_MAX
-    return f"{now_ms >> 16:08x}-{now_ms & 0xFFFF:04x}{_OF_PROCESS}{number:012x}"
+    digits = (_clock.wall_ms() << 80 | _OF_PROCESS | number).to_bytes(16).hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
