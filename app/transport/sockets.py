@@ -193,6 +193,8 @@ class Peer(asyncio.Protocol):
 
     def note_arriving(self, size_bytes: int) -> None:
         """Count data that is not used yet, if it is much. Raises GatewayError over the limit."""
+        if size_bytes <= UNREAD_BYTES_MIN and not self._unread_bytes:
+            return  # as nearly always
         unread_bytes = min(size_bytes, UNREAD_BYTES_MAX) if size_bytes > UNREAD_BYTES_MIN else 0
         self._sockets.unread(self._unread_bytes, unread_bytes)
         self._unread_bytes = unread_bytes

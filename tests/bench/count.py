@@ -265,6 +265,9 @@ def _redis_benchmark(depth: int, port: int) -> Iterator[Work]:
         command += ["-n", str(times), "XADD", "bench", "*", "temp", "39", "hum", "71"]
         subprocess.run([*command, "site", "s1"], check=True, capture_output=True)
 
+    # Under valgrind each would be slow enough for the log of slow commands.
+    setting = ["CONFIG", "SET", "slowlog-log-slower-than", "-1"]
+    subprocess.run(["redis-cli", "-p", str(port), *setting], check=True, capture_output=True)
     yield work
 
 
