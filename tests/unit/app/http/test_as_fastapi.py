@@ -31,6 +31,7 @@ from headgate.app.http.operation import Operation
 from headgate.app.http.parameters import Unsupported
 from headgate.app.main import create_app
 from headgate.app.settings import MEMORY, Settings
+from headgate.app.transport.heads import Head
 
 _COMPARED = ("allow", "content-type", "www-authenticate", "x-name")
 
@@ -166,6 +167,7 @@ class Twice:
             app.add_exception_handler(Exception, _told)
         put_together(self.apps[1])
         gateway = create_app(Settings(data_dir=MEMORY)).state.gateway
+        apps: list[ASGIApp] = [*self.apps, _with_heads(self.apps[1])]
         self.clients = [
             httpx.AsyncClient(
                 transport=httpx.ASGITransport(
@@ -173,14 +175,21 @@ class Twice:
                 ),
                 base_url="http://test",
             )
-            for app in self.apps
+            for app in apps
         ]
 
     async def ask(self, method: str, url: str, **options: Any) -> httpx.Response:
-        """Return our answer, once it is the same as that of FastAPI as it is."""
-        theirs, ours = [await client.request(method, url, **options) for client in self.clients]
-        assert _shown(ours) == _shown(theirs)
-        return ours
+        """Return our answer, once it is the same as that of FastAPI as it is.
+
+        It has to be the same, too, for a head that is new, and for one that came before.
+        """
+        stock, ours, with_heads = self.clients
+        theirs = _shown(await stock.request(method, url, **options))
+        answer = await ours.request(method, url, **options)
+        new = await with_heads.request(method, url, **options)
+        known = await with_heads.request(method, url, **options)
+        assert [_shown(answer), _shown(new), _shown(known)] == [theirs] * 3
+        return answer
 
 
 async def _told(_: Request, error: Exception) -> Response:
@@ -192,6 +201,17 @@ def _with_state(app: ASGIApp, gateway: object) -> ASGIApp:
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         await app({**scope, "state": {"gateway": gateway}}, receive, send)
+
+    return serve
+
+
+def _with_heads(app: ASGIApp) -> ASGIApp:
+    """Return an app that knows the heads of all its requests."""
+    heads: dict[str, Head] = {}
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        text = repr([scope["method"], scope["raw_path"], scope["query_string"], scope["headers"]])
+        await app({**scope, "head": heads.setdefault(text, Head(scope))}, receive, send)
 
     return serve
 
