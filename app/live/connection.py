@@ -13,7 +13,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from fastapi import WebSocket, WebSocketDisconnect
+from fastapi import WebSocketDisconnect
 
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
@@ -47,6 +47,7 @@ from headgate.app.live.subscription import (
     Subscription,
 )
 from headgate.app.runtime.connections import OpenConnection
+from headgate.app.transport.intake import Socket
 from headgate.app.transport.proxies import client_address
 from headgate.app.transport.scopes import ServedScope, request_id_of
 from headgate.app.transport.unsent import unsent_bytes
@@ -118,7 +119,7 @@ class Connection:
         "id",
     )
 
-    def __init__(self, socket: WebSocket, gateway: Gateway, access: Access | None) -> None:
+    def __init__(self, socket: Socket, gateway: Gateway, access: Access | None) -> None:
         self._socket = socket
         self._gateway = gateway
         self._limits: ConnectionLimits = gateway.limits

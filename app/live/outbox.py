@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Callable
 
-from fastapi import WebSocket
 from pydantic import BaseModel, ValidationError
 
 from headgate.app.live.frames.client import INSTANCE, BadFramesError
 from headgate.app.live.frames.server import Draining, ProblemFrame
+from headgate.app.transport.intake import Socket
 from headgate.app.wire.problems import (
     GatewayError,
     Problem,
@@ -36,9 +36,7 @@ class Outbox:
         "_timer",
     )
 
-    def __init__(
-        self, socket: WebSocket, *, patience_ms: int, on_stuck: Callable[[], None]
-    ) -> None:
+    def __init__(self, socket: Socket, *, patience_ms: int, on_stuck: Callable[[], None]) -> None:
         """`on_stuck` is called when the client has not taken a frame for `patience_ms`."""
         self._socket = socket
         self._loop = asyncio.get_running_loop()
@@ -49,6 +47,8 @@ class Outbox:
         self._timer: asyncio.TimerHandle | None = None
 
     async def send(self, text: str) -> None:
+        if not self._sending.locked() and self._socket.send_at_once(text):
+            return
         async with self._sending:
             self._stuck_at_s = self._loop.time() + self._patience_s
             if self._timer is None:

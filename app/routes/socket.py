@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Annotated, Literal
 
-from fastapi import WebSocket, WebSocketDisconnect
+from fastapi import WebSocketDisconnect
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.routing import Match, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -17,6 +17,7 @@ from headgate.app.live.frames.client import FRAME_BYTES_MIN, INSTANCE, SHORT_FOR
 from headgate.app.live.frames.server import ProblemFrame
 from headgate.app.live.intents import SubscribeIntent, SubscriptionChoices
 from headgate.app.live.outbox import code_of
+from headgate.app.transport.intake import Socket
 from headgate.app.transport.scopes import request_id_of
 from headgate.app.wire.credentials import SUBPROTOCOL as TOKEN_SUBPROTOCOL
 from headgate.app.wire.credentials import TICKET
@@ -58,12 +59,12 @@ class GroupSocketQuery(SocketQuery):
     ack: Literal["explicit", "none"] = "explicit"
 
 
-async def any_socket(socket: WebSocket) -> None:
+async def any_socket(socket: Socket) -> None:
     """Carry any number of subscriptions, and appends."""
     await _serve(socket, None)
 
 
-async def stream_socket(socket: WebSocket) -> None:
+async def stream_socket(socket: Socket) -> None:
     """Send everything that comes after a cursor (XREAD BLOCK)."""
     stream = socket.path_params["stream"]
 
@@ -85,7 +86,7 @@ async def stream_socket(socket: WebSocket) -> None:
     await _serve(socket, first)
 
 
-async def group_socket(socket: WebSocket) -> None:
+async def group_socket(socket: Socket) -> None:
     """Send deliveries to a consumer of a group (XREADGROUP BLOCK), and take its acks."""
     stream, group = socket.path_params["stream"], socket.path_params["group"]
 
@@ -129,12 +130,12 @@ class SocketRoutes:
                 match, matched = route.matches(scope)
                 if match is Match.FULL:
                     scope.update(matched)
-                    await serve(WebSocket(scope, receive, send))
+                    await serve(Socket(scope, receive, send))
                     return
         await self._app(scope, receive, send)
 
 
-async def _serve(socket: WebSocket, first: Callable[[], SubscribeIntent] | None) -> None:
+async def _serve(socket: Socket, first: Callable[[], SubscribeIntent] | None) -> None:
     gateway = gateway_of(socket)
     offered = socket.scope.get("subprotocols", [])
     await socket.accept(_chosen(offered))
@@ -162,10 +163,10 @@ def _chosen(offered: Sequence[str]) -> str | None:
     return next((each for each in offered if each.startswith(TOKEN_SUBPROTOCOL)), None)
 
 
-def _query_of(socket: WebSocket) -> dict[str, str]:
+def _query_of(socket: Socket) -> dict[str, str]:
     return {name: text for name, text in socket.query_params.items() if name != TICKET}
 
 
-def _check_credit(socket: WebSocket, query: SocketQuery) -> None:
+def _check_credit(socket: Socket, query: SocketQuery) -> None:
     limit = gateway_of(socket).limits.credit_max
     check_at_most(query.credit, limit, pointer="/query/credit")

@@ -7,8 +7,11 @@ reads nothing.
 """
 
 import asyncio
+import struct
 from typing import Any
 
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket
 from websockets.frames import CloseCode, Frame
 from websockets.protocol import State
 
@@ -97,6 +100,22 @@ class BoundedWebSocket(Peer, SocketProtocol):
         if not self.writable.is_set():
             self._sockets.stuck(self.transport)
         self._parse()
+
+    def send_at_once(self, text: str) -> bool:
+        """Send a text frame; return false if it must wait, or be refused, as `send` does it."""
+        if (
+            self.close_sent
+            or self.disconnected
+            or not (self.handshake_complete and self.writable.is_set())
+            or self.conn.state is not State.OPEN
+            or self.transport.is_closing()
+        ):
+            return False
+        data = text.encode()
+        self.transport.write(_head_of_text(len(data)) + data)
+        if not self.writable.is_set():
+            self._sockets.stuck(self.transport)
+        return True
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -201,3 +220,30 @@ class BoundedWebSocket(Peer, SocketProtocol):
     def _go_on(self) -> None:
         self._next = None
         self._parse()
+
+
+def _head_of_text(size_bytes: int) -> bytes:
+    """Return the head of a whole text frame without a mask (RFC 6455, 5.2)."""
+    if size_bytes < _IN_TWO_BYTES:
+        return bytes((_WHOLE_TEXT, size_bytes))
+    if size_bytes < 2**16:
+        return struct.pack("!BBH", _WHOLE_TEXT, _IN_TWO_BYTES, size_bytes)
+    return struct.pack("!BBQ", _WHOLE_TEXT, _IN_EIGHT_BYTES, size_bytes)
+
+
+_WHOLE_TEXT = 0x81
+_IN_TWO_BYTES, _IN_EIGHT_BYTES = 126, 127
+"""Instead of the length: how many bytes it takes."""
+
+
+class Socket(WebSocket):
+    """A WebSocket as the app sees it, which sends frames at once if nothing has to wait."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        super().__init__(scope, receive, send)
+        connection = getattr(send, "__self__", None)  # none with a layer between
+        self._connection = connection if isinstance(connection, BoundedWebSocket) else None
+
+    def send_at_once(self, text: str) -> bool:
+        """Send a text frame; return false if that must be awaited (`send_text`)."""
+        return self._connection is not None and self._connection.send_at_once(text)

@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from fastapi import WebSocket
 
 from headgate.app.backends.embedded import EmbeddedBackend, EmbeddedOptions, open_embedded
 from headgate.app.backends.remote.backend import RemoteBackend
 from headgate.app.backends.remote.server import EngineServer
 from headgate.app.live.connection import Connection
 from headgate.app.settings import Settings
+from headgate.app.transport.intake import Socket
 from headgate.engine.entry import EntryId
 from headgate.engine.requests.deliveries import Ack, Claim
 from headgate.engine.requests.streams import DeleteStream
@@ -38,7 +38,7 @@ class Client:
         self.frames: list[dict[str, Any]] = []  # what was heard
         self._incoming: asyncio.Queue[Any] = asyncio.Queue()
         self._has_heard = asyncio.Event()
-        socket = WebSocket({"type": "websocket", "headers": []}, self._incoming.get, self._hear)
+        socket = Socket({"type": "websocket", "headers": []}, self._incoming.get, self._hear)
         self._incoming.put_nowait({"type": "websocket.connect"})
         self.serving = asyncio.create_task(self._serve(socket, live))
 
@@ -65,7 +65,7 @@ class Client:
         self.hang_up()
         await self.serving
 
-    async def _serve(self, socket: WebSocket, live: Live) -> None:
+    async def _serve(self, socket: Socket, live: Live) -> None:
         await socket.accept()
         await Connection(socket, live.gateway, None).serve()
 

@@ -23,6 +23,9 @@ class SlowSocket:
         self.taken: list[str] = []
         self._delays_s = list(delays_s)
 
+    def send_at_once(self, text: str) -> bool:
+        return False
+
     async def send_text(self, text: str) -> None:
         await asyncio.sleep(self._delays_s.pop(0))
         self.taken.append(text)
