@@ -29,7 +29,7 @@ from headgate.app.cloud_events.formats import check_format, is_event
 from headgate.app.http.answers import AnswerModel, OpenAnswer
 from headgate.app.http.credentials import access_of_request
 from headgate.app.http.dependencies import gateway_of
-from headgate.app.http.parameters import Errors, Known, Parameters, Unsupported, missing
+from headgate.app.http.parameters import Errors, HeadValues, Parameters, Unsupported, missing
 from headgate.app.transport.exchange import exchange_of
 from headgate.app.transport.heads import Head, sent_of
 from headgate.app.wire.credentials import TICKET
@@ -133,7 +133,7 @@ class CompiledOperation:
     async def answer(self, scope: Scope, receive: Receive) -> Response:
         request = WholeRequest(scope, receive)
         head: Head | None = scope.get("head")
-        known: Known | None = None if head is None else head.derived.get(self)
+        known: HeadValues | None = None if head is None else head.derived.get(self)
         if known is None:
             alternative = self.alternative
             if alternative is not None and alternative.operation.is_for(request.sent):
@@ -159,7 +159,7 @@ class CompiledOperation:
         return answer
 
     def _values(
-        self, request: "WholeRequest", head: Head | None, known: Known | None
+        self, request: "WholeRequest", head: Head | None, known: HeadValues | None
     ) -> dict[str, Any]:
         """Return the arguments of the operation, but for its answer."""
         plain, body = self._read(request.content)

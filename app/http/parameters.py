@@ -55,7 +55,7 @@ def missing(*location: str) -> dict[str, Any]:
     return {"type": "missing", "loc": location, "msg": "Field required", "input": None}
 
 
-class Known(NamedTuple):
+class HeadValues(NamedTuple):
     """What the head of a request says, read."""
 
     results: list[Any]  # of the steps; of one that takes the request, its parameters
@@ -83,7 +83,7 @@ class Parameters:
             if parameter.kind == "query"
         )
 
-    def known(self, request: Sources, errors: Errors) -> Known:
+    def known(self, request: Sources, errors: Errors) -> HeadValues:
         """Read what the head says; adds to the errors, and with any there are no `values`."""
         sources = (request.path_params, request.query, request.sent)
         results: list[Any] = []
@@ -95,9 +95,9 @@ class Parameters:
                 results.append(values if step.takes_request else step.call(**values))
         own = self._own.read(sources, errors) or {}
         self._own.complete(own, results)
-        return Known(results, own)
+        return HeadValues(results, own)
 
-    def values(self, request: Sources, known: Known) -> dict[str, Any]:
+    def values(self, request: Sources, known: HeadValues) -> dict[str, Any]:
         """Return the arguments of the operation, from what is known of the head."""
         values = known.own.copy()
         for name in self._own.request_names:

@@ -135,6 +135,8 @@ def _with_later(
     """Return the reads served to a reader, together with entries that arrived before it ran."""
     with suppress(StreamNotFound):
         later = read_once()
+        if later is served:  # as for most: nothing has changed
+            return later
         if len(later) == len(served) and all(
             new.entries[: len(was.entries)] == was.entries
             for was, new in zip(served, later, strict=True)

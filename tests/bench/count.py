@@ -113,11 +113,13 @@ def _operations(keys_file: Path) -> dict[str, Operation]:
     grant = Grant(streams=["bench*"], do=[Verb.APPEND], create=True)
     key = Keys(keys_file).add(grant, name="bench")
     with_key = SINGLE.replace(b"Host:", b"Authorization: Bearer " + key.encode() + b"\r\nHost:")
+    with_id = SINGLE.replace(b"Host:", b"X-Request-Id: chosen\r\nHost:")  # so its head is parsed
     alone, here, keyed = "bare uvicorn", "headgate", "headgate with keys"
     return {
         "bare uvicorn": Operation(alone, 3_000, _requests(SINGLE)),
         "GET /healthz": Operation(here, 3_000, _requests(get("/healthz"))),
         "append": Operation(here, 3_000, _requests(SINGLE)),
+        "append with an id": Operation(here, 3_000, _requests(with_id)),
         "append with a key": Operation(keyed, 3_000, _requests(with_key)),
         "NDJSON, an entry": Operation(here, 40_000, _requests(BATCHES, per_request=BATCH)),
         "group read and ack over a WebSocket, an entry": Operation(here, 15_000, _consume),
