@@ -95,18 +95,21 @@ class OriginGuard:
 
     def _verdict_on(self, scope: Scope) -> "_Verdict":
         head: Head | None = scope.get("head")
-        asked = None if head is None else head.derived.get(self)
-        if asked is None:
-            asked = _asked(scope)
+        known: _Known | None = None if head is None else head.derived.get(self)
+        if known is None:
+            known = _asked(scope), {}
             if head is not None:
-                head.derived[self] = asked
+                head.derived[self] = known
+        asked, without_origin = known
         if asked.is_repeated:
             return _Verdict(_REPEATED, "malformed")
-        return self._verdict(
-            asked,
-            asked.may_be_page and (self._has_hosts or self._is_open()),
-            "" if asked.origin is None else scheme_of(scope),
-        )
+        is_checked = asked.may_be_page and (self._has_hosts or self._is_open())
+        if asked.origin is not None:
+            return self._verdict(asked, is_checked, scheme_of(scope))
+        verdict = without_origin.get(is_checked)
+        if verdict is None:
+            verdict = without_origin[is_checked] = self._verdict(asked, is_checked, "")
+        return verdict
 
     def _judge(self, asked: "_Asked", is_checked: bool, scheme: str) -> "_Verdict":
         """Judge a request by its host and origin.
@@ -183,4 +186,5 @@ class _Verdict(NamedTuple):
     drops_cookies: bool = False
 
 
+_Known = tuple[_Asked, dict[bool, _Verdict]]
 _REPEATED = "One of the headers `Host`, `Origin` and `Sec-Fetch-Site` comes several times."

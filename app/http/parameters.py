@@ -73,7 +73,7 @@ class Parameters:
         self._with_request = [(place, step) for place, step in steps if step.takes_request]
         self._of_request: list[tuple[str, Callable[[Any], Any]]] = []
         names = {place: name for name, place in self._own.earlier if name is not None}
-        if all(step.takes_nothing_else and place in names for place, step in self._with_request):
+        if all(step.takes_request_alone and place in names for place, step in self._with_request):
             self._of_request = [(names[place], step.call) for place, step in self._with_request]
             self._with_request = []  # and so it is with most operations
         self.query_names = frozenset(
@@ -88,13 +88,16 @@ class Parameters:
         sources = (request.path_params, request.query, request.sent)
         results: list[Any] = []
         for step in self._steps:
+            if step.takes_request_alone:
+                results.append({})
+                continue
             values = step.read(sources, errors)
-            if values is None or not step.complete(values, results):
+            if values is None or (step.earlier and not step.add_earlier(values, results)):
                 results.append(_FAILED)
             else:
                 results.append(values if step.takes_request else step.call(**values))
         own = self._own.read(sources, errors) or {}
-        self._own.complete(own, results)
+        self._own.add_earlier(own, results)
         return HeadValues(results, own)
 
     def values(self, request: Sources, known: HeadValues) -> dict[str, Any]:
@@ -108,9 +111,11 @@ class Parameters:
             results = known.results.copy()
             for place, step in self._with_request:
                 arguments = results[place].copy()
-                step.complete(arguments, results, request)
+                step.add_earlier(arguments, results)
+                for name in step.request_names:
+                    arguments[name] = request
                 results[place] = step.call(**arguments)
-            self._own.complete(values, results, request)
+            self._own.add_earlier(values, results)
         return values
 
     def _add_all(self, dependant: Dependant) -> list[tuple[str | None, int]]:
@@ -219,11 +224,9 @@ class _Step:
         self.takes_request: bool = bool(self.request_names) or any(
             earlier[place].takes_request for _, place in given
         )
-
-    @property
-    def takes_nothing_else(self) -> bool:
-        """Whether the request is its only argument."""
-        return len(self.request_names) == 1 and not self.parameters and not self.earlier
+        self.takes_request_alone = (
+            len(self.request_names) == 1 and not self.parameters and not self.earlier
+        )
 
     def read(self, sources: Sequence[Mapping[Any, Any]], errors: Errors) -> dict[str, Any] | None:
         """Return the parameters; None if one is wrong."""
@@ -237,16 +240,12 @@ class _Step:
                 errors.append(parameter.missing())
         return values if len(errors) == known else None
 
-    def complete(
-        self, values: dict[str, Any], results: list[Any], request: Sources | None = None
-    ) -> bool:
-        """Add what earlier steps have made, and the request; false if one has failed."""
+    def add_earlier(self, values: dict[str, Any], results: list[Any]) -> bool:
+        """Add what earlier steps have made; false if one has failed."""
         for name, place in self.earlier:
             result = results[place]
             if result is _FAILED:
                 return False
             if name is not None:
                 values[name] = result
-        for name in self.request_names:
-            values[name] = request
         return True

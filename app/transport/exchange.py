@@ -84,20 +84,30 @@ class Exchange:
     )
 
     def __init__(
-        self, connection: HttpConnection, scope: Scope, *, keep_alive: bool, expects_continue: bool
+        self,
+        connection: HttpConnection,
+        scope: Scope,
+        *,
+        keep_alive: bool,
+        expects_continue: bool,
+        body: bytes | None = None,
     ) -> None:
-        """`expects_continue`: the client waits for a 100 response before it sends the body."""
+        """Begin an exchange.
+
+        `expects_continue`: the client waits for a 100 response before it sends the body. `body` is
+        given if it is here as a whole.
+        """
         self.scope = scope
         self.keep_alive = keep_alive
         self.disconnected = False  # nobody gets what is sent from here on
-        self.body: bytes | bytearray = b""  # what has arrived, and was not received
-        self.more_body = True
+        self.body: bytes | bytearray = body or b""  # what has arrived, and was not received
+        self.more_body = body is None
         self.response_started = False
         self.response_complete = False
         self.held_bytes = 0  # of it, made by the app and not sent
         self._connection: HttpConnection | None = connection  # None: the app has ended
         self._waits_for_continue = expects_continue
-        self._has_news = False  # since the app has received something
+        self._has_news = body is not None  # since the app has received something
         self._arrived: asyncio.Event | None = None  # set if there are, once somebody waits
         self._head = b""  # of an answer, until its body comes
         self._content_bytes: int | None = 0  # of the answer, to come; None: it says no length
@@ -183,7 +193,8 @@ class Exchange:
         connection = self._connection
         if self.more_body or self.disconnected or self.response_complete or connection is None:
             return None
-        connection.flow.resume_reading()
+        if connection.flow.read_paused:
+            connection.flow.resume_reading()
         self._has_news = False
         body, self.body = bytes(self.body), b""
         return body

@@ -11,6 +11,7 @@ from typing import Any
 from starlette.types import Scope
 
 HEADS_MAX = 256
+_ONCE_MAX = 1024
 
 _END = b"\r\n\r\n"
 _PARSED = frozenset({b"expect", b"transfer-encoding", b"upgrade", b"x-request-id"})
@@ -46,10 +47,11 @@ def sent_of(scope: Scope) -> Sent:
 
 
 class Heads:
-    """The heads that came before, the latest `HEADS_MAX` of those that were new then."""
+    """The heads that came twice, the latest `HEADS_MAX` of those that were new then."""
 
     def __init__(self) -> None:
         self._by_text: dict[bytes, Head] = {}
+        self._once: set[int] = set()  # hashes of those that came once: most never come again
 
     def known(self, data: bytes) -> tuple[Head, bytes] | None:
         """Return the head of a whole request and its body, if it is one whose head is known."""
@@ -59,11 +61,19 @@ class Heads:
             return None
         return head, data[end:]
 
-    def learn(self, data: bytes, head: Head) -> None:
-        """Note the head of a request that was parsed, unless others may go on differently."""
+    def learn(self, data: bytes, scope: Scope) -> None:
+        """Note the head of a whole request that was parsed, after which another one may come."""
         end = data.find(_END) + len(_END)
-        if len(data) - end != head.content_bytes or not _PARSED.isdisjoint(head.sent):
+        text = data[:end]
+        if (seen := hash(text)) not in self._once:
+            if len(self._once) == _ONCE_MAX:
+                self._once.clear()
+            self._once.add(seen)
             return
-        if len(self._by_text) == HEADS_MAX:
-            del self._by_text[next(iter(self._by_text))]
-        self._by_text[data[:end]] = head
+        if any(name in _PARSED for name, _ in scope["headers"]):
+            return
+        head = Head(scope)
+        if len(data) - end == head.content_bytes:
+            if len(self._by_text) == HEADS_MAX:
+                del self._by_text[next(iter(self._by_text))]
+            self._by_text[text] = head

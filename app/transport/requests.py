@@ -200,10 +200,9 @@ class BoundedHttp(Peer, HttpToolsProtocol):
             }
         scope = self._scope_of_head.copy()
         scope["request_id"] = new_id()
-        exchange = Exchange(self, scope, keep_alive=True, expects_continue=False)
-        exchange.body, exchange.more_body = body, False
-        exchange.wake()
-        self.cycle = exchange
+        self.cycle = exchange = Exchange(
+            self, scope, keep_alive=True, expects_continue=False, body=body
+        )
         self._answer(exchange)
 
     def on_message_begin(self) -> None:
@@ -301,7 +300,8 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
+        if self.flow.read_paused:
+            self.flow.resume_reading()
         if self.pipeline:
             if not self.flow.write_paused:
                 self._start_asgi_task(*self.pipeline.pop())
@@ -396,15 +396,10 @@ class BoundedHttp(Peer, HttpToolsProtocol):
                 self._expect()
         exchange, self._begun = self._begun, None
         if exchange is not None:
-            if is_start and not self._is_refused:
-                self._learn(data, exchange)
+            scope, is_whole = exchange.scope, exchange.keep_alive and not exchange.more_body
+            if is_start and is_whole and scope["http_version"] == "1.1" and not self._is_refused:
+                self.heads.learn(data, scope)
             self._answer(exchange)
-
-    def _learn(self, data: bytes, exchange: Exchange) -> None:
-        """Note the head of a request that came as a whole, and after which another one may come."""
-        scope = exchange.scope
-        if exchange.keep_alive and not exchange.more_body and scope["http_version"] == "1.1":
-            self.heads.learn(data, Head(scope))
 
     def _read_on(self, remaining: Any) -> None:
         """Parse a request again without its upgrade offer, then what followed its head."""

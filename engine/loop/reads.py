@@ -47,8 +47,11 @@ class Reads:
         def read_once() -> list[StreamRead]:
             return self.read_once(request)
 
+        storage, served_at = self._executor.storage, -1
+
         def attempt() -> list[StreamRead] | None:
-            reads = read_once()
+            nonlocal served_at
+            reads, served_at = read_once(), storage.position
             return reads if request.is_answered_by(reads) else None
 
         cold = self._executor.cold
@@ -57,7 +60,11 @@ class Reads:
             queues = [QueueKey(cursor.stream, None) for cursor in cursors]
             try:
                 served = await self._executor.block(Waiter(queues, attempt), wait_ms)
-                reads = read_once() if served is None else _with_later(served, read_once)
+                if served is None:
+                    reads = read_once()
+                else:  # nearly always nothing has come since
+                    is_last = served_at == storage.position
+                    reads = served if is_last else _with_later(served, read_once)
             except Missing:  # the wait is over: there is something to read
                 reads = await cold.until_read(read_once)
         return await self._executor.durable(reads)
@@ -135,8 +142,6 @@ def _with_later(
     """Return the reads served to a reader, together with entries that arrived before it ran."""
     with suppress(StreamNotFound):
         later = read_once()
-        if later is served:  # as for most: nothing has changed
-            return later
         if len(later) == len(served) and all(
             new.entries[: len(was.entries)] == was.entries
             for was, new in zip(served, later, strict=True)

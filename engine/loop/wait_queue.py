@@ -160,6 +160,8 @@ class WaitQueue(Generic[W]):
                 del self._idle_counts[idle_ms]
 
     def _leave_full(self, waiter: W) -> None:
+        if not self._full:  # as nearly always
+            return
         parked = self._full.get(waiter.consumer, {})
         if waiter in parked:
             del parked[waiter]

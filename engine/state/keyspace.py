@@ -56,7 +56,7 @@ class Keyspace:
         # Streams of which something may go earlier than was known when they were last looked at.
         self.unplanned: dict[bytes, None] = {}
         # Streams that will go, and before them when (unix ms): the next one comes first.
-        self.expiring: SortedSet[tuple[int, bytes]] = SortedSet()
+        self.expiring: SortedDict[tuple[int, bytes], None] = SortedDict()
         self.defaults = Defaults()
         self.writers = Writers()
         self.lost_tails: list[c.TailLost] = []  # the same list for all streams
@@ -194,7 +194,7 @@ class Keyspace:
         if stream.deadlines is not None:
             self.note_times(stream.name)
         if stream.expires_at_ms is not None:
-            self.expiring.add((stream.expires_at_ms, stream.name))
+            self.expiring[stream.expires_at_ms, stream.name] = None
 
     def hide(self, stream: bytes, group: bytes, ids: Sequence[EntryId]) -> None:
         """Leave pending entries out of searches for the longest idle: no read can claim them.
@@ -283,7 +283,7 @@ class Keyspace:
         self.dispose(_dismantle(self.streams))
         self.streams = SortedDict()
         self.keyed, self.retaining = set(), set()
-        self.governed, self.expiring = SortedSet(), SortedSet()
+        self.governed, self.expiring = SortedSet(), SortedDict()
         self.unplanned = {}
 
     def _note_looks(self, stream: Stream, times: int = 1) -> None:
@@ -297,7 +297,7 @@ class Keyspace:
         self.governed.discard(stream.name)
         self.keyed.discard(stream.name)
         if stream.expires_at_ms is not None:
-            self.expiring.discard((stream.expires_at_ms, stream.name))
+            self.expiring.pop((stream.expires_at_ms, stream.name), None)
 
     def _reached(self, wall_ms: int) -> int:
         steady_ms = max(wall_ms - self.clock_set_ms, 0)
@@ -496,10 +496,10 @@ class Keyspace:
     def _set_expiry(self, command: c.ExpirySet) -> None:
         stream = self.streams[command.stream]
         if stream.expires_at_ms is not None:
-            self.expiring.discard((stream.expires_at_ms, stream.name))
+            self.expiring.pop((stream.expires_at_ms, stream.name), None)
         stream.expires_at_ms = command.at_ms
         if command.at_ms is not None:
-            self.expiring.add((command.at_ms, stream.name))
+            self.expiring[command.at_ms, stream.name] = None
         self._note_change(command.stream)
 
     def _set_defaults(self, command: c.DefaultsSet) -> None:
