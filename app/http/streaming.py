@@ -10,6 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive, Scope, Send
 
 from headgate.app.http.dependencies import access_of, gateway_of
+from headgate.app.transport.exchange import exchange_of
 from headgate.app.wire.schemas.limits import ConnectionLimits
 
 HEARTBEAT = b": heartbeat\n\n"
@@ -67,7 +68,12 @@ class PatientResponse(StreamingResponse):
             del sending  # what it raised knows this frame
 
     async def stream_response(self, send: Send) -> None:
+        exchange = exchange_of(send)
+
         async def send_in_time(message: Message) -> None:
+            part = message["body"] if message.get("more_body", False) else None
+            if exchange is not None and part is not None and exchange.send_part(part):
+                return  # as nearly always: it needs no timer
             try:
                 async with asyncio.timeout(self._patience_ms / 1000):
                     await send(message)

@@ -233,6 +233,16 @@ class Exchange:
         self._send_body(connection, bytes(body), is_last=True)
         return True
 
+    def send_part(self, body: bytes) -> bool:
+        """Send a part of the body at once, not the last; return false if it must wait."""
+        connection = self._connection
+        if connection is None or connection.flow.write_paused or self.disconnected:
+            return False
+        if not self.response_started or self.response_complete:
+            return False
+        self._send_body(connection, body, is_last=False)
+        return True
+
     def send_json(self, status: int, headers: _Headers, content: bytes) -> bool:
         """Send JSON at once, with further headers; return false if anything is special."""
         connection, scope = self._connection, self.scope
