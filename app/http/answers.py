@@ -17,6 +17,7 @@ from headgate.app.wire.encoding import unbroken
 from headgate.engine.entry import EntryId
 from headgate.engine.threads import this_turn
 
+_encoder = msgspec.json.Encoder()
 _IS_JSON = (b"content-type", b"application/json")
 
 
@@ -69,7 +70,7 @@ class AnswerModel:
     def json(self, value: Any) -> bytes:
         """Return the JSON of a value, converted to the model if need be, as FastAPI does."""
         if self._is_wire:
-            return msgspec.json.encode(value)
+            return _encoder.encode(value)
         if self._field is None:
             if value is not None:
                 raise TypeError(f"{type(value).__name__} is returned where no model is declared")
@@ -95,7 +96,6 @@ T = TypeVar("T")
 _AT_ONCE = 100
 """Items that are encoded together, if they are small."""
 
-_encoder = msgspec.json.Encoder()
 json_lines = _encoder.encode_lines
 """Encode items, one per line."""
 

@@ -362,9 +362,10 @@ class WholeRequest(Request):
         declared_bytes = self._declared_bytes()
         if not declared_bytes:
             return b"transfer-encoding" not in self.sent
-        bytes_max = min(DENSE_BYTES_MIN, gateway_of(self).limits.body_bytes_max)
-        exchange = exchange_of(self._receive) if declared_bytes <= bytes_max else None
-        content = None if exchange is None else exchange.take_whole()
+        exchange = exchange_of(self._receive) if declared_bytes <= DENSE_BYTES_MIN else None
+        if exchange is None or declared_bytes > gateway_of(self).limits.body_bytes_max:
+            return False
+        content = exchange.take_whole()
         if content is None:
             return False
         self.content = content

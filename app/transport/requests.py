@@ -168,17 +168,22 @@ class BoundedHttp(Peer, HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._is_refused:
             return
-        if len(data) > PORTION_BYTES or self._unparsed.data or not self._takes_more():
-            self._unparsed.add(data)
-            self._parse()
-            return
-        last = self._last
-        is_start = not self._is_arriving and (last is None or last.keep_alive)
+        last = self.cycle
+        is_start = (  # of a request, and nothing else is to be done before it
+            not self._is_arriving
+            and (last is None or (last.response_complete and last.keep_alive))
+            and len(data) <= PORTION_BYTES
+            and not self._unparsed.data
+            and not self._flow.write_paused
+        )
         known = self.heads.known(data) if is_start else None
-        if known is None:
+        if known is not None:
+            self._repeat(*known)
+        elif len(data) <= PORTION_BYTES and not self._unparsed.data and self._takes_more():
             self._feed(data, is_start=is_start)
         else:
-            self._repeat(*known)
+            self._unparsed.add(data)
+            self._parse()
 
     def _repeat(self, head: Head, body: bytes) -> None:
         """Begin to answer a whole request whose head is known, without the parser."""

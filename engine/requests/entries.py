@@ -83,13 +83,11 @@ class Add(Request[Added], frozen=True):
 
     @property
     def is_plain(self) -> bool:
-        return (
-            self.idempotent is None
-            and self.expected_last_id is None
-            and self.trim is None
-            and self.attributes is None
-            and not self.is_new
-        )
+        asked = self.idempotent, self.expected_last_id, self.trim, self.attributes, self.is_new
+        return asked == _NOTHING_ASKED  # in one step, as every append is asked twice
+
+
+_NOTHING_ASKED = (None, None, None, None, False)
 
 
 class Range(Request[list[Entry]], frozen=True):
