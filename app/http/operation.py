@@ -133,22 +133,24 @@ class CompiledOperation:
     async def answer(self, scope: Scope, receive: Receive) -> Response:
         request = WholeRequest(scope, receive)
         head: Head | None = scope.get("head")
-        known: HeadValues | None = None if head is None else head.derived.get(self)
-        if known is None:
+        is_checked = head is not None and self in head.derived
+        if not is_checked:
             alternative = self.alternative
             if alternative is not None and alternative.operation.is_for(request.sent):
                 return await alternative.answer(scope, receive)
             if not self._is_compiled:
                 self.compile()
         scope["access"] = access = self._access(request)
-        if known is None:
+        if not is_checked:
             self._check(request)
+            if head is not None:
+                head.derived[self] = None  # but that nothing is wrong with it
         if not request.is_here():
             await request.arrive()
         usage = access.usage
         if usage.is_rated:
             usage.spend(size_bytes=len(request.content))
-        values = self._values(request, head, known)
+        values = self._values(request, head)
         answer = OpenAnswer()
         if self._answer_name is not None:
             values[self._answer_name] = answer
@@ -158,16 +160,17 @@ class CompiledOperation:
         answer.complete(self._status_code, self._model.json(returned))
         return answer
 
-    def _values(
-        self, request: "WholeRequest", head: Head | None, known: HeadValues | None
-    ) -> dict[str, Any]:
+    def _values(self, request: "WholeRequest", head: Head | None) -> dict[str, Any]:
         """Return the arguments of the operation, but for its answer."""
         plain, body = self._read(request.content)
         errors: Errors = []
+        if "varied" in request.scope:
+            head = None
+        known: HeadValues | None = None if head is None else head.derived.get(self._parameters)
         if known is None:
             known = self._parameters.known(request, errors)
             if head is not None and not errors:
-                head.derived[self] = known
+                head.derived[self._parameters] = known
         values = {} if errors else self._parameters.values(request, known)
         if plain is not None:
             values[self._body_name] = plain

@@ -5,6 +5,7 @@ read it takes as long as the rest of a small request, so heads that came before 
 bytes. Only whole requests that arrived at once are taken this way; all others are parsed.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,27 +15,34 @@ HEADS_MAX = 256
 _ONCE_MAX = 1024
 
 _END = b"\r\n\r\n"
+_VARYING = re.compile(
+    rb"\r\n(idempotency-key|traceparent|x-request-id): ([!-~]{1,128})(?=\r\n[^ \t])", re.IGNORECASE
+)
+"""Headers whose values clients make up for each request. They are no part of what is known."""
 _PARSED = frozenset({b"expect", b"transfer-encoding", b"upgrade", b"x-request-id"})
-"""Headers of requests that are parsed each time: they say how to go on, or are each time others."""
-
+"""Headers of requests that are parsed each time: they say how to go on, or are odd."""
 _OF_HEAD = ("http_version", "method", "raw_path", "path", "query_string", "headers")
 """What the head of a request says, in its scope."""
 
+Headers = list[tuple[bytes, bytes]]
 Sent = Mapping[bytes, bytes]
 
 
 class Head:
     """The head of a request of HTTP/1.1 after which the connection stays open.
 
-    It is in the scope as `head`. A layer that changes the headers takes it out.
+    It is in the scope as `head`, with the headers that vary as `varied`. A layer that changes the
+    headers takes it out.
     """
 
     __slots__ = ("content_bytes", "derived", "scope", "sent")
 
-    def __init__(self, scope: Scope) -> None:
-        """Take the scope of a request that was just parsed."""
+    def __init__(self, scope: Scope, headers: Headers | None = None) -> None:
+        """Take the scope of a request that was just parsed, and its headers that do not vary."""
         self.scope: Scope = {name: scope[name] for name in _OF_HEAD}
-        self.sent: Sent = dict(reversed(scope["headers"]))
+        if headers is not None:
+            self.scope["headers"] = headers
+        self.sent: Sent = dict(reversed(self.scope["headers"]))
         self.content_bytes = int(self.sent.get(b"content-length", b"0"))
         self.derived: dict[object, Any] = {}
         """What depends on the head alone and never changes, by who has found it out."""
@@ -43,7 +51,10 @@ class Head:
 def sent_of(scope: Scope) -> Sent:
     """Return the headers of a request by their names, of repeated ones the first."""
     head: Head | None = scope.get("head")
-    return dict(reversed(scope["headers"])) if head is None else head.sent
+    if head is None:
+        return dict(reversed(scope["headers"]))
+    varied: Headers | None = scope.get("varied")
+    return head.sent if varied is None else {**head.sent, **dict(varied)}
 
 
 class Heads:
@@ -53,27 +64,45 @@ class Heads:
         self._by_text: dict[bytes, Head] = {}
         self._once: set[int] = set()  # hashes of those that came once: most never come again
 
-    def known(self, data: bytes) -> tuple[Head, bytes] | None:
-        """Return the head of a whole request and its body, if it is one whose head is known."""
+    def known(self, data: bytes) -> tuple[Head, bytes, Headers | None] | None:
+        """Return the head of a whole request, if known, its body, and its headers that vary."""
         end = data.find(_END) + len(_END)
-        head = self._by_text.get(data[:end])
+        text, varied = data[:end], None
+        head = self._by_text.get(text)
+        if head is None:
+            text, varied = _without_varying(text)
+            head = None if varied is None else self._by_text.get(text)
         if head is None or len(data) - end != head.content_bytes:
             return None
-        return head, data[end:]
+        if varied is not None and any(name in head.sent for name, _ in varied):
+            return None  # of repeated headers the first counts
+        return head, data[end:], varied
 
     def learn(self, data: bytes, scope: Scope) -> None:
         """Note the head of a whole request that was parsed, after which another one may come."""
         end = data.find(_END) + len(_END)
-        text = data[:end]
+        text, varied = _without_varying(data[:end])
         if (seen := hash(text)) not in self._once:
             if len(self._once) == _ONCE_MAX:
                 self._once.clear()
             self._once.add(seen)
             return
-        if any(name in _PARSED for name, _ in scope["headers"]):
+        headers = [header for header in scope["headers"] if varied is None or header not in varied]
+        if any(name in _PARSED for name, _ in headers):
             return
-        head = Head(scope)
+        head = Head(scope, headers)
         if len(data) - end == head.content_bytes:
             if len(self._by_text) == HEADS_MAX:
                 del self._by_text[next(iter(self._by_text))]
             self._by_text[text] = head
+
+
+def _without_varying(text: bytes) -> tuple[bytes, Headers | None]:
+    """Return a head without the headers that vary, and these; None if there are none."""
+    parts = _VARYING.split(text)
+    if len(parts) == 1 or not text[:1].isalpha():  # a line end before the first line
+        return text, None
+    names = [name.lower() for name in parts[1::3]]
+    if len(set(names)) < len(names):
+        return text, None
+    return b"".join(parts[::3]), list(zip(names, parts[2::3], strict=True))

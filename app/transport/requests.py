@@ -29,7 +29,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from headgate.app.transport.exchange import Exchange
-from headgate.app.transport.heads import Head, Heads
+from headgate.app.transport.heads import Head, Headers, Heads
 from headgate.app.transport.intake import Unparsed
 from headgate.app.transport.scopes import id_of, new_id
 from headgate.app.transport.sockets import Peer
@@ -185,7 +185,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
             self._unparsed.add(data)
             self._parse()
 
-    def _repeat(self, head: Head, body: bytes) -> None:
+    def _repeat(self, head: Head, body: bytes, varied: Headers | None) -> None:
         """Begin to answer a whole request whose head is known, without the parser."""
         self._sockets.idle.pop(self, None)
         self._expect_no_more()
@@ -204,7 +204,12 @@ class BoundedHttp(Peer, HttpToolsProtocol):
                 **head.scope,
             }
         scope = self._scope_of_head.copy()
-        scope["request_id"] = new_id()
+        if varied is None:
+            scope["request_id"] = new_id()
+        else:
+            scope["headers"] = [*scope["headers"], *varied]
+            scope["varied"] = varied
+            scope["request_id"] = id_of(varied)
         self.cycle = exchange = Exchange(
             self, scope, keep_alive=True, expects_continue=False, body=body
         )

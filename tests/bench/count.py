@@ -113,7 +113,7 @@ def _operations(keys_file: Path) -> dict[str, Operation]:
     grant = Grant(streams=["bench*"], do=[Verb.APPEND], create=True)
     key = Keys(keys_file).add(grant, name="bench")
     with_key = SINGLE.replace(b"Host:", b"Authorization: Bearer " + key.encode() + b"\r\nHost:")
-    with_id = SINGLE.replace(b"Host:", b"X-Request-Id: chosen\r\nHost:")  # so its head is parsed
+    with_id = SINGLE.replace(b"Host:", b"X-Request-Id: chosen\r\nHost:")  # as with a key of its own
     alone, here, keyed = "bare uvicorn", "headgate", "headgate with keys"
     return {
         "bare uvicorn": Operation(alone, 3_000, _requests(SINGLE)),

@@ -84,6 +84,14 @@ async def with_both(
     return [both, kind]
 
 
+def key_of(idempotency_key: Annotated[str, Header(max_length=3)] = "") -> str:
+    return idempotency_key
+
+
+async def with_key(key: Annotated[str, Depends(key_of)]) -> str:
+    return key
+
+
 async def once(
     first: Annotated[object, Depends(object_made)], second: Annotated[object, Depends(object_made)]
 ) -> bool:
@@ -141,6 +149,7 @@ ROUTES: list[tuple[str, str, Callable[..., Any], dict[str, Any]]] = [
     ("GET", "/refused", with_refused, {}),
     ("GET", "/refused/nameless", with_nameless, {"dependencies": [Depends(refused)]}),
     *(("GET", "/both", with_both, {}), ("GET", "/once", once, {})),
+    ("GET", "/key", with_key, {}),
     ("GET", "/items/{item}", read_item, {}),
     ("POST", "/items", create_item, {"status_code": 201}),
     *(("PUT", "/items/{item}", replace_item, {}), ("POST", "/items/{item}/echo", echo, {})),
@@ -210,8 +219,11 @@ def _with_heads(app: ASGIApp) -> ASGIApp:
     heads: dict[str, Head] = {}
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        text = repr([scope["method"], scope["raw_path"], scope["query_string"], scope["headers"]])
-        await app({**scope, "head": heads.setdefault(text, Head(scope))}, receive, send)
+        varied = [header for header in scope["headers"] if header[0] == b"idempotency-key"]
+        headers = [header for header in scope["headers"] if header not in varied]
+        text = repr([scope["method"], scope["raw_path"], scope["query_string"], headers])
+        scope = {**scope, "head": heads.setdefault(text, Head(scope, headers))}
+        await app({**scope, "varied": varied} if varied else scope, receive, send)
 
     return serve
 
@@ -253,6 +265,11 @@ async def test_a_request_is_answered_the_same(twice: Twice, url: str, status: in
     headers = {"X-Kind": "odd"}
     assert (await twice.ask("GET", url)).status_code == status
     assert (await twice.ask("GET", url, headers=headers)).status_code == status
+
+
+async def test_a_header_that_varies_is_read_each_time(twice: Twice) -> None:
+    for key in ("a", "b", "long", "a", None, "b"):
+        await twice.ask("GET", "/v1/key", headers={} if key is None else {"Idempotency-Key": key})
 
 
 async def test_a_dependency_is_called_once_a_request(twice: Twice) -> None:

@@ -37,6 +37,7 @@ class Client:
         self.reader = reader
         self.writer = writer
         self.state = state
+        self.head = b""  # of the last answer, if a test keeps it
 
     async def answer(self) -> tuple[bytes, bytes]:
         """Return the head and the body of the next answer, whose length its head says."""

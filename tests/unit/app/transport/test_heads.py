@@ -1,17 +1,20 @@
 """Heads that came before: a request is answered as it was the first time, whatever is known."""
 
+from operator import itemgetter
+
 import pytest
 from starlette.types import Receive, Scope, Send
 
 from headgate.app.transport.heads import HEADS_MAX, Heads
 from tests.unit.app.transport.test_exchange import GET, POST, Client, received, send_whole, serving
 
-_OF_CONNECTION = frozenset({"app", "client", "head", "request_id", "server", "state", "status"})
+_OF_CONNECTION = {"app", "client", "head", "request_id", "server", "state", "status", "varied"}
 
 
 async def tell(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer with all that the app is told of a request, but for what differs each time."""
     told = {name: value for name, value in scope.items() if name not in _OF_CONNECTION}
+    told["headers"] = sorted(scope["headers"], key=itemgetter(0))
     body = repr((sorted(told.items()), await received(receive))).encode()
     is_known = (b"known", b"yes" if "head" in scope else b"no")
     await send_whole(send, body, headers=[is_known])
@@ -20,8 +23,8 @@ async def tell(scope: Scope, receive: Receive, send: Send) -> None:
 async def asked(client: Client, request: bytes) -> tuple[str, bool]:
     """Return what the app was told, and whether the head was known."""
     client.writer.write(request)
-    head, body = await client.answer()
-    return body.decode(), b"known: yes" in head
+    client.head, body = await client.answer()
+    return body.decode(), b"known: yes" in client.head
 
 
 REPEATED = {
@@ -34,8 +37,16 @@ REPEATED = {
     "line end before": b"\r\n" + GET % b"a",
 }
 
+VARYING = {
+    "a key": b"POST / HTTP/1.1\r\nIdempotency-Key: %d\r\ncontent-length: 1\r\nhost: h\r\n\r\na",
+    "an id": b"GET / HTTP/1.1\r\nhost: h\r\nX-Request-Id: %d\r\n\r\n",
+    "a trace and a key": b"GET / HTTP/1.1\r\ntraceparent: 0\r\nidempotency-key: %d\r\n\r\n",
+}
+
 PARSED = {
-    "an id of its own": b"GET / HTTP/1.1\r\nhost: h\r\nX-Request-Id: mine\r\n\r\n",
+    "a key with a space": b"GET / HTTP/1.1\r\nIdempotency-Key: a b\r\nExpect: a\r\n\r\n",
+    "a key twice": b"GET / HTTP/1.1\r\nx-request-id: a\r\nx-request-id: b\r\n\r\n",
+    "an odd id": b"GET / HTTP/1.1\r\nX-Request-Id:  a\r\n\r\n",
     "chunks": b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
     "an offer": b"GET / HTTP/1.1\r\nhost: h\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n",
 }
@@ -49,6 +60,34 @@ async def test_a_head_that_came_before_says_the_same_again(request_: bytes) -> N
         assert await asked(client, request_) == (first, False)  # most never come again
         assert await asked(client, request_) == (first, True)
         assert await asked(client, request_) == (first, True)
+
+
+@pytest.mark.parametrize("request_", VARYING.values(), ids=VARYING)
+async def test_a_head_is_known_whatever_clients_make_up_for_each_request(request_: bytes) -> None:
+    async with serving(tell) as client:
+        first, _ = await asked(client, request_ % 1000)
+        for number, is_known in ((1001, False), (1002, True), (1003, True)):
+            told = first.replace("1000", str(number))
+            assert await asked(client, request_ % number) == (told, is_known)
+            if b"X-Request-Id" in request_:
+                assert b"x-request-id: %d\r\n" % number in client.head
+
+
+async def test_of_a_repeated_header_the_first_counts_though_the_rest_of_the_head_is_known() -> None:
+    async with serving(tell) as client:
+        odd = b"GET / HTTP/1.1\r\nidempotency-key: a b\r\n\r\n"
+        for _ in range(3):
+            await asked(client, odd)
+        _, is_known = await asked(client, odd[:-2] + b"idempotency-key: c\r\n\r\n")
+        assert not is_known
+
+
+async def test_what_is_no_request_is_refused_though_the_rest_of_it_is_known() -> None:
+    async with serving(tell) as client:
+        for _ in range(3):
+            await asked(client, b"\r\n" + GET % b"a")
+        client.writer.write(b"\r\nidempotency-key: a\r\n" + GET % b"a")
+        assert b" 400 " in (await client.answer())[0]
 
 
 @pytest.mark.parametrize("request_", PARSED.values(), ids=PARSED)
