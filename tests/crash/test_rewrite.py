@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from headgate.engine.journal import rewrites
 from tests.conditions import WITHIN_S
 from tests.processes.gateway import Gateway
 
@@ -60,7 +61,7 @@ async def rewriter_of(gateway: Gateway) -> Path:
 
 def _rewrites(process: Path) -> bool:
     """Tell whether a child has become the program."""
-    return ".journal.rewrite\0" in _text(process / "cmdline")
+    return f"{rewrites.__name__}\0" in _text(process / "cmdline")
 
 
 async def begun(gateway: Gateway) -> dict[str, Any]:
