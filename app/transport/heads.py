@@ -13,6 +13,7 @@ from starlette.types import Scope
 
 HEADS_MAX = 256
 _ONCE_MAX = 1024
+"""Hashes of heads that came once: a head is known if it comes again before so many others."""
 
 _END = b"\r\n\r\n"
 _VARYING = re.compile(
@@ -20,10 +21,7 @@ _VARYING = re.compile(
 )
 """Headers whose values clients make up for each request. They are no part of what is known."""
 _PARSED = frozenset({b"expect", b"transfer-encoding", b"upgrade", b"x-request-id"})
-"""Headers of requests that are parsed each time: they say how to go on, or are odd."""
-_OF_HEAD = ("http_version", "method", "raw_path", "path", "query_string", "headers")
-"""What the head of a request says, in its scope."""
-
+"""Headers of requests that are parsed each time: they say how to go on, or the request's id."""
 Headers = list[tuple[bytes, bytes]]
 Sent = Mapping[bytes, bytes]
 
@@ -39,7 +37,8 @@ class Head:
 
     def __init__(self, scope: Scope, headers: Headers | None = None) -> None:
         """Take the scope of a request that was just parsed, and its headers that do not vary."""
-        self.scope: Scope = {name: scope[name] for name in _OF_HEAD}
+        self.scope: dict[str, Any] = {**scope, "head": None}
+        """Of the next request with this head, but for what its connection and its id are."""
         if headers is not None:
             self.scope["headers"] = headers
         self.sent: Sent = dict(reversed(self.scope["headers"]))
@@ -62,7 +61,7 @@ class Heads:
 
     def __init__(self) -> None:
         self._by_text: dict[bytes, Head] = {}
-        self._once: set[int] = set()  # hashes of those that came once: most never come again
+        self._once: set[int] = set()  # hashes of those that came once, as most do
 
     def known(self, data: bytes) -> tuple[Head, bytes, Headers | None] | None:
         """Return the head of a whole request, if known, its body, and its headers that vary."""
@@ -87,8 +86,14 @@ class Heads:
                 self._once.clear()
             self._once.add(seen)
             return
-        headers = [header for header in scope["headers"] if varied is None or header not in varied]
-        if any(name in _PARSED for name, _ in headers):
+        headers: Headers = scope["headers"]
+        if varied is not None:
+            names = dict(varied)
+            rest = [header for header in headers if header[0] not in names]
+            if len(rest) + len(varied) < len(headers):
+                return  # one of them comes in another spelling, too
+            headers = rest
+        if text in self._by_text or any(name in _PARSED for name, _ in headers):
             return
         head = Head(scope, headers)
         if len(data) - end == head.content_bytes:

@@ -68,7 +68,6 @@ def without_offer(method: bytes, url: bytes, headers: Iterable[tuple[bytes, byte
 
 log = logging.getLogger("headgate")
 
-
 PORTION_BYTES = 1024
 """Parsed at a time: about fifty of the smallest requests."""
 
@@ -123,8 +122,6 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         self._begun: Exchange | None = None  # is answered once all that was read is parsed
         self._under_way: Exchange | None = None  # is being answered
         self._answered_at_s = 0.0
-        self._head: Head | None = None  # of the last request, if it was known
-        self._scope_of_head: dict[str, Any]
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -168,48 +165,31 @@ class BoundedHttp(Peer, HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._is_refused:
             return
-        last = self.cycle
-        is_start = (  # of a request, and nothing else is to be done before it
-            not self._is_arriving
-            and (last is None or (last.response_complete and last.keep_alive))
-            and len(data) <= PORTION_BYTES
-            and not self._unparsed.data
-            and not self._flow.write_paused
-        )
-        known = self.heads.known(data) if is_start else None
-        if known is not None:
-            self._repeat(*known)
-        elif len(data) <= PORTION_BYTES and not self._unparsed.data and self._takes_more():
-            self._feed(data, is_start=is_start)
-        else:
+        if len(data) > PORTION_BYTES or self._unparsed.data or not self._takes_more():
             self._unparsed.add(data)
             self._parse()
+            return
+        last = self.cycle
+        is_start = not self._is_arriving and (last is None or last.keep_alive)
+        known = self.heads.known(data) if is_start else None
+        if known is None:
+            self._feed(data, is_start=is_start)
+        else:
+            self._repeat(*known)
 
     def _repeat(self, head: Head, body: bytes, varied: Headers | None) -> None:
         """Begin to answer a whole request whose head is known, without the parser."""
         self._sockets.idle.pop(self, None)
         self._expect_no_more()
-        if head is not self._head:
-            self._head = head
-            self._scope_of_head = {
-                "type": "http",
-                "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
-                "server": self.server,
-                "client": self.client,
-                "scheme": self.scheme,
-                "root_path": self.root_path,
-                "state": self.app_state,
-                "app": self.app,
-                "head": head,
-                **head.scope,
-            }
-        scope = self._scope_of_head.copy()
+        scope = head.scope.copy()
+        scope["server"], scope["client"], scope["scheme"] = self.server, self.client, self.scheme
+        scope["head"] = head
         if varied is None:
             scope["request_id"] = new_id()
         else:
+            scope["request_id"] = id_of(varied)
             scope["headers"] = [*scope["headers"], *varied]
             scope["varied"] = varied
-            scope["request_id"] = id_of(varied)
         self.cycle = exchange = Exchange(
             self, scope, keep_alive=True, expects_continue=False, body=body
         )

@@ -44,8 +44,7 @@ async def ask(
     scope: dict[str, Any] = {"type": "http", "method": "GET", "path": path, "headers": sent}
     proxies = Proxies(["10.0.0.9"])
     scope |= {"scheme": scheme, "client": ("10.0.0.9", 1), "state": {"proxies": proxies}}
-    told = {"http_version": "1.1", "raw_path": path.encode(), "query_string": b""}
-    head = Head({**scope, **told})
+    head = Head(scope)
     await guard({**scope}, no_event, ignore)
     for _ in range(2):  # as the first time, though the head is known
         await guard({**scope, "head": head}, no_event, ignore)

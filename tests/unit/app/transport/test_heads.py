@@ -11,6 +11,9 @@ from tests.unit.app.transport.test_exchange import GET, POST, Client, received, 
 _OF_CONNECTION = {"app", "client", "head", "request_id", "server", "state", "status", "varied"}
 
 
+_SCOPE = {"headers": [(b"host", b"h")]}
+
+
 async def tell(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer with all that the app is told of a request, but for what differs each time."""
     told = {name: value for name, value in scope.items() if name not in _OF_CONNECTION}
@@ -82,6 +85,25 @@ async def test_of_a_repeated_header_the_first_counts_though_the_rest_of_the_head
         assert not is_known
 
 
+async def test_a_header_of_two_spellings_is_not_lost_where_one_comes_alone() -> None:
+    async with serving(tell) as client:
+        odd = b"GET / HTTP/1.1\r\nIdempotency-Key:  a\r\n"  # two spaces: it does not vary
+        for _ in range(3):
+            await asked(client, odd + b"Idempotency-Key: a\r\n\r\n")
+        told, _ = await asked(client, odd + b"\r\n")
+        assert "(b'idempotency-key', b'a')" in told
+
+
+def test_a_known_head_that_is_parsed_all_the_same_drives_out_none() -> None:
+    heads = Heads()
+    texts = [GET % b"%d" % number for number in range(HEADS_MAX)]
+    for text in texts * 2:
+        heads.learn(text, _SCOPE)
+    for _ in range(3):
+        heads.learn(texts[-1], _SCOPE)
+    assert [text for text in texts if heads.known(text) is None] == []
+
+
 async def test_what_is_no_request_is_refused_though_the_rest_of_it_is_known() -> None:
     async with serving(tell) as client:
         for _ in range(3):
@@ -132,12 +154,6 @@ async def test_what_follows_a_last_request_is_not_answered_though_its_head_is_kn
         client.writer.write(last + GET % b"a")
         assert b"connection: close" in (await client.answer())[0]
         assert await client.reader.read() == b""
-
-
-_SCOPE = {
-    **dict.fromkeys(("http_version", "method", "raw_path", "path", "query_string"), b""),
-    "headers": [(b"host", b"h")],
-}
 
 
 def test_the_oldest_head_is_forgotten() -> None:
