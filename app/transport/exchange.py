@@ -32,8 +32,8 @@ _RESET = struct.pack("ii", 1, 0)  # waits no time until all is sent
 _WITHOUT_BODY = frozenset({204, 304})
 _names: set[bytes] = set()  # of headers, which are known to be in order
 _FRAMING = frozenset({b"connection", b"content-length", b"transfer-encoding"})
-_JSON = b"%b%bx-request-id: %b\r\n%bcontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
-"""An answer: status line, default headers, request id, further headers, length and body."""
+_JSON = b"%b%bcontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
+"""An answer: the lines that all have, those of further headers, length and body."""
 
 _Headers = Sequence[tuple[bytes, bytes]]
 
@@ -253,15 +253,8 @@ class Exchange:
             return False
         scope["status"] = status
         self.response_started = self.response_complete = True
-        parts = (
-            STATUS_LINE[status],
-            _defaults.lines_of(connection.server_state.default_headers),
-            scope["request_id"].encode(),
-            lines,
-            len(content),
-            content,
-        )
-        connection.transport.write(_JSON % parts)
+        first = self._first_lines(connection, status)
+        connection.transport.write(_JSON % (first, lines, len(content), content))
         if connection.flow.write_paused:
             connection.waits_to_write(self.held_bytes)
         self.wake()
@@ -286,15 +279,19 @@ class Exchange:
             taken = self._connection.transport.get_extra_info("socket")
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
+    def _first_lines(self, connection: HttpConnection, status: int) -> bytes:
+        """Return the lines that all answers have."""
+        return b"%b%bx-request-id: %b\r\n" % (
+            STATUS_LINE[status],
+            _defaults.lines_of(connection.server_state.default_headers),
+            self.scope["request_id"].encode(),
+        )
+
     def _begin(self, connection: HttpConnection, status: int, headers: _Headers) -> None:
         self.response_started = True
         self._waits_for_continue = False
         scope = self.scope
-        lines = [
-            STATUS_LINE[status],
-            _defaults.lines_of(connection.server_state.default_headers),
-            b"x-request-id: %b\r\n" % scope["request_id"].encode(),
-        ]
+        lines = [self._first_lines(connection, status)]
         values = _add_lines(lines, headers)
         if b"connection" in values and b"close" in values[b"connection"].lower():
             self.keep_alive = False

@@ -2,7 +2,7 @@
 
 from starlette.types import Receive
 
-from headgate.app.transport.exchange import Exchange
+from headgate.app.transport.exchange import exchange_of
 
 
 def unsent_bytes(receive: Receive) -> int:
@@ -14,6 +14,6 @@ def unsent_bytes(receive: Receive) -> int:
 
 def hold(receive: Receive, size_bytes: int) -> None:
     """Count a part of an answer that is created but not sent yet as unsent."""
-    exchange = getattr(receive, "__self__", None)
-    if isinstance(exchange, Exchange):
+    exchange = exchange_of(receive)
+    if exchange is not None:
         exchange.held_bytes = size_bytes
