@@ -39,6 +39,7 @@ from headgate.app.wire.structure import DENSE_BYTES_MIN
 from headgate.engine.entry import Draft, EntryId, Timing, size_of
 from headgate.engine.errors import IdempotencyMismatch, Invalid, StreamError
 from headgate.engine.limits import COUNT_MAX
+from headgate.engine.replies import Added
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.idempotency import Digest, Idempotent
 from headgate.engine.requests.streams import CloseStream
@@ -221,10 +222,9 @@ async def append_entry(
     except StreamError as error:
         place_drafts(error, lambda _: ())  # the body is the entry
         raise
-    if added.is_repeat:
-        _tell_repeat(response)
-    [(ms, seq)] = added.ids
-    text = f"{ms}-{seq}"
+    _tell_added(response, added)
+    [entry_id] = added.ids
+    text = str(entry_id)
     _tell_place(request, response, text)
     return Appended(id=text)
 
@@ -292,8 +292,7 @@ async def append_events(
                 text = str(error)
                 raise GatewayError("invalid_request", text, pointer=f"/query/{name}") from None
         raise
-    if added.is_repeat:
-        _tell_repeat(response)
+    _tell_added(response, added)
     texts = [str(entry_id) for entry_id in added.ids]
     if body.is_batch:
         return Appended(id=texts[-1], ids=texts)
@@ -413,15 +412,15 @@ async def append_entries(
     except StreamError as error:
         place_drafts(error, lambda index: (index,))
         raise
-    if added.is_repeat:
-        _tell_repeat(response)
+    _tell_added(response, added)
     texts = [f"{ms}-{seq}" for ms, seq in added.ids]
     return AppendedBatch(count=len(texts), first_id=texts[0], last_id=texts[-1], ids=texts)
 
 
-def _tell_repeat(response: Response) -> None:
-    response.status_code = 200
-    response.headers["Idempotent-Replayed"] = "true"
+def _tell_added(response: Response, added: Added) -> None:
+    if added.is_repeat:
+        response.status_code = 200
+        response.headers["Idempotent-Replayed"] = "true"
 
 
 def _tell_place(request: Request, response: Response, entry_id: str) -> None:

@@ -83,8 +83,8 @@ class Housekeeping:
         self._now_ms()  # follow a clock that is adjusted in small steps
         keyspace = self._keyspace()
         left = len(keyspace.expiring) + 1
-        while left > len(all_ := keyspace.expiring.keys()) > 0 and all_[0][0] <= self._now_ms():
-            left = len(all_)  # if no stream goes, the storage refuses changes
+        while left > len(times := keyspace.expiring.keys()) > 0 and times[0][0] <= self._now_ms():
+            left = len(times)  # if no stream goes, the storage refuses changes
             await this_turn().end()  # no pause: the expired streams are still visible
             keyspace = self._keyspace()
         await self._plan_again(pace)

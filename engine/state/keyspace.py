@@ -55,7 +55,8 @@ class Keyspace:
         self.governed: SortedSet[bytes] = SortedSet()
         # Streams of which something may go earlier than was known when they were last looked at.
         self.unplanned: dict[bytes, None] = {}
-        # Streams that will go, and before them when (unix ms): the next one comes first.
+        # Streams that will go, and before them when (unix ms): the next one comes first. A dict, as
+        # every request asks whether there are any, which takes a set of this library a call.
         self.expiring: SortedDict[tuple[int, bytes], None] = SortedDict()
         self.defaults = Defaults()
         self.writers = Writers()
