@@ -20,7 +20,8 @@ from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from tests.bench.entries import drafts
-from tests.bench.load import Load, post
+from tests.bench.gateway import SINGLE
+from tests.bench.load import Load
 from tests.bench.servers import serving
 from tests.bench.table import Figure
 
@@ -38,13 +39,12 @@ async def measure() -> list[Figure]:
 
 async def _policies() -> list[Figure]:
     """Compare the policies over HTTP, taking turns."""
-    request = post("/v1/streams/bench/entries", b'{"fields":{"temp":"39","hum":"71","site":"s1"}}')
     measured: dict[str, list[float]] = {"always": [], "everysec": []}
     with serving("headgate", "always") as always, serving("headgate", "everysec") as everysec:
         for number in range(ROUNDS):
             print(f"durability: policies, round {number + 1} of {ROUNDS}", flush=True)
             for policy, port in (("always", always), ("everysec", everysec)):
-                load = Load("127.0.0.1", port, request, connections=32)
+                load = Load("127.0.0.1", port, SINGLE, connections=32)
                 measured[policy].append(await load.per_second(SECONDS))
     here, there = measured["always"], measured["everysec"]
     work = "append per request, fsync always, 32 connections"

@@ -33,12 +33,18 @@ CREDENTIAL_ROUNDS = 24
 CREDENTIAL_SECONDS = 0.5
 """The difference is small, so the turns are short: the machine is as busy in one as in the next."""
 
-_BODY = b'{"fields":{"temp":"39","hum":"71","site":"s1"}}'
+BODY = b'{"fields":{"temp":"39","hum":"71","site":"s1"}}'
 _PATH = "/v1/streams/bench/entries"
-SINGLE = post(_PATH, _BODY)
-BATCHES = post(
-    "/v1/streams/bench/entries/batch", b"\n".join([_BODY] * BATCH), "application/x-ndjson"
-)
+SINGLE = post(_PATH, BODY)
+
+
+def batches(entries: int) -> bytes:
+    """Return a request that appends so many entries, as NDJSON."""
+    lines = b"\n".join([BODY] * entries)
+    return post("/v1/streams/bench/entries/batch", lines, "application/x-ndjson")
+
+
+BATCHES = batches(BATCH)
 XADD = post("/", b"XADD/bench/*/temp/39/hum/71/site/s1")
 
 
@@ -173,5 +179,5 @@ def _with_credentials(servers: ExitStack) -> dict[str, _Place]:
             "headgate", keys_file=keys_file, jwt_secret=secret, jwt_algorithms="HS256"
         )
         port, process_id = servers.enter_context(serving)
-        places[name] = _Place(port, process_id, post(_PATH, _BODY, token=token))
+        places[name] = _Place(port, process_id, post(_PATH, BODY, token=token))
     return places

@@ -14,18 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from deploy.local_cluster.server import free_ports
-from tests.bench.gateway import SINGLE
-from tests.bench.load import Load, post
+from tests.bench.gateway import BODY, SINGLE, batches
+from tests.bench.load import Load
 from tests.bench.servers import running, serving
 from tests.bench.table import Figure
 
 ROUNDS = 3
 SECONDS = 2.0
 BATCH = 100
-_BODY = b'{"fields":{"temp":"39","hum":"71","site":"s1"}}'
-_LINES = post(
-    "/v1/streams/bench/entries/batch", b"\n".join([_BODY] * BATCH), "application/x-ndjson"
-)
+_LINES = batches(BATCH)
 
 _POLICIES = {
     "every write synced": ("always", "sync_interval: always"),
@@ -114,7 +111,7 @@ async def _published_per_second(port: int, batch: int, connections: int) -> floa
     async def publish(number: int) -> None:
         publisher = await _Publisher.open(port, number + 1)
         while time.perf_counter() < started + SECONDS:
-            answer = await publisher.ask("bench", _BODY, batch)
+            answer = await publisher.ask("bench", BODY, batch)
             assert b'"seq"' in answer, answer
             counts[number] += batch
         publisher.close()
