@@ -83,7 +83,8 @@ class CompiledOperation:
        too much.
     2. A bad path, query or media type is refused.
     3. The body arrives, within its bound, and is read as JSON.
-    4. The dependencies are called, in order.
+    4. The dependencies are called, in order: first those that depend on the head alone, and if
+       nothing is wrong, those that take the request.
     5. The body becomes the model that the operation takes.
     6. The operation is called, and what it returns becomes the answer.
     """

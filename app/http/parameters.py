@@ -84,7 +84,7 @@ class Parameters:
         )
 
     def known(self, request: Sources, errors: Errors) -> HeadValues:
-        """Read what the head says; adds to the errors, and with any there are no `values`."""
+        """Return what the head says; adds to `errors`. With any of them, `values` is not called."""
         sources = (request.path_params, request.query, request.sent)
         results: list[Any] = []
         for step in self._steps:
