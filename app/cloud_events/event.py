@@ -1,13 +1,13 @@
 """An event of CloudEvents 1.0, its attributes and data, to and from an entry."""
 
 import re
-from base64 import b64encode
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
+import pybase64
 
 from headgate.app.wire.fields import bytes_of, wire_fields
 from headgate.engine.entry import Entry, EntryId, Fields
@@ -171,7 +171,7 @@ def member_of(data: bytes, content_type: str | None) -> tuple[str, object]:
                 return "data", data.decode()
         except FAULTS:  # it is not what its type says
             pass
-    return BASE64, b64encode(data).decode()
+    return BASE64, pybase64.b64encode_as_string(data)
 
 
 def data_of(member: bytes, content_type: str | None) -> bytes | None:

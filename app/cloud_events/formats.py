@@ -1,10 +1,10 @@
 """CloudEvents in the binary mode of HTTP, and as JSON alone or in batches."""
 
 import re
-from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
+import pybase64
 
 from headgate.app.cloud_events.event import (
     BASE64,
@@ -237,5 +237,5 @@ def _portions(event: Event) -> Iterator[bytes]:
     yield b'%b,"%b":"' % (without.removesuffix(b"}"), BASE64.encode())
     view = memoryview(data)
     for begin in range(0, len(data), _PORTION_BYTES):
-        yield b64encode(view[begin : begin + _PORTION_BYTES])
+        yield pybase64.b64encode(view[begin : begin + _PORTION_BYTES])
     yield b'"}'

@@ -1,13 +1,13 @@
 """A stream as Server-Sent Events (5.8): `data`, and `control` with the place behind it."""
 
 import asyncio
-import base64
 import codecs
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from itertools import chain
 
 import msgspec
+import pybase64
 from fastapi import Request
 
 from headgate.app.auth.access import Access
@@ -176,5 +176,5 @@ def text_event(body: bytes) -> Iterator[bytes]:
 def base64_event(body: bytes) -> Iterator[bytes]:
     yield b"event: data\ndata:"
     for begin in range(0, len(body), _PIECE_BYTES):
-        yield base64.b64encode(body[begin : begin + _PIECE_BYTES])
+        yield pybase64.b64encode(body[begin : begin + _PIECE_BYTES])
     yield b"\n\n"

@@ -106,6 +106,7 @@ async def array_in_turns(items: Iterable[T], wire: Callable[[T], object]) -> Any
     async for batch in _batches(list(items), wire):
         parts += [_encoder.encode(batch)[1:-1], b","]
     parts[-1] = b"]" if len(parts) > 1 else b"[]"
+    await this_turn().pause()
     return msgspec.Raw(b"".join(parts))  # it may have many megabytes, so it is copied once
 
 
@@ -128,6 +129,7 @@ async def _batches(
         for item in items[at : at + _AT_ONCE]:
             batch.append(wire(item))
             if turn.is_over:
+                await turn.pause()  # to encode a large item takes as long again
                 break
         at += len(batch)
         yield batch

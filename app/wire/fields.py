@@ -5,10 +5,10 @@ a name is not UTF-8 either, all names are sent as base64 and `names_base64` says
 repeats, `pairs` has all fields in order.
 """
 
-import base64 as codec
 import binascii
 from typing import Annotated, NotRequired
 
+import pybase64
 from pydantic import Field
 from typing_extensions import TypeAliasType, TypedDict
 
@@ -62,20 +62,20 @@ def wire_fields(flat: Fields) -> FieldsRead:
 
 
 def _binary_fields(flat: Fields) -> FieldsRead:
-    names_packed = any(not _is_text(name) for name in flat[0::2])
-    pairs = list(zip(flat[0::2], flat[1::2], strict=True))
-    packed = {name for name, value in pairs if not _is_text(value)}
-
-    def name_of(name: bytes) -> str:
-        return codec.b64encode(name).decode() if names_packed else name.decode()
-
+    names, values = flat[0::2], flat[1::2]
+    shown = [text for text in map(_text, names) if text is not None]
+    names_packed = len(shown) < len(names)
+    if names_packed:
+        shown = [pybase64.b64encode_as_string(name) for name in names]
+    texts = [*map(_text, values)]
+    packed = {name for name, text in zip(shown, texts, strict=True) if text is None}
     wire = [
-        [name_of(name), codec.b64encode(value).decode() if name in packed else value.decode()]
-        for name, value in pairs
+        [name, pybase64.b64encode_as_string(value) if text is None or name in packed else text]
+        for name, value, text in zip(shown, values, texts, strict=True)
     ]
     fields: FieldsRead = {"fields": dict(wire)}
     if packed:
-        fields["base64"] = sorted(name_of(name) for name in packed)
+        fields["base64"] = sorted(packed)
     if len(fields["fields"]) < len(wire):
         fields["pairs"] = wire
     if names_packed:
@@ -93,21 +93,21 @@ _PLAIN = bytes(set(range(256)) - set(range(32)) - {*b'"\\'})
 """Bytes that stand for themselves in JSON; all others take six at most."""
 
 
-def _is_text(value: bytes) -> bool:
+def _text(value: bytes) -> str | None:
+    """Return a name or value as text, or None if it is not UTF-8."""
     if len(value) > _LONG_BYTES:  # to replace each wrong byte of a thousand takes ten times as long
         try:
-            value.decode()
+            return value.decode()
         except UnicodeDecodeError:
-            return False
-        return True
+            return None
     # What cannot be decoded becomes U+FFFD; an exception for each would take five times as long.
     text = value.decode(errors="replace")
-    return "\ufffd" not in text or text.encode() == value
+    return text if "\ufffd" not in text or text.encode() == value else None
 
 
 def bytes_of(value: str, field: str) -> bytes:
     """Decode base64. Raises GatewayError; `field` is its place in the request."""
     try:
-        return codec.b64decode(value, validate=True)
+        return pybase64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
         raise GatewayError("invalid_request", "should be base64 text", pointer=field) from None
