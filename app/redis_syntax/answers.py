@@ -3,11 +3,12 @@
 A reply may have many megabytes, so other tasks get turns while it is written.
 """
 
-import base64
+import codecs
 from collections.abc import Sequence
 from io import BytesIO
 from typing import Any, TypeGuard
 
+import pybase64
 from pydantic_core import to_json
 
 from headgate.app.redis_syntax.command import error_text
@@ -16,7 +17,9 @@ from headgate.engine.errors import StreamError
 from headgate.engine.threads import this_turn
 
 _ITEMS_AT_ONCE = 256
-"""Strings or numbers written before other tasks may run."""
+"""Strings or numbers written before other tasks may run; a long string is as many as its pieces."""
+_PIECE_BYTES = 1023
+"""Pieces of a long string; a multiple of three, so that their base64 is that of the whole."""
 
 
 class Answers:
@@ -51,20 +54,36 @@ class Answers:
         return self._written.getvalue()  # no copy: it may be many megabytes
 
     async def _add(self, reply: Reply) -> None:
-        if not _is_array(reply) or _is_small(reply):
+        if _is_long(reply):
+            await self._add_long(reply)
+        elif not _is_array(reply) or _is_small(reply):
             self._write(to_json(self._shape(reply)))
-            return
+        else:
+            await self._add_items(reply)
+
+    async def _add_long(self, reply: bytes) -> None:
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        encode = pybase64.b64encode_as_string
+        size = _ITEMS_AT_ONCE * _PIECE_BYTES
+        self._write(b'"')
+        for begin in range(0, len(reply), size):
+            await self._turn.pause()
+            part, is_last = reply[begin : begin + size], begin + size >= len(reply)
+            self._write(to_json(encode(part) if self._is_base64 else decode(part, is_last))[1:-1])
+        self._write(b'"')
+
+    async def _add_items(self, reply: Sequence[Reply]) -> None:
         self._write(b"[")
         begin = 0
         while begin < len(reply):
             if begin:
                 await self._turn.pause()
                 self._write(b",")
-            if _is_array(reply[begin]):
+            leaves = _leaves(reply, begin)
+            if not leaves:
                 await self._add(reply[begin])
                 begin += 1
             else:
-                leaves = _leaves(reply, begin)
                 self._write(to_json([self._shape(leaf) for leaf in leaves])[1:-1])
                 begin += len(leaves)
         self._write(b"]")
@@ -74,10 +93,10 @@ class Answers:
             return reply
         if isinstance(reply, Status):
             is_plain = reply == "OK" or not self._is_base64
-            return str(reply) if is_plain else base64.b64encode(reply.encode()).decode()
+            return str(reply) if is_plain else pybase64.b64encode_as_string(reply.encode())
         if isinstance(reply, bytes):
             if self._is_base64:
-                return base64.b64encode(reply).decode()
+                return pybase64.b64encode_as_string(reply)
             return reply.decode(errors="replace")
         if isinstance(reply, NullArray):
             return None
@@ -92,18 +111,37 @@ def _is_array(reply: Reply) -> TypeGuard[Sequence[Reply]]:
     return not isinstance(reply, bytes | str) and isinstance(reply, Sequence)
 
 
+def _is_long(reply: Reply) -> TypeGuard[bytes]:
+    return isinstance(reply, bytes) and len(reply) > _ITEMS_AT_ONCE * _PIECE_BYTES
+
+
+def _weight(leaf: Reply) -> int:
+    return 1 + len(leaf) // _PIECE_BYTES if isinstance(leaf, bytes) else 1
+
+
 def _is_small(reply: Sequence[Reply]) -> bool:
-    """Return whether an array has few items and at most two levels."""
-    items = len(reply)
-    for item in reply if items <= _ITEMS_AT_ONCE else ():
-        if _is_array(item):
-            items += len(item)
-            if items > _ITEMS_AT_ONCE or any(map(_is_array, item)):
-                return False
-    return items <= _ITEMS_AT_ONCE
+    """Return whether an array is written at once: it has little in it, and at most two levels."""
+    if len(reply) > _ITEMS_AT_ONCE:
+        return False
+    weight = 0
+    for item in reply:
+        if not _is_array(item):
+            weight += _weight(item)
+        elif len(item) > _ITEMS_AT_ONCE or any(map(_is_array, item)):
+            return False
+        else:
+            weight += 1 + sum(map(_weight, item))
+        if weight > _ITEMS_AT_ONCE:
+            return False
+    return True
 
 
 def _leaves(reply: Sequence[Reply], begin: int) -> Sequence[Reply]:
-    items = reply[begin : begin + _ITEMS_AT_ONCE]
-    end = next((at for at, item in enumerate(items) if _is_array(item)), len(items))
-    return items[:end]
+    """Return what is written at once from there on; nothing if an item is written by itself."""
+    weight, end = 0, begin
+    while end < len(reply) and not _is_array(reply[end]):
+        weight += _weight(reply[end])
+        if weight > _ITEMS_AT_ONCE:
+            break
+        end += 1
+    return reply[begin:end]

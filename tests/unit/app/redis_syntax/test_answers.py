@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from typing import Any
 
@@ -27,10 +28,14 @@ replies: st.SearchStrategy[Reply] = st.recursive(
 )
 
 
-def shaped(reply: Reply) -> Any:
+def shaped(reply: Reply, *, is_base64: bool = False) -> Any:
+    if is_base64 and isinstance(reply, bytes | str) and reply != "OK":
+        return base64.b64encode(reply.encode() if isinstance(reply, str) else reply).decode()
     if isinstance(reply, bytes):
         return reply.decode(errors="replace")
-    return [shaped(item) for item in reply] if isinstance(reply, list) else reply
+    if isinstance(reply, list):
+        return [shaped(item, is_base64=is_base64) for item in reply]
+    return reply
 
 
 async def written(*many: Reply, is_base64: bool = False) -> bytes:
@@ -40,12 +45,13 @@ async def written(*many: Reply, is_base64: bool = False) -> bytes:
     return answers.all()
 
 
-@given(st.lists(replies, max_size=3), st.integers(1, 4))
-def test_replies_are_written_as_they_are(many: list[Reply], at_once: int) -> None:
+@given(st.lists(replies, max_size=3), st.integers(1, 4), st.booleans())
+def test_replies_are_written_as_they_are(many: list[Reply], at_once: int, is_base64: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("headgate.app.redis_syntax.answers._ITEMS_AT_ONCE", at_once)
-        output = asyncio.run(written(*many))
-    assert json.loads(output) == [{"result": shaped(reply)} for reply in many]
+        patch.setattr("headgate.app.redis_syntax.answers._PIECE_BYTES", 3)
+        output = asyncio.run(written(*many, is_base64=is_base64))
+    assert json.loads(output) == [{"result": shaped(reply, is_base64=is_base64)} for reply in many]
     assert (
         output == json.dumps(json.loads(output), separators=(",", ":"), ensure_ascii=False).encode()
     )
@@ -65,7 +71,15 @@ async def test_errors_are_told_in_the_words_of_redis() -> None:
     assert [text.split()[0] for text in texts[1:]] == ["ERR", "MISCONF"]
 
 
-@pytest.mark.parametrize("reply", [[b"key"] * 5000, [[b"1-0", [b"a", b"1"]]] * 5000])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        [b"key"] * 5000,
+        [[b"1-0", [b"a", b"1"]]] * 5000,
+        [[b"1-0", [b"a", bytes(100_000)]]] * 50,
+        b"\xff\xc3\xa9" * 2_000_000,
+    ],
+)
 async def test_others_come_between_in_writing(
     reply: Reply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
