@@ -46,7 +46,7 @@ class Peak:
     ("shared_bucket", "disk_bytes", "data_bytes"),
     [
         ("directory", 40 * 10**6, 80 * 10**6),
-        pytest.param("directory", 10**9, 10 * 10**9, marks=LONG),
+        pytest.param("directory", 25 * 10**7, 2 * 10**9, marks=LONG),
     ],
     indirect=["shared_bucket"],
 )

@@ -24,7 +24,7 @@ LARGE_PAD_BYTES = 50_000
 DISK_BYTES = 20 * 10**6
 CLIENTS = 4
 WITHIN_S = 120.0
-AWAY = int(os.environ.get("HEADGATE_TEST_APPENDS", "100_000"))
+AWAY = int(os.environ.get("HEADGATE_TEST_APPENDS", "25_000"))
 """Answers that come while the store is away, in the long form: some minutes."""
 
 answers_away = pytest.mark.parametrize(
