@@ -241,7 +241,7 @@ def removed_at_once(stream: Stream, references: References) -> int:
     """Return how many entries may go in one step: each one is work in several groups.
 
     Groups without pending entries need nothing, unless they are looked for (ACKED). To forget an
-    entry with its turn takes a group twice as long as to settle one.
+    entry with its turn takes a group four times as long as to settle one, if others wait behind it.
     """
     if references is References.ACKED:
         concerned = len(stream.groups)
@@ -249,7 +249,7 @@ def removed_at_once(stream: Stream, references: References) -> int:
         is_kept = references is References.KEEP
         groups = stream.groups_by_key if is_kept else stream.groups.values()
         concerned = sum(1 for group in groups if group.pel.by_id)
-    return max(SETTLED_AT_ONCE_MAX // (2 * concerned), 1) if concerned else COUNT_MAX
+    return max(SETTLED_AT_ONCE_MAX // (4 * concerned), 1) if concerned else COUNT_MAX
 
 
 def deleted_at_once(stream: Stream | None, references: References) -> int:

@@ -6,7 +6,9 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
+from urllib.parse import quote
 
+from headgate.engine.limits import FILTER_NODES_MAX
 from tests.stalls.case import Act, Case, Target
 from tests.stalls.client import Answer, head
 from tests.stalls.keyspace import BIG, GROUP, Size, stream_name
@@ -22,11 +24,11 @@ _EXPIRE_MS = 1_500
 Words = Sequence[str | int]
 
 
-async def _join(target: Target, count: int, path: str, consumer: str = "") -> None:
+async def _join(target: Target, paths: Sequence[str], consumer: str = "") -> None:
     """Open event streams, and return when each has been told that it is ready."""
     turns = asyncio.Semaphore(_CONNECTING)
 
-    async def join(number: int) -> None:
+    async def join(number: int, path: str) -> None:
         headers = {**_EVENTS, "Headgate-Consumer": f"{consumer}{number}"} if consumer else _EVENTS
         async with turns:
             reader, writer = await target.client.open()
@@ -35,7 +37,7 @@ async def _join(target: Target, count: int, path: str, consumer: str = "") -> No
             begin = await reader.readuntil(b"event: ready")
             assert begin.startswith(b"HTTP/1.1 200 "), begin
 
-    await asyncio.gather(*map(join, range(count)))
+    await asyncio.gather(*(join(number, path) for number, path in enumerate(paths)))
 
 
 def _members(number: int) -> tuple[Act, Act]:
@@ -47,7 +49,7 @@ def _members(number: int) -> tuple[Act, Act]:
 
     async def join(target: Target) -> None:
         path = f"/v1/streams/{stream}/groups/{GROUP}/events"
-        await _join(target, target.size.members, path, "member")
+        await _join(target, [path] * target.size.members, "member")
 
     return make, join
 
@@ -70,9 +72,27 @@ async def _metrics(target: Target) -> bytes:
 
 
 async def _follow(target: Target) -> None:
-    await _join(target, target.size.followers, f"/v1/streams/{stream_name(2)}/events")
+    await _catch_up(target, [f"/v1/streams/{stream_name(2)}/events"] * target.size.followers)
+
+
+async def _catch_up(target: Target, paths: Sequence[str]) -> None:
+    await _join(target, paths)
     for reader, _ in target.held:  # what was there is read before what comes
         await reader.readuntil(b"event: caught_up")
+
+
+def _follow_filtered(path: str) -> Act:
+    """Return an act that follows with filters of the largest size, another one for each."""
+
+    def filter_of(number: int) -> str:
+        misses = [{"suffix": {"f": f"{number}-{each}"}} for each in range(FILTER_NODES_MAX - 2)]
+        return quote(json.dumps({"any": [*misses, {"suffix": {"f": "v"}}]}))
+
+    async def follow(target: Target) -> None:
+        count = target.size.followers // 10
+        await _catch_up(target, [f"{path}filter={filter_of(number)}" for number in range(count)])
+
+    return follow
 
 
 async def _follow_all(target: Target) -> None:
@@ -84,9 +104,7 @@ async def _follow_all(target: Target) -> None:
 
 
 async def _follow_patterns(target: Target) -> None:
-    await _join(target, target.size.followers, "/v1/events?match=*")
-    for reader, _ in target.held:
-        await reader.readuntil(b"event: caught_up")
+    await _catch_up(target, ["/v1/events?match=*"] * target.size.followers)
 
 
 async def _follow_all_names(target: Target) -> None:
@@ -220,6 +238,18 @@ HARMLESS: list[Case] = [
         ("route followPattern",),
         _append_to_followers,
         _follow_patterns,
+    ),
+    Case(
+        "followStream: one append to many with filters",
+        ("route followStream",),
+        _append_to_followers,
+        _follow_filtered(f"/v1/streams/{stream_name(2)}/events?"),
+    ),
+    Case(
+        "followPattern: one append to many with filters",
+        ("route followPattern",),
+        _append_to_followers,
+        _follow_filtered("/v1/events?match=*&"),
     ),
     Case("followPattern: all of them", ("route followPattern",), _follow_all_names),
     Case("rewriteJournal: to its end", ("route rewriteJournal",), _rewrite),
