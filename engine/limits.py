@@ -97,6 +97,10 @@ one runs some seconds later."""
 SCHEDULE_FIELDS_MAX, SCHEDULE_BYTES_MAX = 1_000, 16 * 1024
 """Fields of a schedule, and bytes of their names and values. All schedules are in memory."""
 
+FORMER_STREAMS_MAX = 10_000
+"""Deleted streams whose end is remembered, for those who go on reading when the name is used again.
+Those that were deleted first are forgotten first."""
+
 SCHEDULES_AT_ONCE_MAX = 1_000
 """Schedules that a list looks at before other requests run."""
 

@@ -15,7 +15,7 @@ import msgspec
 
 from headgate.engine.commands import TailLost
 from headgate.engine.config import GroupPolicy, StreamConfig
-from headgate.engine.entry import EntryId, EntryTimes, size_of
+from headgate.engine.entry import MIN_ID, EntryId, EntryTimes, size_of
 from headgate.engine.errors import Corrupt
 from headgate.engine.journal.records import Block, Header, Kind, pack_block, pack_header
 from headgate.engine.limits import BLOCK_BYTES_MAX, ENTRY_BYTES_MAX, SNAPSHOT_ITEMS_MAX
@@ -42,6 +42,7 @@ class KeyspaceItem(msgspec.Struct, frozen=True, array_like=True, tag=1):
     extent_files: list[int] = []  # numbers of those that its extents lie in
     last_extent_file: int = 0  # the greatest number ever given to one
     lost_tails: list[TailLost] = []
+    former_ids: list[tuple[bytes, EntryId]] = []  # last ids of deleted streams, the oldest first
 
 
 class StreamItem(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -60,6 +61,7 @@ class StreamItem(msgspec.Struct, frozen=True, array_like=True, tag=2):
     lost: list[tuple[EntryId, EntryId]] = []
     closed_at_ms: int | None = None
     gone_through: EntryId | None = None  # None: `trimmed_through`
+    former_id: EntryId = MIN_ID
 
 
 class ChunkItem(msgspec.Struct, frozen=True, array_like=True, tag=3):
@@ -342,6 +344,7 @@ class Loading:
             case KeyspaceItem(epoch, defaults, clock_set_ms, latest_ms, _, last_extent_file):
                 self.keyspace.last_extent_file = last_extent_file
                 self.keyspace.lost_tails += item.lost_tails
+                self.keyspace.former_ids.update(item.former_ids)
                 self.keyspace.epoch, self.keyspace.defaults = epoch, defaults
                 self.keyspace.clock_set_ms, self.keyspace.latest_ms = clock_set_ms, latest_ms
             case WritersItem(writers):
@@ -359,6 +362,7 @@ def _items(keyspace: Keyspace) -> Iterator[Item]:
         sorted(keyspace.memory.files),
         keyspace.last_extent_file,
         keyspace.lost_tails,
+        list(keyspace.former_ids.items()),
     )
     for stream in keyspace.streams.values():
         yield from _extents_items(stream)
@@ -382,6 +386,7 @@ def _items(keyspace: Keyspace) -> Iterator[Item]:
             stream.lost,
             stream.closed_at_ms,
             stream.gone_through,
+            stream.former_id,
         )
         if stream.attributes:
             yield AttributesItem(stream.attributes)
@@ -491,6 +496,7 @@ def _stream(item: StreamItem, memory: Memory) -> Stream:
     stream.lost, stream.closed_at_ms = item.lost, item.closed_at_ms
     gone_through = item.gone_through
     stream.gone_through = item.trimmed_through if gone_through is None else gone_through
+    stream.former_id = item.former_id
     return stream
 
 

@@ -6,18 +6,19 @@ decision has checked everything that could be wrong. No clock, no I/O.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any
 
 from sortedcontainers import SortedDict, SortedSet
 
 from headgate.engine import commands as c
 from headgate.engine.config import StreamConfig
-from headgate.engine.entry import EntryId, EntryTimes
+from headgate.engine.entry import MIN_ID, EntryId, EntryTimes
 from headgate.engine.errors import GroupNotFound, NoArchive, StreamNotFound
-from headgate.engine.limits import COUNT_MAX, LOST_MAX
+from headgate.engine.limits import COUNT_MAX, FORMER_STREAMS_MAX, LOST_MAX
 from headgate.engine.schedules import ScheduleInfo
 from headgate.engine.state import restoring
 from headgate.engine.state.bounds import KeyspaceBounds
@@ -58,6 +59,8 @@ class Keyspace:
         # Streams that will go, and before them when (unix ms): the next one comes first. A dict, as
         # every request asks whether there are any, which takes a set of this library a call.
         self.expiring: SortedDict[tuple[int, bytes], None] = SortedDict()
+        # Last ids of deleted streams: later ones of these names tell readers what they missed.
+        self.former_ids: OrderedDict[bytes, EntryId] = OrderedDict()
         self.defaults = Defaults()
         self.writers = Writers()
         self.lost_tails: list[c.TailLost] = []  # the same list for all streams
@@ -228,6 +231,7 @@ class Keyspace:
         name, epoch, config = command.stream, command.epoch, command.config
         stream = self.streams[name] = Stream(name, epoch, config, self.memory)
         stream.lost_tails = self.lost_tails
+        self._succeed(stream)
         self._note_change(name)
         self.epoch = max(self.epoch, command.epoch)  # a copy of a stream may have an older one
         self._note_retention(command.stream, command.config)
@@ -251,6 +255,7 @@ class Keyspace:
 
     def _add_stream(self, stream: Stream) -> None:
         self.adopt(stream)
+        self._succeed(stream)
         self.epoch = max(self.epoch, stream.epoch)
         self._note_change(stream.name)
 
@@ -269,6 +274,7 @@ class Keyspace:
     def _delete_stream(self, command: c.StreamDeleted) -> None:
         stream = self.streams.pop(command.stream)
         self._forget(stream)
+        self._note_end(stream)
         self.revisions.note_gone(stream.name)
         self._note_looks(stream)
         stream.leave()
@@ -281,6 +287,8 @@ class Keyspace:
             schedules_bytes=self.memory.schedules_bytes,
         )
         self.revisions.note_all_gone(self.streams.keys())
+        for stream in islice(self.streams.values(), FORMER_STREAMS_MAX):
+            self._note_end(stream)
         self.dispose(_dismantle(self.streams))
         self.streams = SortedDict()
         self.keyed, self.retaining = set(), set()
@@ -299,6 +307,26 @@ class Keyspace:
         self.keyed.discard(stream.name)
         if stream.expires_at_ms is not None:
             self.expiring.pop((stream.expires_at_ms, stream.name), None)
+
+    def _note_end(self, stream: Stream) -> None:
+        last_id = max(stream.last_id, stream.former_id)
+        if last_id > MIN_ID:
+            self.former_ids[stream.name] = last_id
+            self.former_ids.move_to_end(stream.name)
+            if len(self.former_ids) > FORMER_STREAMS_MAX:
+                self.former_ids.popitem(last=False)
+
+    def _succeed(self, stream: Stream) -> None:
+        """Note which stream had the name before."""
+        stream.former_id = self.former_ids.pop(stream.name, MIN_ID)
+        if stream.log.length:
+            self._note_first(stream, stream.log.first_id)
+
+    def _note_first(self, stream: Stream, first_id: EntryId) -> None:
+        if first_id <= stream.former_id:  # it has the same ids once more: nobody can tell
+            stream.former_id = MIN_ID
+        if stream.name in self.retaining:
+            self.unplanned[stream.name] = None
 
     def _reached(self, wall_ms: int) -> int:
         steady_ms = max(wall_ms - self.clock_set_ms, 0)
@@ -319,13 +347,15 @@ class Keyspace:
     def _add(self, command: c.EntriesAdded) -> None:
         stream = self.streams[command.stream]
         assert command.entries[0].id > stream.last_id
-        if not stream.log.length and command.stream in self.retaining:
-            self.unplanned[command.stream] = None
+        if not stream.log.length:
+            self._note_first(stream, command.entries[0].id)
         stream.extend(command.entries, self.defaults.node_limits)
 
     def _add_packed(self, command: c.ChunksAdded) -> None:
         stream = self.streams[command.stream]
         assert command.chunks[0].first_id > stream.last_id
+        if not stream.log.length:
+            self._note_first(stream, command.chunks[0].first_id)
         stream.attach([packed.chunk() for packed in command.chunks])
 
     def _trim(self, command: c.StreamTrimmed) -> None:
@@ -488,10 +518,12 @@ class Keyspace:
     def _rename_stream(self, command: c.StreamRenamed) -> None:
         stream = self.streams.pop(command.stream)
         self._forget(stream)
+        self._note_end(stream)
         self.revisions.note_gone(command.stream)
         self._note_looks(stream)
         stream.rename(command.name)
         self.adopt(stream)
+        self._succeed(stream)
         self._note_change(command.name)
 
     def _set_expiry(self, command: c.ExpirySet) -> None:

@@ -50,6 +50,7 @@ class Stream:
         "entries_added",
         "epoch",
         "expires_at_ms",
+        "former_id",
         "gone_through",
         "groups",
         "groups_by_key",
@@ -81,6 +82,8 @@ class Stream:
         self.max_deleted_id = MIN_ID  # greatest id removed by a delete
         self.trimmed_through = MIN_ID  # greatest id removed by a trim: what a late reader missed
         self.gone_through = MIN_ID  # greatest id removed by a trim that is in no archive
+        # Last id of a deleted stream of this name, if all ids of this one are greater.
+        self.former_id = MIN_ID
         self.entries_added = 0  # over the stream's whole life
         self.groups = _NO_GROUPS
         self.groups_by_key: tuple[Group, ...] = ()  # whose entries have turns
@@ -325,7 +328,8 @@ class Stream:
         self, after: EntryId, through: EntryId, *, with_archive: bool = False
     ) -> Gap | None:
         """Return the gap of a reader that has seen all up to `after`; `0-0` has seen nothing."""
-        gap = gap_after(after, self.gone_through if with_archive else self.trimmed_through)
+        gone_id = self.gone_through if with_archive else self.trimmed_through
+        gap = gap_after(after, max(gone_id, self.former_id))
         for first_id, last_id in self._lost_ids() if gap is None else ():
             if after < last_id and first_id <= through:
                 return Gap(max(after, first_id.previous()), last_id)

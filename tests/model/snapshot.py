@@ -28,6 +28,7 @@ def snapshot(keyspace: Keyspace) -> dict[str, Any]:
         "governed": [name for name in keyspace.governed if _is_governed(keyspace.streams[name])],
         "expiring": list(keyspace.expiring),
         "defaults": keyspace.defaults,
+        "former_ids": list(keyspace.former_ids.items()),
         "memory": _memory(keyspace.memory),
         "writers": list(keyspace.writers.by_name.items()),
         "schedules": list(keyspace.schedules.by_name.values()),
@@ -57,6 +58,7 @@ def _stream(keyspace: Keyspace, stream: Stream) -> dict[str, Any]:
     return {
         "info": unsized(stream_info(keyspace, stream.name)),
         "attributes": stream.attributes,
+        "former_id": stream.former_id,
         "entries": stream.log.range(MIN_ID, MAX_ID),
         "everything": stream.everything.range(MIN_ID, MAX_ID),
         "details": group_details(keyspace, DetailStream(stream.name, count=None), _NOW_MS),

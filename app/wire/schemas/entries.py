@@ -272,8 +272,9 @@ CLOUD_EVENT = "#/components/schemas/CloudEvent"
 
 Gap = TypedDict("Gap", {"from": IdText, "to": IdText})
 Gap.__doc__ = (
-    "Entries a reader missed because trimming took them: above `from`, up to `to`. If `from` is "
-    "the greater one, the stream was made anew or restored and ends at `to`: reading goes on there."
+    "Entries a reader missed because they were trimmed, or their stream was deleted: above `from`, "
+    "up to `to`. If `from` is the greater one, the stream was made anew or restored and ends at "
+    "`to`: reading goes on there."
 )
 
 StreamGap = TypedDict("StreamGap", {"stream": str, "from": IdText, "to": IdText})

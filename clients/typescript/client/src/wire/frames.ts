@@ -347,7 +347,7 @@ export interface Subscribed {
   gap?: Gap | null;
 }
 /**
- * Entries a reader missed because trimming took them: above `from`, up to `to`. If `from` is the greater one, the stream was made anew or restored and ends at `to`: reading goes on there.
+ * Entries a reader missed because they were trimmed, or their stream was deleted: above `from`, up to `to`. If `from` is the greater one, the stream was made anew or restored and ends at `to`: reading goes on there.
  */
 export interface Gap {
   /**
