@@ -109,6 +109,7 @@ def add(keyspace: Keyspace, request: Add, now_ms: int) -> Decision[Added]:
         keyspace.bounds.check_another_stream(len(keyspace.streams))
         created = StreamCreated(name, keyspace.next_epoch(now_ms), StreamConfig())
         stream = Stream(name, created.epoch, created.config)
+        stream.former_id = keyspace.former_ids.get(name, MIN_ID)
     appending = _appending(stream, drafts, now_ms)
     commands: list[Command] = [] if created is None else [created]
     commands += attributes_changed(keyspace, stream, request.attributes)
@@ -191,7 +192,10 @@ def _appending(
         if chunks is not None:
             return ChunksAdded(stream.name, chunks)
         drafts = drafts.drafts
-    entries = _entries(drafts, stream.last_id, now_ms)
+    last_id = stream.last_id
+    if last_id == MIN_ID and stream.former_id.ms == now_ms and drafts and drafts[0].id is None:
+        last_id = stream.former_id  # of this millisecond: its ids do not come again
+    entries = _entries(drafts, last_id, now_ms)
     return EntriesAdded(stream.name, entries) if entries else None
 
 

@@ -72,6 +72,17 @@ async def test_ids_that_come_again_are_of_the_new_stream() -> None:
     assert await gap_of(engine, 1) is None
 
 
+async def test_generated_ids_do_not_come_again_within_a_millisecond() -> None:
+    engine = Driver()
+    drafts = [Draft(None, (b"n", b"1"))]
+    [first, unread] = [(await engine.perform(Add(S, drafts))).ids[0] for _ in range(2)]
+    await engine.perform(DeleteStream(S))
+    [new] = (await engine.perform(Add(S, drafts))).ids
+    assert new == unread.next()
+    [read] = await engine.perform(Read([StreamCursor(S, first)]))
+    assert read.gap == Gap(first, unread)
+
+
 async def test_it_is_remembered_by_a_snapshot() -> None:
     engine = Driver()
     await engine.put(1, 2, 3)
