@@ -15,7 +15,7 @@ from tests.bench.servers import LOAD_CORE
 from tests.bench.table import Figure
 
 PARTS = ["engine", "growth", "durability", "gateway", "fanout", "consume", "idle"]
-PARTS += ["redelivery", "sizing", "frames", "delivery", "nats"]
+PARTS += ["redelivery", "sizing", "frames", "delivery", "nats", "durable_streams"]
 """Modules of this package."""
 
 WHEN_ASKED = ["count", "cluster", "workers", "resp", "connector", "bucket", "stalls"]

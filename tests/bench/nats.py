@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from deploy.local_cluster.server import free_ports
+from tests.bench.consume import GROUPS, prepare, read_and_acknowledge
 from tests.bench.gateway import BODY, SINGLE, batches
 from tests.bench.load import Load
 from tests.bench.servers import running, serving
@@ -22,6 +23,10 @@ from tests.bench.table import Figure
 ROUNDS = 3
 SECONDS = 2.0
 BATCH = 100
+ENTRIES = 200_000
+AHEAD = 1_000
+"""Entries that a consumer has not acknowledged, at most."""
+
 _LINES = batches(BATCH)
 
 _POLICIES = {
@@ -47,7 +52,25 @@ async def measure() -> list[Figure]:
                     there.append(await _published_per_second(nats_port, batch, connections))
                 work = f"appends, {batch} at once, {connections} connections, {policy}"
                 figures.append(Figure.of_rounds(work, here, "entries/s", "NATS", there))
-    return figures
+    return [*figures, await _deliveries()]
+
+
+async def _deliveries() -> Figure:
+    """Return deliveries that are acknowledged in a second; each acknowledgement is answered."""
+    here, there = [], []
+    with serving("headgate", "everysec") as port, _nats("") as nats_port:
+        await asyncio.to_thread(prepare, port, ENTRIES)
+        await _make_stream(nats_port)
+        publisher = await _Publisher.open(nats_port, 0)
+        for _ in range(0, ENTRIES, BATCH):
+            await publisher.ask("bench", BODY, BATCH)
+        for group in GROUPS:
+            print(f"nats: deliveries, {group}", flush=True)
+            here.append(await asyncio.to_thread(read_and_acknowledge, port, group, ENTRIES))
+            there.append(await _consumed_per_second(publisher, group))
+        publisher.close()
+    work = "read and acknowledge, one connection, as they come"
+    return Figure.of_rounds(work, here, "entries/s", "NATS, pull", there)
 
 
 @contextmanager
@@ -86,6 +109,31 @@ class _Publisher:
             answer = await self._reader.readexactly(int(line.split()[-1]) + 2)
         return answer
 
+    async def consume(self, consumer: str, seconds: float) -> int:
+        """Pull entries and acknowledge each; returns how many acknowledgements were answered."""
+        pull = b"PUB $JS.API.CONSUMER.MSG.NEXT.bench.%b %b 13\r\n" % (
+            consumer.encode(),
+            self._inbox,
+        )
+        pull += b'{"batch":100}\r\n'
+        self._writer.write(pull * (AHEAD // 100))
+        seen = acked = 0
+        end_s = time.perf_counter() + seconds
+        while acked < ENTRIES and time.perf_counter() < end_s:
+            words = (await self._reader.readline()).split()
+            if words[0] == b"PING":
+                self._writer.write(b"PONG\r\n")
+                continue
+            await self._reader.readexactly(int(words[-1]) + 2)
+            if words[1] == self._inbox:
+                acked += 1
+                continue
+            seen += 1
+            self._writer.write(b"PUB %b %b 4\r\n+ACK\r\n" % (words[3], self._inbox))
+            if seen % 100 == 0 and seen + AHEAD <= ENTRIES:
+                self._writer.write(pull)
+        return acked
+
     @classmethod
     async def open(cls, port: int, number: int) -> "_Publisher":
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -118,3 +166,13 @@ async def _published_per_second(port: int, batch: int, connections: int) -> floa
 
     await asyncio.gather(*map(publish, range(connections)))
     return sum(counts) / (time.perf_counter() - started)
+
+
+async def _consumed_per_second(publisher: _Publisher, name: str) -> float:
+    settings = {"durable_name": name, "ack_policy": "explicit", "max_ack_pending": AHEAD}
+    asked = json.dumps({"stream_name": "bench", "config": settings}).encode()
+    answer = await publisher.ask(f"$JS.API.CONSUMER.DURABLE.CREATE.bench.{name}", asked)
+    assert b'"error"' not in answer, answer
+    started = time.perf_counter()
+    count = await publisher.consume(name, SECONDS)
+    return count / (time.perf_counter() - started)

@@ -28,6 +28,7 @@ def missing() -> list[str]:
         "redis-benchmark": shutil.which("redis-benchmark"),
         "nchan": _nchan_module(),
         "webdis": shutil.which("webdis"),
+        "rakaia": importlib.util.find_spec("rakaia"),
     }
     return [name for name, there in paths.items() if there is None]
 
