@@ -62,7 +62,7 @@ _SANE: Final = re.compile(rb"[!-~]{1,128}")
 
 _NUMBER_MAX: Final = 2**48 - 1
 _random = secrets.randbits(26)
-_OF_PROCESS: Final = (0x7000 | _random >> 14) << 64 | (0x8000 | _random & 0x3FFF) << 48
+_OF_PROCESS: Final = f"7{_random >> 14:03x}-{0x8000 | _random & 0x3FFF:x}"
 """Part of the ids of this process that others have not; its numbers also begin at random."""
 
 _clock = SystemClock()
@@ -70,9 +70,8 @@ _numbers = count(secrets.randbits(47))
 
 
 def new_id() -> str:
-    number = next(_numbers) & _NUMBER_MAX
-    digits = (_clock.wall_ms() << 80 | _OF_PROCESS | number).to_bytes(16).hex()
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    at_ms = f"{_clock.wall_ms():012x}"
+    return f"{at_ms[:8]}-{at_ms[8:]}-{_OF_PROCESS}-{next(_numbers) & _NUMBER_MAX:012x}"
 
 
 def id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
