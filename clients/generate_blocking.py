@@ -32,7 +32,8 @@ NAMES = {name: blocking for names in CLASSES.values() for name, blocking in name
 WRITTEN_OTHERWISE = {"Group": {"work"}}
 """Methods that stand in `working.py`, as they need threads for what they call."""
 
-_BASES = {"BlockingGroup": "Working"}
+_BASES = {"BlockingGroup": "Working[BlockingJob]"}
+_CONSTANTS = {"BlockingGroup": ["", "    _blocking_job = BlockingJob"]}
 _SPECIAL = {
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
@@ -105,6 +106,7 @@ def generated() -> str:
 def _class(node: ast.ClassDef, name: str) -> str:
     base = f"({_BASES[name]})" if name in _BASES else ""
     lines = [f"class {name}{base}:", f'    """{_adapted(ast.get_docstring(node, clean=False))}"""']
+    lines += _CONSTANTS.get(name, [])
     for item in node.body:
         if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
             lines += _method(node.name, item)

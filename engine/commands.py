@@ -20,8 +20,8 @@ from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.images import StreamImage
 from headgate.engine.schedules import Progress, ScheduleInfo
+from headgate.engine.state.chunk import Chunk
 from headgate.engine.state.defaults import Defaults
-from headgate.engine.state.entries.chunk import Chunk
 from headgate.engine.state.idempotency import Made
 
 

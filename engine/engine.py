@@ -29,7 +29,7 @@ from headgate.engine.loop.extent_reads import ColdReads
 from headgate.engine.loop.group_reads import GroupReads
 from headgate.engine.loop.housekeeping import Housekeeping
 from headgate.engine.loop.lists import Lists
-from headgate.engine.loop.patterns.reads import PatternReads
+from headgate.engine.loop.pattern_reads import PatternReads
 from headgate.engine.loop.ranges import Ranges
 from headgate.engine.loop.reads import Reads
 from headgate.engine.loop.takeovers import TakeoverFeed

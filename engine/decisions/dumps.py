@@ -32,7 +32,7 @@ from headgate.engine.limits import (
 from headgate.engine.packing import encode_entries, unpacked_bytes
 from headgate.engine.requests.keyspace import CopyStream, DumpStream, MeasureStream, RestoreStream
 from headgate.engine.state.bounds import KeyspaceBounds
-from headgate.engine.state.entries.chunk import Chunk, ChunkState
+from headgate.engine.state.chunk import Chunk, ChunkState
 from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.pending import Consumer

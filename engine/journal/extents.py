@@ -31,7 +31,7 @@ from headgate.engine.limits import (
     LARGE_CHUNK_BYTES,
     SYNC_BYTES,
 )
-from headgate.engine.state.entries.chunk import Chunk, SharedChunk
+from headgate.engine.state.chunk import Chunk, SharedChunk
 from headgate.engine.state.entries.log import Log
 from headgate.engine.state.extents.extent import Damaged, OpenedExtent, line_of
 from headgate.engine.state.keyspace import Keyspace

@@ -22,8 +22,8 @@ from headgate.engine.limits import BLOCK_BYTES_MAX, ENTRY_BYTES_MAX, SNAPSHOT_IT
 from headgate.engine.packing import packed_count, unpacked_bytes
 from headgate.engine.replies import Commit
 from headgate.engine.schedules import ScheduleInfo
+from headgate.engine.state.chunk import ChunkState
 from headgate.engine.state.defaults import Defaults
-from headgate.engine.state.entries.chunk import ChunkState
 from headgate.engine.state.group import Group
 from headgate.engine.state.idempotency import Made
 from headgate.engine.state.keyspace import Keyspace

@@ -24,7 +24,7 @@ from headgate.engine.journal.names import extents_name
 from headgate.engine.journal.storage import StreamIndex
 from headgate.engine.limits import TURN_MS_MAX
 from headgate.engine.loop.executor import Executor
-from headgate.engine.state.entries.chunk import Chunk
+from headgate.engine.state.chunk import Chunk
 from headgate.engine.state.entries.log import Log
 from headgate.engine.state.extents.extent import Covered, Line, OpenedExtent
 from headgate.engine.state.memory import Memory

@@ -8,8 +8,8 @@ from headgate.engine.entry import EntryId
 from headgate.engine.images import GroupImage, KeysImage, StreamImage
 from headgate.engine.limits import COUNT_MAX, IDEMPOTENCY_KEYS_MAX, RESTORED_AT_ONCE_MAX
 from headgate.engine.packing import compressed
+from headgate.engine.state.chunk import Chunk
 from headgate.engine.state.dismantling import Pieces
-from headgate.engine.state.entries.chunk import Chunk
 from headgate.engine.state.group import Group
 from headgate.engine.state.idempotency import Made
 from headgate.engine.state.memory import Memory

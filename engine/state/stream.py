@@ -16,8 +16,8 @@ from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import MIN_ID, Entry, EntryId, EntryTimes
 from headgate.engine.limits import ATTRIBUTE_BYTES, COUNT_MAX, LOST_MAX
 from headgate.engine.replies import Gap, gap_after
+from headgate.engine.state.chunk import Chunk, ChunkState, SharedChunk, shared_chunks
 from headgate.engine.state.dismantling import Pieces
-from headgate.engine.state.entries.chunk import Chunk, ChunkState, SharedChunk, shared_chunks
 from headgate.engine.state.entries.deadlines import Deadlines
 from headgate.engine.state.entries.log import Log
 from headgate.engine.state.entries.logs import Logs

@@ -26,7 +26,7 @@ from headgate.engine.requests.deliveries import (
 from headgate.engine.requests.entries import Add, Delete, Range, Read, StreamCursor, TrimTo
 from headgate.engine.requests.groups import CreateGroup, DescribeGroup, GroupStart
 from headgate.engine.requests.streams import DescribeStream
-from headgate.engine.state.entries.chunk import _unpack_cached
+from headgate.engine.state.chunk import _unpack_cached
 from tests.bench.entries import STARTED_AT_MS, drafts
 from tests.bench.plot import plot
 from tests.bench.report import FOLDER, keep

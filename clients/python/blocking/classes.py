@@ -897,7 +897,7 @@ class BlockingConsuming:
         self._portal.end(self._inner.aclose())
 
 
-class BlockingGroup(Working):
+class BlockingGroup(Working[BlockingJob]):
     """A group of consumers of a stream. Creating this object sends nothing.
 
     Example:
@@ -905,6 +905,8 @@ class BlockingGroup(Working):
         billing.create(start="0", policy={"max_deliveries": 5})
         billing.work(charge, concurrency=16)
     """
+
+    _blocking_job = BlockingJob
 
     def __init__(self, inner: Group, portal: Portal) -> None:
         """Run the calls of `inner` on the loop of a portal."""

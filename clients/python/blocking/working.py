@@ -9,33 +9,34 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
 from headgate.client.blocking.portal import Portal
 from headgate.client.group import Group
 from headgate.client.job import Job
 
-if TYPE_CHECKING:
-    from headgate.client.blocking.classes import BlockingJob
+B = TypeVar("B")
+"""A job without asyncio."""
 
 _LOOK_S = 0.2
 
 
-class Working:
+class Working(Generic[B]):
     """The part of a group without asyncio that calls the program back."""
 
     _inner: Group
     _portal: Portal
+    _blocking_job: Callable[[Job, Portal], B]
 
     def work(
         self,
-        handler: Callable[[BlockingJob], object],
+        handler: Callable[[B], object],
         *,
         concurrency: int = 1,
         consumer: str | None = None,
         credit: int | None = None,
         claim_idle_ms: int | None = None,
-        on_error: Callable[[BlockingJob, Exception], object] | None = None,
+        on_error: Callable[[B, Exception], object] | None = None,
         stop: threading.Event | None = None,
     ) -> None:
         """Process entries until SIGTERM or SIGINT arrives, or `stop` is set.
@@ -52,8 +53,6 @@ class Working:
             on_error: called with a job and its error, instead of logging it.
             stop: ends the work when it is set; signals are left alone then.
         """
-        from headgate.client.blocking.classes import BlockingJob  # noqa: PLC0415 - it imports this module
-
         with contextlib.ExitStack() as signals:
             if stop is None:
                 stop = threading.Event()
@@ -61,11 +60,11 @@ class Working:
             pool = signals.enter_context(ThreadPoolExecutor(concurrency, "headgate worker"))
 
             async def handle(job: Job) -> None:
-                await _in_thread(pool, handler, BlockingJob(job, self._portal))
+                await _in_thread(pool, handler, self._blocking_job(job, self._portal))
 
             def report(job: Job, error: Exception) -> None:
                 if on_error is not None:
-                    on_error(BlockingJob(job, self._portal), error)
+                    on_error(self._blocking_job(job, self._portal), error)
 
             working = partial(
                 self._inner.work,
@@ -79,9 +78,7 @@ class Working:
             self._portal.call(_work(working, stop))
 
 
-async def _in_thread(
-    pool: ThreadPoolExecutor, handler: Callable[[BlockingJob], object], job: BlockingJob
-) -> None:
+async def _in_thread(pool: ThreadPoolExecutor, handler: Callable[[B], object], job: B) -> None:
     try:
         handling = asyncio.get_running_loop().run_in_executor(pool, handler, job)
     except RuntimeError as error:

@@ -36,9 +36,9 @@ from headgate.engine.limits import (
 from headgate.engine.packing import encode_entries, unpacked_bytes
 from headgate.engine.replies import PackedEntries
 from headgate.engine.room import ReadRoom
+from headgate.engine.state.chunk import Chunk, ChunkState
 from headgate.engine.state.dismantling import Pieces
 from headgate.engine.state.entries.batch import Batch, Wanted
-from headgate.engine.state.entries.chunk import Chunk, ChunkState
 from headgate.engine.state.entries.packed import NodeLimits
 from headgate.engine.state.entries.view import LogView
 from headgate.engine.state.extents.extent import Covered, Line, Missing

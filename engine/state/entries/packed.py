@@ -34,7 +34,7 @@ from headgate.engine.limits import (
     PACKED_PARTS_MIN,
 )
 from headgate.engine.packing import EncodedDrafts, pack_entries, pack_fields
-from headgate.engine.state.entries.chunk import Chunk
+from headgate.engine.state.chunk import Chunk
 
 E = TypeVar("E", Entry, Draft)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from headgate.engine.entry import EntryId
 from headgate.engine.limits import MISSING_BYTES_MAX
-from headgate.engine.state.entries.chunk import Chunk
+from headgate.engine.state.chunk import Chunk
 from headgate.engine.state.memory import ExtentPlace
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
+from headgate.engine.state.chunk import Chunk
 from headgate.engine.state.entries import log as log_module
-from headgate.engine.state.entries.chunk import Chunk
 from headgate.engine.state.entries.log import Cut, Log
 from headgate.engine.state.entries.packed import NodeLimits
 from headgate.engine.state.extents.extent import Line, Missing, OpenedExtent, line_of

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
 from headgate.engine.limits import U64_MAX
 from headgate.engine.packing import pack_entries, pack_fields, packed_count
-from headgate.engine.state.entries.chunk import Chunk
+from headgate.engine.state.chunk import Chunk
 
 ids = st.builds(
     EntryId,
