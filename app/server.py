@@ -11,7 +11,8 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from headgate.app.auth.exposure import check_exposure, is_loopback, keys_flags
+from headgate.app.addresses import is_loopback, is_this_machine
+from headgate.app.auth.exposure import check_exposure, keys_flags
 from headgate.app.gateway.gateway import Gateway
 from headgate.app.resp.commands import DESCRIBED
 from headgate.app.resp.listener import RespListener
@@ -177,7 +178,7 @@ def _config(app: FastAPI, settings: Settings, certificate: Certificate | None) -
     if certificate is not None:
         http = over_tls(http, _tls_choices(settings, certificate))
         # A browser applies it to all ports of a host: of this machine they are others' as well.
-        if settings.host != "localhost" and not is_loopback(settings.host):
+        if not is_this_machine(settings.host):
             headers.append(("strict-transport-security", f"max-age={_HSTS_S}"))
     return uvicorn.Config(
         app,

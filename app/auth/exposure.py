@@ -5,9 +5,10 @@ network read and delete everything.
 """
 
 from collections.abc import Iterable
-from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from shlex import quote
+
+from headgate.app.addresses import is_loopback
 
 _GRANT = '\'{"streams":["*"],"do":["read","append","consume","manage"]}\''
 
@@ -42,14 +43,3 @@ def keys_flags(data_dir: Path | None, keys_file: Path | None) -> str:
     if data_dir is None:
         return "--keys-file keys.json  (and serve with the same --keys-file)"
     return f"--data-dir {quote(str(data_dir))}"
-
-
-def is_loopback(address: str) -> bool:
-    """Tell whether an address can be reached only from this machine; False if it is invalid."""
-    try:
-        parsed = ip_address(address.partition("%")[0])  # without its zone
-    except ValueError:
-        return False
-    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
-        return parsed.ipv4_mapped.is_loopback
-    return parsed.is_loopback

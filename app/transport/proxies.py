@@ -10,9 +10,11 @@ as its client has sent it, and we do not know which one it writes.
 
 import re
 from collections.abc import Iterable, Sequence
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import ip_network
 
 from starlette.types import Scope
+
+from headgate.app.addresses import Address, address_of, is_within
 
 _HOPS_MAX = 32
 """Proxies in a row. What is left of them is not looked at."""
@@ -21,22 +23,20 @@ _HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 _SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 _PORT = re.compile(r"\[(.*)\](:\d*)?|([^:]*):\d*")
 
-_Address = IPv4Address | IPv6Address
-
 
 class Proxies:
     def __init__(self, networks: Iterable[str]) -> None:
         self._networks = [ip_network(text) for text in networks]
 
-    def trusts(self, address: _Address | None) -> bool:
-        return address is not None and any(address in network for network in self._networks)
+    def trusts(self, address: Address | None) -> bool:
+        return address is not None and is_within(address, self._networks)
 
     def client_of(self, peer: str, forwarded_for: Sequence[bytes]) -> str:
         """Return the client's address; `forwarded_for` are values of `X-Forwarded-For`."""
-        known = _address_of(peer)
+        known = _address_in(peer)
         hops = b",".join(forwarded_for).rsplit(b",", _HOPS_MAX)[-_HOPS_MAX:]
         while hops and self.trusts(known):
-            named = _address_of(hops.pop().decode("latin-1"))
+            named = _address_in(hops.pop().decode("latin-1"))
             if named is None:  # nobody knows what comes before it
                 break
             known = named
@@ -59,7 +59,7 @@ def client_address(scope: Scope) -> str:
 def scheme_of(scope: Scope) -> str:
     """Return the scheme that the client uses, `http` or `https`."""
     scheme = _SCHEMES.get(scope.get("scheme", ""), "http")
-    if _proxies_of(scope).trusts(_address_of(_peer_of(scope))):
+    if _proxies_of(scope).trusts(_address_in(_peer_of(scope))):
         return _SCHEMES.get(_last(scope, b"x-forwarded-proto").lower(), scheme)
     return scheme
 
@@ -67,7 +67,7 @@ def scheme_of(scope: Scope) -> str:
 def base_url(scope: Scope) -> str:
     """Return the URL of the gateway as the client sees it, without a trailing slash."""
     host = _last(scope, b"host")
-    if _proxies_of(scope).trusts(_address_of(_peer_of(scope))):
+    if _proxies_of(scope).trusts(_address_in(_peer_of(scope))):
         host = _last(scope, b"x-forwarded-host") or host
     if _HOST.fullmatch(host) is None:
         host, port = scope.get("server") or ("localhost", None)
@@ -95,15 +95,10 @@ def _last(scope: Scope, name: bytes) -> str:
     return values[-1].rpartition(b",")[2].decode("latin-1").strip() if values else ""
 
 
-def _address_of(text: str) -> _Address | None:
-    """Return an address without its port and its zone; None if it is invalid."""
+def _address_in(text: str) -> Address | None:
+    """Return an address without its port; None if it is invalid."""
     text = text.strip()
     with_port = _PORT.fullmatch(text)
     if with_port is not None:
         text = with_port[1] if with_port[3] is None else with_port[3]
-    try:
-        address = ip_address(text.partition("%")[0])
-    except ValueError:
-        return None
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return mapped or address
+    return address_of(text)

@@ -16,14 +16,8 @@ from urllib.parse import urlsplit
 import httptools
 from aiohappyeyeballs import AddrInfoType, start_connection
 
-from headgate.app.webhooks.targets import (
-    SCHEME_PORTS,
-    Address,
-    Addresses,
-    LookUp,
-    TargetRefused,
-    Targets,
-)
+from headgate.app.addresses import Address
+from headgate.app.webhooks.targets import SCHEME_PORTS, Addresses, LookUp, TargetRefused, Targets
 from headgate.engine.clock import SystemClock
 
 # Connection: to a target, for one request at a time (HTTP/1.1, RFC 9112).

@@ -19,6 +19,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
+from headgate.app.addresses import Address, Network, is_public, is_within, unmapped
+
 _URL_MAX = 2048
 _HOST_MAX = 253
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
@@ -27,27 +29,6 @@ SCHEME_PORTS = {"https": 443, "http": 80}
 
 PUBLIC_PORTS = (443, 8443)
 """Ports of public addresses that may be asked, unless the operator names others."""
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
-_UNICAST = ipaddress.ip_network("2000::/3")
-"""The only addresses of IPv6 that are public. Others are local, or carry those of IPv4."""
-
-_SPECIAL = tuple(
-    map(
-        ipaddress.ip_network,
-        (
-            "192.0.0.0/24",  # assignments of the IETF; the metadata of a cloud is there
-            "192.88.99.0/24",  # relays of 6to4
-            "2001::/23",  # assignments of the IETF, and Teredo, which carries addresses of IPv4
-            "2002::/16",  # 6to4, likewise
-            "3fff::/20",  # documentation
-        ),
-    )
-)
-"""Networks of IANA's registries that not every Python takes for what they are."""
 
 
 class TargetRefused(OSError):
@@ -96,12 +77,12 @@ class Targets:
         return parts
 
     def check_address(self, address: Address, port: int, *, is_tls: bool) -> None:
-        address = getattr(address, "ipv4_mapped", None) or address
-        if any(address in network for network in self._denied):
+        address = unmapped(address)
+        if is_within(address, self._denied):
             raise TargetRefused("this network is not allowed")
-        if any(address in network for network in self._allowed):
+        if is_within(address, self._allowed):
             return
-        if not _is_public(address):
+        if not is_public(address):
             raise TargetRefused("this network is not allowed")
         self._check_public(port, is_tls=is_tls)
 
@@ -111,14 +92,6 @@ class Targets:
         if port not in self._ports:
             allowed = ", ".join(map(str, sorted(self._ports)))
             raise TargetRefused(f"this port is not allowed: {allowed} are")
-
-
-def _is_public(address: Address) -> bool:
-    if isinstance(address, ipaddress.IPv6Address) and address not in _UNICAST:
-        return False
-    if any(address in network for network in _SPECIAL):
-        return False
-    return address.is_global and not address.is_multicast
 
 
 def _is_name(host: str) -> bool:

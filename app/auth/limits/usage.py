@@ -12,11 +12,12 @@ one address. A request costs 0.8 µs with one rate and 1.4 µs with three. The l
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv6Address
 from itertools import islice
 from math import ceil, floor
 from typing import Final
 
+from headgate.app.addresses import address_of
 from headgate.app.auth.grants import UsageLimits
 from headgate.app.wire.problems import Code, GatewayError
 
@@ -413,11 +414,7 @@ class Usages:
 @lru_cache(maxsize=USAGES_MAX)
 def network_of(address: str) -> str:
     """Return a client's address, or the first 64 bits of an IPv6 address."""
-    try:
-        ip = ip_address(address)
-    except ValueError:
-        return address  # of a socket in the file system
+    ip = address_of(address)
     if isinstance(ip, IPv6Address):
-        mapped = ip.ipv4_mapped
-        return str(mapped or IPv6Address(int(ip) >> _IPV6_HOST_BITS << _IPV6_HOST_BITS))
-    return str(ip)
+        return str(IPv6Address(int(ip) >> _IPV6_HOST_BITS << _IPV6_HOST_BITS))
+    return address if ip is None else str(ip)  # None: a socket in the file system

@@ -7,19 +7,17 @@ its host.
 
 import asyncio
 from collections.abc import Mapping
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 
+from headgate.app.addresses import address_of, is_inward, is_this_machine
 from headgate.app.auth.tokens.verifying_key import SIZE_BYTES_MAX, KeySetFault
 
 FETCH_S_MAX = 10.0
 _REDIRECTS_MAX = 3
 _CONNECTED = "connection.connect_tcp.complete"  # an event of httpcore; see `_check_peer`
-_METADATA = frozenset({ip_address("fd00:ec2::254"), ip_address("100.100.100.200")})
-"""Addresses of clouds' secrets for a machine, besides link-local addresses."""
 
 _HEADERS = {
     "Accept": "application/jwk-set+json, application/json",
@@ -45,7 +43,9 @@ class Fetcher:
             follow_redirects=True,
             max_redirects=_REDIRECTS_MAX,
             event_hooks={"request": [self._check_request]},
-            trust_env=not is_loopback(host),  # a proxy has no part in what stays on this machine
+            trust_env=not is_this_machine(
+                host
+            ),  # a proxy has no part in what stays on this machine
         )
         try:
             async with client, asyncio.timeout(FETCH_S_MAX):
@@ -71,8 +71,8 @@ class Fetcher:
 
     def _check_peer(self, stream: Any) -> None:
         """Refuse a connection by its actual address: raises KeySetFault if no issuer has it."""
-        address = _plain(str(stream.get_extra_info("server_addr")[0]))
-        if _is_inward(address):
+        address = address_of(str(stream.get_extra_info("server_addr")[0]))
+        if address is None or is_inward(address):
             raise KeySetFault(f"the host leads to {address}, where no issuer is")
         if self._url.lower().startswith("http:") and not address.is_loopback:
             raise KeySetFault(f"the host leads to {address}: a key set needs https://")
@@ -106,44 +106,13 @@ def _check_url(url: str) -> None:
         raise KeySetFault("the URL of a key set begins with https:// and a host")
     if parts.username is not None or parts.password is not None:
         raise KeySetFault("the URL of a key set has no name and password")
-    if parts.scheme == "http" and not is_loopback(host):
+    if parts.scheme == "http" and not is_this_machine(host):
         raise KeySetFault(f"http://{host} is not protected: a key set needs https://")
-    if _names_inward(host):
+    address = address_of(host)
+    if address is not None and is_inward(address):
         raise KeySetFault(f"{host} is an address where no issuer is")
 
 
 def shown(url: str) -> str:
     """Return a URL for the log: without its query, which may have a secret."""
     return urlsplit(url)._replace(query="", fragment="").geturl()
-
-
-def _names_inward(host: str) -> bool:
-    try:
-        return _is_inward(_plain(host))
-    except ValueError:
-        return False
-
-
-def _is_inward(address: IPv4Address | IPv6Address) -> bool:
-    """Tell whether no issuer can have this address, such as a link-local or multicast one."""
-    return (
-        address.is_link_local
-        or address.is_multicast
-        or address.is_unspecified
-        or address in _METADATA
-    )
-
-
-def _plain(text: str) -> IPv4Address | IPv6Address:
-    """Return an address without its zone; an IPv4 address mapped into IPv6 becomes IPv4."""
-    address = ip_address(text.partition("%")[0])
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return mapped or address
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether a host is certainly this machine."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

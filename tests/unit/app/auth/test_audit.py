@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from headgate.app.addresses import is_loopback
 from headgate.app.auth.audit import BURST_MAX, LINES_PER_S_MAX, Audit, shown
-from headgate.app.auth.exposure import Exposed, check_exposure, is_loopback, keys_flags
+from headgate.app.auth.exposure import Exposed, check_exposure, keys_flags
 from headgate.app.auth.principal import Forbidden, Principal
 from headgate.app.runtime.logs import JsonLines
 from headgate.engine.errors import GroupNotFound, StreamNotFound

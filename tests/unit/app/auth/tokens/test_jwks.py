@@ -19,6 +19,7 @@ import pytest
 import trustme
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from headgate.app import addresses
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
 from headgate.app.auth.private_file import CredentialFault
@@ -226,7 +227,7 @@ async def test_a_redirect_to_elsewhere_is_refused(location: str) -> None:
 async def test_a_name_leading_inward_gets_none(
     scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetching, "_METADATA", {ip_address("127.0.0.1")})
+    monkeypatch.setattr(addresses, "_METADATA", {ip_address("127.0.0.1")})
     sent = asyncio.Queue[bytes]()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
