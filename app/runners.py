@@ -7,14 +7,14 @@ from typing import Protocol
 
 from prometheus_client import CollectorRegistry
 
+from headgate.app.automation.push_runner import PushRunner
+from headgate.app.automation.pusher import Parts
+from headgate.app.automation.schedules import ScheduleRunner
+from headgate.app.automation.signing import Sealing
+from headgate.app.automation.webhooks import Sender
 from headgate.app.backends.port import Ability, Backend
 from headgate.app.durable_streams.subscriptions.runner import SubscriptionRunner
-from headgate.app.push.pusher import Parts
-from headgate.app.push.runner import PushRunner
-from headgate.app.push.signing import Sealing
 from headgate.app.runtime.telemetry import Collected
-from headgate.app.scheduling.runner import ScheduleRunner
-from headgate.app.webhooks.sending import Sender
 from headgate.engine.clock import SystemClock
 
 

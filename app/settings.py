@@ -33,10 +33,10 @@ from pydantic_settings import (
 from headgate.app.auth.grants import Grants, Limit
 from headgate.app.auth.limits.bad_credentials import BAD_PER_S_MAX
 from headgate.app.auth.tokens.compact import Algorithm
+from headgate.app.automation.targets import PUBLIC_PORTS
 from headgate.app.backends.redis.address import check_prefix, read_url
 from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.runtime import machine
-from headgate.app.webhooks.targets import PUBLIC_PORTS
 from headgate.app.wire.name_rule import fault_of
 from headgate.app.wire.schemas.limits import ChosenLimits
 from headgate.engine.bucket.stores.opening import check_url

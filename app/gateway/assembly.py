@@ -5,13 +5,15 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
 from headgate.app.auth.credentials import Credentials
+from headgate.app.automation.signing import Sealing
+from headgate.app.automation.targets import Targets
+from headgate.app.automation.webhooks import Sender
 from headgate.app.backends.leading import bucket_of
 from headgate.app.backends.port import Ability, Backend
 from headgate.app.gateway.backends import memory_bounds, reply_bounds
 from headgate.app.gateway.gateway import Gateway
 from headgate.app.measuring.recorder import HistoryReader
 from headgate.app.measuring.sampler import Observer, ObserverOptions
-from headgate.app.push.signing import Sealing
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.runtime.loop_delay import LoopDelay
 from headgate.app.runtime.metric_sums import METRICS, encode, families_of
@@ -25,8 +27,6 @@ from headgate.app.transport.sockets import (
     Sockets,
     sockets_max_of,
 )
-from headgate.app.webhooks.sending import Sender
-from headgate.app.webhooks.targets import Targets
 from headgate.app.wire.schemas.limits import ChosenLimits, Limits
 from headgate.engine.buckets import Buckets
 from headgate.engine.clock import SystemClock

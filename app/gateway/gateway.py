@@ -17,10 +17,11 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.authenticator import Authenticator
 from headgate.app.auth.credentials import Credentials
 from headgate.app.auth.principal import Principal
+from headgate.app.automation.signing import Sealing
+from headgate.app.automation.targets import Targets
 from headgate.app.backends.leading import bucket_of
 from headgate.app.backends.port import Ability, Backend
 from headgate.app.measuring.recorder import HistoryReader
-from headgate.app.push.signing import Sealing
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.runtime import metric_sums
 from headgate.app.runtime.connections import Connections
@@ -28,7 +29,6 @@ from headgate.app.runtime.siblings import SharedCounts, Siblings
 from headgate.app.runtime.telemetry import Metrics
 from headgate.app.runtime.threads import METRICS
 from headgate.app.transport.sockets import Sockets
-from headgate.app.webhooks.targets import Targets
 from headgate.app.wire.problems import GatewayError, cut_off
 from headgate.app.wire.schemas.limits import Limits
 from headgate.engine.errors import NotSupported, Unavailable

@@ -11,6 +11,18 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import is_open, needs
 from headgate.app.auth.principal import Need
+from headgate.app.automation import pushes
+from headgate.app.automation.pushes import PushDefinition, PushRecord, StoredPush, name_of
+from headgate.app.automation.signing import (
+    KeyMissing,
+    PushSecrets,
+    known_key,
+    new_secret,
+    public_text,
+    signing_key,
+)
+from headgate.app.automation.targets import TargetRefused
+from headgate.app.automation.webhooks import NO_KEYS
 from headgate.app.gateway.gateway import Gateway
 from headgate.app.http.answers import json_answer
 from headgate.app.http.dependencies import (
@@ -25,18 +37,6 @@ from headgate.app.http.dependencies import (
     page_after,
 )
 from headgate.app.http.operation import Operation
-from headgate.app.push import store
-from headgate.app.push.signing import (
-    KeyMissing,
-    PushSecrets,
-    known_key,
-    new_secret,
-    public_text,
-    signing_key,
-)
-from headgate.app.push.store import PushDefinition, PushRecord, StoredPush, name_of
-from headgate.app.webhooks.sending import NO_KEYS
-from headgate.app.webhooks.targets import TargetRefused
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.app.wire.pushes import (
@@ -124,12 +124,12 @@ async def set_push(
         except TargetRefused as error:
             raise GatewayError("invalid_request", f"{error}", pointer="/body/url") from None
         for _ in range(_TRIES_MAX):
-            before = await store.load(gateway.backend.perform, stream, group)
+            before = await pushes.load(gateway.backend.perform, stream, group)
             try:
                 held, is_new, push = await _definition(gateway, new, stream, group, before)
                 if before is None:
                     push = replace(push, maker=access.maker)
-                await store.write(gateway.backend.perform, push, before)
+                await pushes.write(gateway.backend.perform, push, before)
             except StreamsChanged:
                 continue
             except KeyMissing as error:
@@ -168,15 +168,15 @@ async def list_pushes(
     """List the pushes of all groups that one may manage. A page may have fewer than the limit."""
     check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
     gateway, page = gateway_of(request), page_after(cursor, limit)
-    stored, last_name = await store.load_page(gateway.backend.perform, page.after, limit)
+    stored, last_name = await pushes.load_page(gateway.backend.perform, page.after, limit)
     may = access.principal.may
-    pushes = [
+    shown = [
         await _summary(gateway, each.push, each)
         for each in stored
         if may(Need((Verb.MANAGE,), each.push.stream, each.push.group))
     ]
     next_cursor = None if last_name is None else cursor_of(last_name)
-    answer: Pushes = {"pushes": pushes, "next_cursor": next_cursor}
+    answer: Pushes = {"pushes": shown, "next_cursor": next_cursor}
     return json_answer(answer)
 
 
@@ -189,7 +189,7 @@ async def delete_push(
     _require(access, stream, group, Verb.MANAGE)
     with access.act("deletePush"):
         stored = await _stored(request, access, stream, group)
-        await store.delete(gateway_of(request).backend.perform, stored.name)
+        await pushes.delete(gateway_of(request).backend.perform, stored.name)
 
 
 @router.post(f"{_PLACE}/pause", operation_id="pausePush", responses=_CHANGE)
@@ -270,7 +270,7 @@ async def rotate_push_secret(
             sealed = await gateway.sealing.seal(held)
             push = replace(before.push, sealed=sealed)
             try:
-                await store.write(gateway.backend.perform, push, before)
+                await pushes.write(gateway.backend.perform, push, before)
             except StreamsChanged:
                 continue
             return {**await _wire(gateway, push), "secret": held.secret}
@@ -301,7 +301,7 @@ def _require(access: Access, stream: bytes, group: bytes, *verbs: Verb) -> None:
 
 async def _stored(request: Request, access: Access, stream: bytes, group: bytes) -> StoredPush:
     await access.perform(DescribeGroup(stream, group))
-    stored = await store.load(gateway_of(request).backend.perform, stream, group)
+    stored = await pushes.load(gateway_of(request).backend.perform, stream, group)
     if stored is None:
         raise GatewayError("not_found", "This group has no push.")
     return stored
@@ -356,7 +356,7 @@ async def _change(
 ) -> PushRecord:
     perform = gateway_of(request).backend.perform
     try:
-        push = await store.change(perform, name_of(stream, group), make)
+        push = await pushes.change(perform, name_of(stream, group), make)
     except StreamsChanged:
         raise GatewayError("overloaded", "Others change this push at the same time.") from None
     if push is None:
@@ -385,8 +385,8 @@ def _resumed(push: PushRecord) -> PushRecord:
 
 
 async def _wire(gateway: Gateway, push: PushRecord) -> Push:
-    stored = await store.load(gateway.backend.perform, push.stream, push.group)
-    answers = await store.answers(gateway.backend.perform, push.name)
+    stored = await pushes.load(gateway.backend.perform, push.stream, push.group)
+    answers = await pushes.answers(gateway.backend.perform, push.name)
     return {**await _summary(gateway, push, stored), "answers": msgspec.to_builtins(answers)}
 
 

@@ -9,11 +9,11 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
+from headgate.app.automation.schedules import DueTimes
 from headgate.app.http.answers import array_in_turns, json_answer
 from headgate.app.http.dependencies import CURSOR, AccessDep, LimitsDep, check_at_most, page_after
 from headgate.app.http.operation import Operation, PatchOperation
 from headgate.app.runtime.threads import PAGES
-from headgate.app.scheduling.due_times import DueTimes
 from headgate.app.wire.names import check_name
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.app.wire.schedules import (

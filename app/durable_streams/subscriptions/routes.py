@@ -13,6 +13,8 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import is_open, needs
 from headgate.app.auth.principal import Need
+from headgate.app.automation.targets import TargetRefused
+from headgate.app.automation.webhooks import NO_KEYS
 from headgate.app.durable_streams.protocol import CONTROL, ROOT, SAFE, offset_of, path_of, root_url
 from headgate.app.durable_streams.subscriptions import store
 from headgate.app.durable_streams.subscriptions.definition import (
@@ -40,8 +42,6 @@ from headgate.app.durable_streams.subscriptions.store import (
 )
 from headgate.app.http.dependencies import AccessDep, gateway_of
 from headgate.app.http.operation import UncheckedOperation, WholeRequest
-from headgate.app.webhooks.sending import NO_KEYS
-from headgate.app.webhooks.targets import TargetRefused
 from headgate.engine.errors import StreamExists
 from headgate.engine.requests.streams import DeleteStream
 

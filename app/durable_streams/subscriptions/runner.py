@@ -27,6 +27,8 @@ import msgspec
 from msgspec.structs import replace
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from headgate.app.automation.targets import NameUnknown, TargetRefused
+from headgate.app.automation.webhooks import Sender
 from headgate.app.backends.port import Perform
 from headgate.app.durable_streams.content import JSON_FIELD
 from headgate.app.durable_streams.protocol import CONTROL, offset_of, path_of
@@ -47,8 +49,6 @@ from headgate.app.durable_streams.subscriptions.store import (
     status_of,
 )
 from headgate.app.runtime import periodic
-from headgate.app.webhooks.sending import Sender
-from headgate.app.webhooks.targets import NameUnknown, TargetRefused
 from headgate.engine.clock import Clock
 from headgate.engine.entry import Draft
 from headgate.engine.errors import StreamError, StreamNotFound, StreamsChanged, Unavailable

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import jwt
 from jwt.types import Options
 
+from headgate.app.automation.records import attributes_of
+from headgate.app.automation.webhooks import SEED_BYTES, WebhookKey, text_of_bytes
 from headgate.app.backends.port import Perform
 from headgate.app.durable_streams.protocol import CONTROL
 from headgate.app.durable_streams.subscriptions.definition import SubscriptionFault
-from headgate.app.webhooks.sending import SEED_BYTES, WebhookKey, text_of_bytes
-from headgate.engine.errors import StreamExists, StreamNotFound
-from headgate.engine.requests.streams import AttributeChange, CreateStream, GetAttributes
+from headgate.engine.errors import StreamExists
+from headgate.engine.requests.streams import AttributeChange, CreateStream
 
 KEYS = CONTROL.encode()
 _ATTRIBUTE = b"signing-key"
@@ -74,11 +75,7 @@ class SigningKey:
 
 
 async def known_key(perform: Perform) -> SigningKey | None:
-    try:
-        there = await perform(GetAttributes(KEYS, [_ATTRIBUTE]))
-    except StreamNotFound:
-        return None
-    seed = there.get(_ATTRIBUTE)
+    seed = (await attributes_of(perform, KEYS, [_ATTRIBUTE])).get(_ATTRIBUTE)
     return None if seed is None else SigningKey(seed)
 
 

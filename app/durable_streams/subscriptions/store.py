@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from headgate.app.auth.access import Access
+from headgate.app.automation.records import append_newest, attributes_of, check_share
 from headgate.app.backends.port import Perform
 from headgate.app.durable_streams.protocol import CONTROL, path_of
 from headgate.app.durable_streams.subscriptions.definition import (
@@ -20,7 +21,6 @@ from headgate.app.durable_streams.subscriptions.definition import (
     matches,
     names_of,
 )
-from headgate.app.scheduling.runner import append_newest, check_share
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import LimitReached, StreamError, StreamExists, StreamNotFound
 from headgate.engine.requests.entries import Add, TrimTo
@@ -29,7 +29,6 @@ from headgate.engine.requests.streams import (
     AttributeChange,
     CreateStream,
     DescribeStream,
-    GetAttributes,
     ListStreams,
 )
 from headgate.engine.threads import this_turn
@@ -136,10 +135,7 @@ class StreamTails(NamedTuple):
 
 async def load(perform: Perform, subscription: str) -> Stored:
     """Return a subscription; raises SubscriptionFault if it is missing or unreadable."""
-    try:
-        attributes = await perform(GetAttributes(PREFIX + subscription.encode()))
-    except StreamNotFound:
-        attributes = {}
+    attributes = await attributes_of(perform, PREFIX + subscription.encode())
     raw = attributes.get(_STATE)
     if raw is None:
         raise unknown()

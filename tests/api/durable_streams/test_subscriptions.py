@@ -11,10 +11,10 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from headgate.app.automation.webhooks import Sender
 from headgate.app.durable_streams.subscriptions import runner, store
 from headgate.app.durable_streams.subscriptions.runner import SubscriptionRunner
 from headgate.app.settings import Settings
-from headgate.app.webhooks.sending import Sender
 from headgate.engine.clock import SystemClock
 from headgate.engine.requests.streams import (
     AttributeChange,

@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from headgate.app.push.store import CHANGES, name_of
+from headgate.app.automation.pushes import CHANGES, name_of
 from headgate.engine.entry import MAX_ID, Draft, EntryId
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.streams import CreateStream

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from headgate.app.push import pusher, store
-from headgate.app.push.log import PushLog, PushTally
-from headgate.app.push.pusher import Parts, Pusher
-from headgate.app.push.signing import PushSecrets, Signer, new_secret
-from headgate.app.push.store import PushAnswer, PushDefinition, PushRecord
-from headgate.app.webhooks.sending import SENDS_MAX, Sender
+from headgate.app.automation import pusher, pushes
+from headgate.app.automation.health import PushLog, PushTally
+from headgate.app.automation.pusher import Parts, Pusher
+from headgate.app.automation.pushes import PushAnswer, PushDefinition, PushRecord
+from headgate.app.automation.signing import PushSecrets, Signer, new_secret
+from headgate.app.automation.webhooks import SENDS_MAX, Sender
 from headgate.app.wire.pushes import PushPhase, SignatureKind
 from headgate.engine.clock import SystemClock
 from tests.api.conftest import Live
@@ -47,9 +47,9 @@ async def test_it_gives_everything_back(live: Live, receiver: Receiver) -> None:
 async def test_a_success_is_written_though_a_user_wants_a_retry_meanwhile(live: Live) -> None:
     perform = live.gateway.backend.perform
     failing = PushRecord(b"orders", b"billing", PushDefinition(), "", 0, failing_since_ms=1)
-    await store.write(perform, failing, None)
+    await pushes.write(perform, failing, None)
     log = PushLog(perform, failing, PushTally(), lambda phase: None)
-    wanted = await store.change(
+    wanted = await pushes.change(
         perform, failing.name, lambda push: replace(push, retry_count=push.retry_count + 1)
     )
     assert wanted is not None
@@ -57,7 +57,7 @@ async def test_a_success_is_written_though_a_user_wants_a_retry_meanwhile(live: 
     await log.write()
     log.begin_anew(wanted)
     await log.write()
-    stored = await store.load_named(perform, failing.name)
+    stored = await pushes.load_named(perform, failing.name)
     assert stored is not None
     assert (stored.push.retry_count, stored.push.phase) == (1, PushPhase.ACTIVE)
 

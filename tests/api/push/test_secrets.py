@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headgate.app.auth.grants import Grant, Verb
-from headgate.app.push import store
+from headgate.app.automation import pushes
 from headgate.app.settings import Settings
 from tests.api.auth.secured import Secured, secured
 from tests.api.conftest import running
@@ -174,7 +174,7 @@ async def test_each_act_leaves_a_line_that_names_the_group(
 async def test_one_principal_leaves_pushes_to_others(
     gateway: Secured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "PUSHES_MAX", 4)
+    monkeypatch.setattr(pushes, "PUSHES_MAX", 4)
     grant = Grant(streams=["s*"], do=list(ALL))
     for name in ("s1", "s2", "s3", "s4"):
         await gateway.admin.put(f"/v1/streams/{name}/groups/g", json={"create_stream": True})

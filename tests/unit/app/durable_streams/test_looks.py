@@ -9,11 +9,11 @@ from typing import TypeVar
 
 import msgspec
 
+from headgate.app.automation.targets import Targets
+from headgate.app.automation.webhooks import Sender
 from headgate.app.durable_streams.subscriptions.definition import SubscriptionDefinition, WakeKind
 from headgate.app.durable_streams.subscriptions.runner import SubscriptionRunner
 from headgate.app.durable_streams.subscriptions.store import SubscriptionState
-from headgate.app.webhooks.sending import Sender
-from headgate.app.webhooks.targets import Targets
 from headgate.engine.engine import Engine
 from headgate.engine.entry import Draft
 from headgate.engine.journal.storage import MemoryStorage

@@ -18,17 +18,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from headgate.app.automation.bodies import BODY_BYTES_MAX, Bodies, Content, PushRequest, requests_of
+from headgate.app.automation.health import PushLog, Window, backoff_ms
+from headgate.app.automation.pushes import PushAnswer, PushRecord, digest_of
+from headgate.app.automation.signing import PushSecrets, Signer
+from headgate.app.automation.targets import NameUnknown, TargetRefused
+from headgate.app.automation.webhooks import Sender, TargetAnswer
 from headgate.app.backends.port import Holding, Leases, Perform
 from headgate.app.backends.releasing import give_back, temporary_name
-from headgate.app.push.bodies import BODY_BYTES_MAX, Bodies, Content, PushRequest, requests_of
-from headgate.app.push.log import PushLog
-from headgate.app.push.signing import PushSecrets, Signer
-from headgate.app.push.store import PushAnswer, PushRecord, digest_of
-from headgate.app.push.window import Window, backoff_ms
 from headgate.app.runtime.threads import WEBHOOKS
-from headgate.app.webhooks.connections import TargetAnswer
-from headgate.app.webhooks.sending import Sender
-from headgate.app.webhooks.targets import NameUnknown, TargetRefused
 from headgate.engine.clock import Clock
 from headgate.engine.config import NO_POLICY
 from headgate.engine.entry import EntryId

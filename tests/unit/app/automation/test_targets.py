@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from headgate.app.webhooks.sending import SENDS_MAX, Sender
-from headgate.app.webhooks.targets import NameUnknown, Places, TargetRefused, Targets
+from headgate.app.automation.targets import NameUnknown, Places, TargetRefused, Targets
+from headgate.app.automation.webhooks import SENDS_MAX, Sender
 from tests.api.transport.certificates import Authority
 from tests.conditions import until
-from tests.unit.app.webhooks.host import LOCAL, OK, Host
+from tests.unit.app.automation.host import LOCAL, OK, Host
 
 PUBLIC = ["https://93.184.215.14/hook", "https://[2606:2800:21f:cb07::1]:8443/h?x=1"]
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
-from headgate.app.scheduling.runner import RETRY_MS, UNPLANNED_MS, ScheduleRunner
+from headgate.app.automation.schedules import RETRY_MS, UNPLANNED_MS, ScheduleRunner
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, Draft
 from headgate.engine.errors import Disconnected, MemoryFull

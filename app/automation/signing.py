@@ -8,25 +8,21 @@ import hmac
 import secrets
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from msgspec.structs import replace
 
 from headgate.app.auth.private_file import lock_of, write_private
+from headgate.app.automation.pushes import CHANGES
+from headgate.app.automation.records import attributes_of, create_with
+from headgate.app.automation.webhooks import SEED_BYTES, WebhookKey
 from headgate.app.backends.port import Perform
-from headgate.app.push.store import CHANGES
 from headgate.app.runtime.threads import WEBHOOKS
-from headgate.app.webhooks.sending import SEED_BYTES, WebhookKey
 from headgate.app.wire.pushes import SignatureKind
 from headgate.engine.errors import StreamExists, StreamNotFound, StreamsChanged
-from headgate.engine.requests.streams import (
-    AttributeChange,
-    ChangeAttributes,
-    CreateStream,
-    GetAttributes,
-)
+from headgate.engine.requests.streams import AttributeChange
 
 # Sealing: secrets of pushes are encrypted wherever they are kept, and so in each copy of that.
 #
@@ -162,11 +158,7 @@ class _Seed(msgspec.Struct):
 
 async def known_key(perform: Perform, sealing: Sealing) -> WebhookKey | None:
     """Return the key shared by all gateways over these streams; None if missing or unreadable."""
-    try:
-        there: dict[bytes, Any] = await perform(GetAttributes(CHANGES, [_ATTRIBUTE]))
-    except StreamNotFound:
-        return None
-    sealed = there.get(_ATTRIBUTE)
+    sealed = (await attributes_of(perform, CHANGES, [_ATTRIBUTE])).get(_ATTRIBUTE)
     seed = None if sealed is None else await sealing.unseal(sealed.decode(), _Seed)
     return None if seed is None else WebhookKey(seed.seed, "push")
 
@@ -178,7 +170,6 @@ async def signing_key(perform: Perform, sealing: Sealing) -> WebhookKey | None:
         sealed = await sealing.seal(_Seed(secrets.token_bytes(SEED_BYTES)))
         change = AttributeChange({_ATTRIBUTE: sealed.encode()}, {_ATTRIBUTE: None})
         with suppress(StreamsChanged, StreamExists, StreamNotFound):
-            if not (await perform(CreateStream(CHANGES, attributes=change))).is_new:
-                await perform(ChangeAttributes(CHANGES, change))
+            await create_with(perform, CHANGES, change)
         key = await known_key(perform, sealing)
     return key

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from headgate.app.automation.records import append_newest, attributes_of, check_share, create_with
 from headgate.app.backends.port import Perform
-from headgate.app.scheduling.runner import append_newest, check_share
 from headgate.app.wire.pushes import (
     BATCH_MAX,
     CONCURRENCY,
@@ -29,9 +29,7 @@ from headgate.engine.requests.entries import Add, Range, TrimTo
 from headgate.engine.requests.streams import (
     AttributeChange,
     ChangeAttributes,
-    CreateStream,
     DeleteStream,
-    GetAttributes,
     ListStreams,
 )
 
@@ -149,11 +147,11 @@ async def load(perform: Perform, stream: bytes, group: bytes) -> StoredPush | No
 
 
 async def load_named(perform: Perform, name: bytes) -> StoredPush | None:
+    values = await attributes_of(perform, name, [_PUSH, _COUNTS])
     try:
-        values = await perform(GetAttributes(name, [_PUSH, _COUNTS]))
         raw = values[_PUSH]
         push = msgspec.json.decode(raw, type=PushRecord)
-    except (StreamNotFound, KeyError, msgspec.DecodeError):  # or somebody else made the stream
+    except (KeyError, msgspec.DecodeError):  # it is gone, or somebody else made the stream
         return None
     if push.name != name:  # it came here with a stream that was given another name
         return None
@@ -243,8 +241,7 @@ async def add_answers(perform: Perform, name: bytes, new: Sequence[PushAnswer]) 
 
 async def add_counts(perform: Perform, name: bytes, delivered: int, failed: int) -> None:
     with suppress(StreamNotFound):
-        values = await perform(GetAttributes(name, [_COUNTS]))
-        raw = values.get(_COUNTS)
+        raw = (await attributes_of(perform, name, [_COUNTS])).get(_COUNTS)
         before = PushCounts() if raw is None else msgspec.json.decode(raw, type=PushCounts)
         counts = PushCounts(before.delivered + delivered, before.failed + failed)
         await perform(_changed_to(name, _COUNTS, msgspec.json.encode(counts)))
@@ -263,9 +260,7 @@ async def _create(perform: Perform, push: PushRecord) -> None:
     count = len(await perform(ListStreams(PREFIX, None, PUSHES_MAX)))
     await check_share("pushes", PUSHES_MAX, count, push.maker, partial(_makers, perform))
     change = AttributeChange({_PUSH: msgspec.json.encode(push)}, {_PUSH: None})
-    created = await perform(CreateStream(push.name, attributes=change))
-    if not created.is_new:  # a stream without a push
-        await perform(ChangeAttributes(push.name, change))
+    await create_with(perform, push.name, change)
 
 
 async def _makers(perform: Perform) -> AsyncIterator[str]:

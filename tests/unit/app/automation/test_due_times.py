@@ -8,8 +8,8 @@ from itertools import islice
 
 import pytest
 
-from headgate.app.scheduling.due_times import COUNTED_MAX, MISSED_MS, DuePlan, DueTimes, plan
-from headgate.app.scheduling.runner import check_share
+from headgate.app.automation.records import check_share
+from headgate.app.automation.schedules import COUNTED_MAX, MISSED_MS, DuePlan, DueTimes, plan
 from headgate.engine.errors import Invalid, LimitReached
 from headgate.engine.schedules import Definition, Missed, Progress, ScheduleInfo
 

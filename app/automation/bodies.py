@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from headgate.app.automation.pushes import digest_of
+from headgate.app.automation.webhooks import LARGE_UNIT_BYTES
 from headgate.app.cloud_events.event import BATCH, STRUCTURED, event_of_delivery
-from headgate.app.push.store import digest_of
-from headgate.app.webhooks.sending import LARGE_UNIT_BYTES
 from headgate.app.wire.encoding import delivery_wire
 from headgate.app.wire.fields import json_bytes
 from headgate.app.wire.names import text_of

@@ -23,12 +23,13 @@ from typing import Any
 import msgspec
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from headgate.app.automation import pushes
+from headgate.app.automation.health import PushLog, PushTally
+from headgate.app.automation.pusher import Gone, Parts, Pusher
+from headgate.app.automation.pushes import CHANGES, PushRecord, StoredPush
+from headgate.app.automation.records import attributes_of
+from headgate.app.automation.signing import PushSecrets, Sealing, Signer, known_key
 from headgate.app.backends.port import Perform
-from headgate.app.push import store
-from headgate.app.push.log import PushLog, PushTally
-from headgate.app.push.pusher import Gone, Parts, Pusher
-from headgate.app.push.signing import PushSecrets, Sealing, Signer, known_key
-from headgate.app.push.store import CHANGES, PushRecord, StoredPush
 from headgate.app.runtime import periodic
 from headgate.app.wire.names import text_of
 from headgate.app.wire.pushes import PushPhase, SignatureKind
@@ -37,12 +38,7 @@ from headgate.engine.errors import GroupNotFound, StreamNotFound, StreamsChanged
 from headgate.engine.requests.entries import Read, StreamCursor
 from headgate.engine.requests.groups import DescribeGroup
 from headgate.engine.requests.keyspace import TellTime
-from headgate.engine.requests.streams import (
-    AttributeChange,
-    ChangeAttributes,
-    DescribeStream,
-    GetAttributes,
-)
+from headgate.engine.requests.streams import AttributeChange, ChangeAttributes, DescribeStream
 
 # Leases: of several gateways, one at a time delivers the entries of a push.
 #
@@ -70,10 +66,7 @@ class PushLease:
 
     async def take(self) -> bool:
         """Take the lease and return true; if another gateway has it, set `wait_s`."""
-        try:
-            there = await self._perform(GetAttributes(self._name, [_ATTRIBUTE]))
-        except StreamNotFound:
-            return False
+        there = await attributes_of(self._perform, self._name, [_ATTRIBUTE])
         raw, now_ms = there.get(_ATTRIBUTE), await self._perform(TellTime())
         if raw is not None:
             left_ms = msgspec.json.decode(raw, type=_Lease).until_ms - now_ms
@@ -209,14 +202,14 @@ class PushRunner:
         names = set[bytes]()
         for read in reads:
             self._seen = read.next_after
-            names |= store.changed_names(read.entries)
+            names |= pushes.changed_names(read.entries)
         return names
 
     async def _names(self) -> set[bytes]:
         names, after = set[bytes](), None
         while True:
-            pushes, after = await store.load_page(self._parts.perform, after, _PAGE)
-            names.update(stored.push.name for stored in pushes)
+            page, after = await pushes.load_page(self._parts.perform, after, _PAGE)
+            names.update(stored.push.name for stored in page)
             if after is None:
                 return names
 
@@ -243,7 +236,7 @@ class PushRunner:
         while True:
             self._changes[name].clear()
             try:
-                stored = await store.load_named(self._parts.perform, name)
+                stored = await pushes.load_named(self._parts.perform, name)
                 if stored is None:
                     return
                 await self._serve(stored)
@@ -309,7 +302,7 @@ class PushRunner:
         except Gone:
             log.warning("push disabled: its receiver answers 410", extra=_facts(push))
             now_ms = self._parts.clock.wall_ms()
-            await store.disable(perform, push.name, "the receiver answers 410: it is gone", now_ms)
+            await pushes.disable(perform, push.name, "the receiver answers 410: it is gone", now_ms)
         except (GroupNotFound, StreamNotFound):
             await self._end(push)
         finally:
@@ -320,14 +313,14 @@ class PushRunner:
 
     async def _end(self, push: PushRecord) -> None:
         """Delete a push whose group is gone, unless it was replaced meanwhile."""
-        stored = await store.load_named(self._parts.perform, push.name)
+        stored = await pushes.load_named(self._parts.perform, push.name)
         if stored is None or stored.push.sealed != push.sealed:
             return
         try:
             await self._parts.perform(DescribeGroup(push.stream, push.group))
         except (GroupNotFound, StreamNotFound):
             log.warning("push ended: its group is gone", extra=_facts(push))
-            await store.delete(self._parts.perform, push.name)
+            await pushes.delete(self._parts.perform, push.name)
 
     async def _watch(
         self, push: PushRecord, pusher: Pusher, push_log: PushLog, stop: asyncio.Event
@@ -338,7 +331,7 @@ class PushRunner:
             await self._until(change)
             change.clear()
             try:
-                stored = await store.load_named(self._parts.perform, push.name)
+                stored = await pushes.load_named(self._parts.perform, push.name)
                 await self._parts.perform(DescribeGroup(push.stream, push.group))
             except (GroupNotFound, StreamNotFound):
                 break

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from ipaddress import ip_network
 
-from headgate.app.webhooks.connections import TargetConnections
-from headgate.app.webhooks.targets import Targets
+from headgate.app.automation.targets import Targets
+from headgate.app.automation.webhooks import TargetConnections
 
 LOCAL = Targets([ip_network("127.0.0.0/8"), ip_network("::1/128")])
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.app.webhooks import connections as module
-from headgate.app.webhooks.connections import (
+from headgate.app.automation import webhooks as module
+from headgate.app.automation.webhooks import (
     ANSWER_BYTES_MAX,
     RECEIVED_BYTES_MAX,
     TargetAnswer,
     TargetConnections,
 )
 from tests.conditions import WITHIN_S
-from tests.unit.app.webhooks.host import LOCAL, OK, Host
+from tests.unit.app.automation.host import LOCAL, OK, Host
 
 EMPTY = b"HTTP/1.1 204 Done\r\n\r\n"
 BY_CHUNKS = b"Transfer-Encoding: chunked\r\n"

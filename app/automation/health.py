@@ -1,9 +1,4 @@
-"""The last answers of a push and its health, written at most once a second.
-
-1. Keep the newest answers, and count all of them.
-2. Note the moment since when there were only failures; a success clears it.
-3. If that lasts as long as the push allows, the push is disabled.
-"""
+"""How a push goes: its last answers, and how many requests of it may be in flight."""
 
 from __future__ import annotations
 
@@ -14,12 +9,74 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
+from headgate.app.automation import pushes
+from headgate.app.automation.pushes import ANSWERS_KEPT, PushAnswer, PushRecord
 from headgate.app.backends.port import Perform
-from headgate.app.push import store
-from headgate.app.push.store import ANSWERS_KEPT, PushAnswer, PushRecord
-from headgate.app.push.window import FAILURES_MAX
 from headgate.app.wire.pushes import PushPhase
 from headgate.engine.errors import StreamsChanged, Unavailable
+
+# Window: how many requests of a push may be in flight, given the outcomes of the last ones.
+
+FAILURES_MAX = 5
+"""Failures in a row, behind which a push rests and is tried with one request now and then."""
+
+BACKOFF_MS_MIN, BACKOFF_MS_MAX = 1_000, 300_000
+"""Rests of a push, and of entries in a group whose policy has no `backoff_ms`."""
+
+
+class Window:
+    """A window like that of TCP: it grows with each success, and halves with each failure.
+
+    A receiver that always fails gets one request per backoff.
+    """
+
+    def __init__(self, size_max: int, failures: int = 0) -> None:
+        """Start with one request; `failures` is the number of consecutive failures so far."""
+        self._size_max = size_max
+        self._size = 1
+        self._delay_until_ms = 0
+        self._delay_count = max(failures - FAILURES_MAX, 0)
+        self.failures = failures
+
+    def free(self, in_flight: int, now_ms: int) -> int:
+        """Return how many more requests may be sent; `now_ms` is monotonic."""
+        return 0 if now_ms < self._delay_until_ms else max(self._size - in_flight, 0)
+
+    def delay_ms(self, now_ms: int) -> int:
+        return max(self._delay_until_ms - now_ms, 0)
+
+    def succeed(self) -> None:
+        self.failures = self._delay_count = 0
+        self._size = min(self._size + 1, self._size_max)
+
+    def fail(self, now_ms: int, length_ms: Callable[[int], int]) -> None:
+        """Note a failed request; requests that fail together start one backoff."""
+        self.failures += 1
+        self._size = max(self._size // 2, 1)
+        if self.failures >= FAILURES_MAX and now_ms >= self._delay_until_ms:
+            self._size = 1
+            self._delay_count += 1
+            self._delay_until_ms = now_ms + length_ms(self._delay_count)
+
+    def delay_until(self, until_ms: int) -> None:
+        """Send nothing until a monotonic time, as the receiver asks."""
+        self._delay_until_ms = max(self._delay_until_ms, until_ms)
+
+    def end_delay(self) -> None:
+        """Resume at once, as a user asks."""
+        self._delay_until_ms = 0
+
+
+def backoff_ms(failures: int) -> int:
+    """Return the backoff after so many failures; it doubles up to five minutes."""
+    return min(BACKOFF_MS_MIN << min(max(failures - 1, 0), 20), BACKOFF_MS_MAX)
+
+
+# Log: the last answers of a push and its health, written at most once a second.
+#
+# 1. Keep the newest answers, and count all of them.
+# 2. Note the moment since when there were only failures; a success clears it.
+# 3. If that lasts as long as the push allows, the push is disabled.
 
 _PAUSE_S = 1.0
 
@@ -97,12 +154,12 @@ class PushLog:
         await self._write_health()
         if self._answers:
             new = list(self._answers)
-            await store.add_answers(self._perform, self._name, new)
+            await pushes.add_answers(self._perform, self._name, new)
             while self._answers and self._answers[0] in new:
                 self._answers.popleft()
         if self._delivered or self._failed:
             delivered, failed = self._delivered, self._failed
-            await store.add_counts(self._perform, self._name, delivered, failed)
+            await pushes.add_counts(self._perform, self._name, delivered, failed)
             self._delivered -= delivered
             self._failed -= failed
 
@@ -125,7 +182,7 @@ class PushLog:
             reason = f"nothing but failures for {last_ms - since_ms} ms: {self._last_error}"
             return replace(new, disabled_at_ms=last_ms, disabled_reason=reason)
 
-        push = await store.change(self._perform, self._name, changed)
+        push = await pushes.change(self._perform, self._name, changed)
         self._written = since_ms
         if push is not None:
             self._on_phase(push.phase)

@@ -1,1 +1,0 @@
-"""Scheduling: when a schedule is due, and who runs it."""

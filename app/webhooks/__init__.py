@@ -1,1 +1,0 @@
-"""Webhooks: requests to URLs that users give, which must reach nothing that users may not."""
