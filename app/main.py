@@ -23,9 +23,8 @@ from headgate.app.durable_streams import routes as durable_streams
 from headgate.app.durable_streams.subscriptions import routes as subscriptions
 from headgate.app.gateway.assembly import assemble, observer_of, sender_of, watch_loop
 from headgate.app.gateway.backends import open_backend
-from headgate.app.gateway.credentials import open_credentials
+from headgate.app.gateway.credentials import open_credentials, share_keys
 from headgate.app.gateway.gateway import Behind, Gateway
-from headgate.app.gateway.shared_keys import share_keys
 from headgate.app.http import document, handlers
 from headgate.app.http.dispatch import WithoutRootPath, WithRootPath, put_together
 from headgate.app.http.origin import OriginGuard

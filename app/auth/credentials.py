@@ -12,8 +12,7 @@ from headgate.app.auth.grants import Grant, Right, UsageLimits
 from headgate.app.auth.keys.key_file import KEYS_FILE, KeyFileFault
 from headgate.app.auth.keys.ring import KeyRing, KeyWatch
 from headgate.app.auth.limits.bad_credentials import BAD_PER_S_MAX, BadCredentials
-from headgate.app.auth.limits.shared_usage import SharedUsage
-from headgate.app.auth.limits.usage import Usages
+from headgate.app.auth.limits.usage import SharedUsage, Usages
 from headgate.app.auth.private_file import CredentialFault, write_private
 from headgate.app.auth.tickets import SECRET_BYTES, Tickets, new_secret
 from headgate.app.auth.tokens.issuer import Issuer, IssuerChoices, open_issuer

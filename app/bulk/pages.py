@@ -10,7 +10,7 @@ from headgate.app.bulk.ranges import BulkRange, Compression, missed_through
 from headgate.app.http.dependencies import access_of, gateway_of
 from headgate.app.http.operation import ARROW
 from headgate.app.http.streaming import PatientResponse, while_valid
-from headgate.app.transport.unsent import hold
+from headgate.app.transport.exchange import hold
 from headgate.app.wire.filters import Selection
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId, EntryTimes

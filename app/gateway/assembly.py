@@ -14,10 +14,10 @@ from headgate.app.gateway.backends import memory_bounds, reply_bounds
 from headgate.app.gateway.gateway import Gateway
 from headgate.app.measuring.recorder import HistoryReader
 from headgate.app.measuring.sampler import Observer, ObserverOptions
+from headgate.app.redis_syntax.administration.information import ServerSettings
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.runtime.loop_delay import LoopDelay
 from headgate.app.runtime.metric_sums import METRICS, encode, families_of
-from headgate.app.runtime.server_facts import ServerSettings
 from headgate.app.runtime.siblings import Siblings
 from headgate.app.runtime.telemetry import Metrics
 from headgate.app.settings import MEMORY, Settings

@@ -1,12 +1,29 @@
 """Who may connect, according to the settings."""
 
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
 from headgate.app.auth.credentials import CredentialOptions, Credentials
 from headgate.app.auth.grants import ANYBODY, UsageLimits
+from headgate.app.auth.keys.key_file import KEYS_FILE, SIZE_BYTES_MAX
+from headgate.app.auth.private_file import write_private
 from headgate.app.auth.tokens.compact import ClaimRules
 from headgate.app.auth.tokens.issuer import IssuerChoices
+from headgate.app.backends.leading import bucket_of
+from headgate.app.backends.port import Backend
 from headgate.app.runtime.siblings import Siblings
+from headgate.app.runtime.small_file import Stamp, read_small, stamp_of
 from headgate.app.settings import MEMORY, Settings
+from headgate.engine.bucket.bucket import Bucket
+from headgate.engine.bucket.manifest import KEYS, number_of, numbered
+from headgate.engine.bucket.stores.opening import open_bucket
 from headgate.engine.clock import Clock
+from headgate.engine.replies import LeaderRole
 
 
 def open_credentials(
@@ -62,3 +79,112 @@ def _usage_limits(settings: Settings) -> UsageLimits:
         waiters_max=settings.principal_waiters_max,
         subscriptions_max=settings.principal_subscriptions_max,
     )
+
+
+# Shared keys: the keys file of a data directory is in its bucket, too.
+#
+# So the keys of clients work on the next machine, and at a standby. The leader puts the file as a
+# numbered object when it has changed; everybody else has the newest one. It holds digests of keys,
+# and never a key.
+
+log = logging.getLogger("headgate")
+
+_LOOK_S = 2.0
+_FETCHED_EVERY = 5
+"""A standby looks less often: each look is a request."""
+
+_KEPT_COUNT = 3
+
+
+def shared_keys(settings: Settings) -> SharedKeys | None:
+    """Return the shared keys; None: there is no bucket, or the operator manages the file."""
+    if settings.bucket is None or settings.keys_file is not None:
+        return None
+    return SharedKeys(open_bucket(settings.bucket), settings.data_dir / KEYS_FILE)
+
+
+def fetch_shared_keys(settings: Settings) -> None:
+    """Take the keys of clients from the bucket, before credentials are opened."""
+    shared = shared_keys(settings)
+    if shared is not None:
+        shared.fetch()
+
+
+async def share_keys(settings: Settings, backend: Backend) -> None:
+    shared = await asyncio.to_thread(shared_keys, settings)  # it looks at files
+    if shared is not None:
+        await shared.run(backend)
+
+
+class SharedKeys:
+    """The keys file of a gateway with a bucket.
+
+    A file that has changed here, even while no gateway ran, is put by the next leader, unless
+    somebody else has put one meanwhile: then that one wins.
+    """
+
+    def __init__(self, bucket: Bucket, path: Path) -> None:
+        self._bucket, self._path = bucket, path
+        self._stamp: Stamp = None  # of the file as it was put
+        self._tried: bytes | None = None  # what was to be put last; its answer may be lost
+        self._note = path.with_name(f"{path.stem}-in-bucket")
+        self._number = self._noted()  # of the object that the file is, or has been made from
+
+    def fetch(self) -> None:
+        """Write the file as it is in the bucket, if changed; raises OSError."""
+        number = self._newest()
+        if number > self._number:
+            data = self._bucket.read(numbered(KEYS, number))
+            if data != self._content():
+                self._path.parent.mkdir(0o700, parents=True, exist_ok=True)
+                write_private(self._path, data)
+                log.info("keys taken from the bucket", extra={"file": str(self._path)})
+            self._set(number, stamp_of(self._path))
+
+    def put(self) -> None:
+        stamp = stamp_of(self._path)
+        if stamp == self._stamp or stamp is None:
+            return
+        data, newest = self._content(), self._newest()
+        there = self._bucket.read(numbered(KEYS, newest)) if newest else None
+        if newest > self._number and there not in (data, self._tried):  # somebody else has put it
+            self.fetch()
+            return
+        self._tried = data
+        if newest and there == data:
+            self._set(newest, stamp)
+        elif data is not None and self._bucket.put_new(numbered(KEYS, newest + 1), data):
+            self._set(newest + 1, stamp)
+            old = [each.name for each in self._bucket.objects(KEYS)][:-_KEPT_COUNT]
+            self._bucket.remove(old)
+
+    async def run(self, backend: Backend) -> None:
+        """Put the file as it changes while this gateway leads, and fetch it while it does not."""
+        for number in count():
+            state = bucket_of(backend)
+            with suppress(OSError):  # the journal says that the bucket is away
+                if state is not None and state.role is LeaderRole.LEADER:
+                    await self._bucket.in_thread(self.put)
+                elif number % _FETCHED_EVERY == 0:
+                    await self._bucket.in_thread(self.fetch)
+            await asyncio.sleep(_LOOK_S)
+
+    def _set(self, number: int, stamp: Stamp) -> None:
+        """Record which object the file equals; later changes are local ones."""
+        write_private(self._note, str(number).encode())
+        self._number, self._stamp = number, stamp
+
+    def _noted(self) -> int:
+        if self._path.exists():
+            with suppress(FileNotFoundError, ValueError):
+                return int(read_small(self._note, 100))
+        return 0
+
+    def _newest(self) -> int:
+        numbers = [number_of(each.name) for each in self._bucket.objects(KEYS)]
+        return max([number for number in numbers if number is not None], default=0)
+
+    def _content(self) -> bytes | None:
+        with suppress(FileNotFoundError):
+            return read_small(self._path, SIZE_BYTES_MAX)
+        return None

@@ -47,10 +47,10 @@ from headgate.app.live.subscription import (
     Subscription,
 )
 from headgate.app.runtime.connections import OpenConnection
+from headgate.app.transport.exchange import unsent_bytes
 from headgate.app.transport.intake import Socket
 from headgate.app.transport.proxies import client_address
 from headgate.app.transport.scopes import ServedScope, request_id_of
-from headgate.app.transport.unsent import unsent_bytes
 from headgate.app.wire.problems import FrameTooLarge, GatewayError, cut_off
 from headgate.app.wire.schemas.limits import ConnectionLimits
 from headgate.engine import errors

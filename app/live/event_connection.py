@@ -12,9 +12,9 @@ from headgate.app.auth.access import Access
 from headgate.app.gateway.gateway import Gateway
 from headgate.app.live.subscription import Subscription
 from headgate.app.runtime.connections import OpenConnection
+from headgate.app.transport.exchange import unsent_bytes
 from headgate.app.transport.proxies import client_address
 from headgate.app.transport.scopes import path_of, request_id_of
-from headgate.app.transport.unsent import unsent_bytes
 from headgate.app.wire.events import event
 from headgate.app.wire.problems import GatewayError, problem_of
 from headgate.app.wire.schemas.operations import Draining

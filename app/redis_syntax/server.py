@@ -9,7 +9,12 @@ from typing import Final
 from headgate.app.auth.grants import Verb
 from headgate.app.backends.port import Backend
 from headgate.app.redis_syntax.administration import about_commands, config, durability, information
-from headgate.app.redis_syntax.administration.information import SPOKEN_VERSION, Counters
+from headgate.app.redis_syntax.administration.information import (
+    SPOKEN_VERSION,
+    ConnectionFacts,
+    Counters,
+    ServerSettings,
+)
 from headgate.app.redis_syntax.catalog import Described, described_commands
 from headgate.app.redis_syntax.command import (
     ANY_RIGHT,
@@ -40,7 +45,6 @@ from headgate.app.redis_syntax.words import (
     shown,
     wrong_arity,
 )
-from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.engine.clock import Clock, SystemClock
 
 __all__ = ["SPOKEN_VERSION", "ServerCommands"]

@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import Any
 
 from headgate.app.gateway.gateway import Gateway
+from headgate.app.redis_syntax.administration.information import ConnectionFacts
 from headgate.app.resp.clients import Clients
 from headgate.app.resp.connection import RespConnection
-from headgate.app.runtime.server_facts import ConnectionFacts
 from headgate.app.transport.handshake import Handshake, TlsChoices
 from headgate.app.transport.listening import Listener
 

@@ -16,8 +16,7 @@ from headgate.app.http.dependencies import AccessDep, GroupDep, StreamDep, gatew
 from headgate.app.http.operation import Operation
 from headgate.app.http.streaming import EVENT_STREAM, HEARTBEAT, EventStream
 from headgate.app.live.event_connection import EventConnection
-from headgate.app.measuring.history import Step
-from headgate.app.measuring.recorder import HistoryPart, HistoryQuestion
+from headgate.app.measuring.recorder import HistoryPart, HistoryQuestion, Step
 from headgate.app.wire.events import event
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.app.wire.schemas.histories import (

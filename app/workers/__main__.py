@@ -8,8 +8,8 @@ import signal
 import socket
 import sys
 
-from headgate.app.auth.exposure import Exposed
 from headgate.app.runtime.logs import log_prints_of_python, set_up_logging
+from headgate.app.server import Exposed
 from headgate.app.settings import settings_of
 from headgate.app.transport.certificate import UnusableCertificate
 from headgate.app.workers import engine_process, worker

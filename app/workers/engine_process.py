@@ -23,7 +23,7 @@ from headgate.app.gateway.assembly import (
     watch_streams,
 )
 from headgate.app.gateway.backends import open_engine
-from headgate.app.gateway.shared_keys import share_keys
+from headgate.app.gateway.credentials import share_keys
 from headgate.app.measuring.sampler import Sampler
 from headgate.app.runners import Runner, runners_of
 from headgate.app.runtime import collector

@@ -37,11 +37,10 @@ from headgate.app.runtime import periodic
 from headgate.app.runtime.telemetry import Collected, process_families, versions
 from headgate.app.runtime.terminal import Terminal
 from headgate.app.workers.channel import Orders
-from headgate.app.workers.child import Child, Role, StartFailed
+from headgate.app.workers.child import Child, RestartFailed, Role, Slot, StartFailed
 from headgate.app.workers.engine_socket import EngineSocket
 from headgate.app.workers.heartbeat import Heartbeats
 from headgate.app.workers.hub import Hub
-from headgate.app.workers.slot import RestartFailed, Slot
 from headgate.engine.clock import SystemClock
 
 log = logging.getLogger("headgate")

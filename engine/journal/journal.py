@@ -27,9 +27,8 @@ from headgate.engine.journal.records import Records
 from headgate.engine.journal.recovery import Torn
 from headgate.engine.journal.rewrites import REDIS_GROWTH, Growth, Rewriter, Rewrites
 from headgate.engine.journal.room import DiskBounds
-from headgate.engine.journal.shipping import Shipping
 from headgate.engine.journal.storage import GoBack, Holder, Nobody
-from headgate.engine.journal.writer import FsyncPolicy, Writer
+from headgate.engine.journal.writer import FsyncPolicy, Shipping, Writer
 from headgate.engine.periodic import Watch, repeat, unwatched
 from headgate.engine.replies import JournalStatus
 from headgate.engine.state.extents.extent import Damaged, OpenedExtent

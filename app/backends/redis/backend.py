@@ -31,8 +31,22 @@ from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.backends.redis.faults import as_stream_errors
 from headgate.app.backends.redis.leases import GatewayLeases
 from headgate.app.backends.redis.node import Words
+from headgate.app.backends.redis.performing import (
+    Performers,
+    bulk,
+    deliveries,
+    details,
+    dumps,
+    entries,
+    group_reads,
+    groups,
+    keyspace,
+    policies,
+    schedules,
+    streams,
+    writes,
+)
 from headgate.app.backends.redis.performing.housekeeping import Housekeeper
-from headgate.app.backends.redis.performing.table import PERFORMERS
 from headgate.app.backends.redis.waiting.claims import Claims
 from headgate.app.backends.redis.waiting.group_reads import GroupReaders
 from headgate.app.backends.redis.waiting.reads import StreamReaders
@@ -63,6 +77,15 @@ from headgate.engine.requests.deliveries import (
 from headgate.engine.requests.entries import Add, Delete, Read
 from headgate.engine.requests.groups import DeleteConsumer
 from headgate.engine.requests.keyspace import IfUnchanged
+
+PERFORMERS: Performers = {
+    request: performer
+    for module in (
+        *(bulk, deliveries, details, dumps, entries, group_reads, groups, keyspace),
+        *(policies, schedules, streams, writes),
+    )
+    for request, performer in module.PERFORMERS.items()
+}
 
 
 class Counts:

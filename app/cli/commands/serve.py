@@ -17,14 +17,12 @@ from typing import Any
 import click
 
 from headgate.app.auth.credentials import Credentials
-from headgate.app.auth.exposure import Exposed
 from headgate.app.auth.keys.key_file import FIRST_KEY, KEYS_FILE, first_key
 from headgate.app.cli.configuration import CONFIG, setting_flags, settings_from
 from headgate.app.cli.data_dir import take_all_descriptors
 from headgate.app.cli.declaration import command, option
 from headgate.app.gateway.backends import open_backend
-from headgate.app.gateway.credentials import open_credentials
-from headgate.app.gateway.shared_keys import fetch_shared_keys
+from headgate.app.gateway.credentials import fetch_shared_keys, open_credentials
 from headgate.app.main import create_app
 from headgate.app.runtime import collector
 from headgate.app.runtime.logs import (
@@ -34,13 +32,12 @@ from headgate.app.runtime.logs import (
     set_up_logging,
 )
 from headgate.app.runtime.terminal import Terminal
-from headgate.app.server import Server, certificate_of, check_addresses, url_of
+from headgate.app.server import Exposed, Server, certificate_of, check_addresses, url_of
 from headgate.app.settings import MEMORY, Settings, with_secrets
 from headgate.app.transport import listening
 from headgate.app.transport.certificate import UnusableCertificate
-from headgate.app.workers.child import StartFailed
+from headgate.app.workers.child import RestartFailed, StartFailed
 from headgate.app.workers.engine_socket import InUse, await_leftover
-from headgate.app.workers.slot import RestartFailed
 from headgate.app.workers.supervisor import ProcessPlan, Supervisor
 from headgate.engine.clock import SystemClock
 from headgate.engine.errors import StreamError

@@ -17,27 +17,27 @@ from headgate.app.automation.targets import TargetRefused
 from headgate.app.automation.webhooks import NO_KEYS
 from headgate.app.durable_streams.protocol import CONTROL, ROOT, SAFE, offset_of, path_of, root_url
 from headgate.app.durable_streams.subscriptions import store
-from headgate.app.durable_streams.subscriptions.definition import (
+from headgate.app.durable_streams.subscriptions.leases import (
+    Acknowledgement,
+    SigningKey,
+    TokenClaim,
+    Wake,
+    WakeLeases,
+    known_key,
+    signing_key,
+)
+from headgate.app.durable_streams.subscriptions.runner import streams_wire
+from headgate.app.durable_streams.subscriptions.store import (
+    PREFIX,
+    Reach,
+    Stored,
     SubscriptionFault,
+    SubscriptionState,
     WakeKind,
     decoded,
     invalid,
     names_of,
     parse,
-)
-from headgate.app.durable_streams.subscriptions.leases import Acknowledgement, Wake, WakeLeases
-from headgate.app.durable_streams.subscriptions.runner import streams_wire
-from headgate.app.durable_streams.subscriptions.signing import (
-    SigningKey,
-    TokenClaim,
-    known_key,
-    signing_key,
-)
-from headgate.app.durable_streams.subscriptions.store import (
-    PREFIX,
-    Reach,
-    Stored,
-    SubscriptionState,
     unknown,
 )
 from headgate.app.http.dependencies import AccessDep, gateway_of

@@ -32,14 +32,13 @@ from headgate.app.automation.webhooks import Sender
 from headgate.app.backends.port import Perform
 from headgate.app.durable_streams.content import JSON_FIELD
 from headgate.app.durable_streams.protocol import CONTROL, offset_of, path_of
-from headgate.app.durable_streams.subscriptions.definition import SubscriptionFault
-from headgate.app.durable_streams.subscriptions.leases import new_wake_id
-from headgate.app.durable_streams.subscriptions.signing import TokenClaim, signing_key
+from headgate.app.durable_streams.subscriptions.leases import TokenClaim, new_wake_id, signing_key
 from headgate.app.durable_streams.subscriptions.store import (
     PREFIX,
     Stored,
     StreamLink,
     StreamTails,
+    SubscriptionFault,
     SubscriptionState,
     WakePhase,
     change,

@@ -6,7 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.administration.information import LENGTH_MAX, Counters, Information
+from headgate.app.redis_syntax.administration.information import (
+    LENGTH_MAX,
+    Counters,
+    Information,
+    ServerSettings,
+)
 from headgate.app.redis_syntax.command import CommandTable, SmallReply
 from headgate.app.redis_syntax.replies import Pairs, Reply
 from headgate.app.redis_syntax.words import (
@@ -18,7 +23,6 @@ from headgate.app.redis_syntax.words import (
     integer,
     telling,
 )
-from headgate.app.runtime.server_facts import ServerSettings
 from headgate.engine.limits import (
     COUNT_MAX,
     IDEMPOTENCY_KEYS_MAX,

@@ -23,11 +23,39 @@ from headgate.app.redis_syntax.command import SmallReply, SubcommandTable, error
 from headgate.app.redis_syntax.replies import Reply, Verbatim
 from headgate.app.redis_syntax.words import OK, AnyPlan, CommandError, Plan, number, telling
 from headgate.app.runtime import machine
-from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.engine.clock import Clock
 from headgate.engine.errors import StreamError, Unavailable
 from headgate.engine.replies import JournalStatus, KeyspaceInfo, LeaderRole
 from headgate.engine.requests.keyspace import DescribeKeyspace, GetDefaults
+
+
+class ConnectionFacts(NamedTuple):
+    """The Redis connections of this process; all 0 without a port for them."""
+
+    port: int = 0
+    connected_count: int = 0
+    accepted_count: int = 0  # since the start
+    rejected_count: int = 0  # likewise: there were too many
+    input_bytes: int = 0  # likewise
+    output_bytes: int = 0  # likewise
+
+
+class ServerSettings(NamedTuple):
+    host: str = ""  # where Redis clients connect
+    port: int = 0  # 0: nowhere
+    data_dir: str = ""
+    has_journal: bool = False
+    fsync: str = "no"  # always, everysec or no
+    memory_bytes_max: int = 0  # of the streams; 0: no bound
+    memory_policy: str = "noeviction"  # what happens when memory is full
+    connections_max: int = 0
+    idle_s_max: int = 0  # after which a connection is ended; 0: never
+    input_bytes_max: int = 0  # that one connection may have sent and that are not run
+    output_bytes_max: int = 0  # that one connection may have to take
+    argument_bytes_max: int = 512 * 2**20  # of one word of a command
+    config_file: str = ""
+    has_tls: bool = False
+
 
 LENGTH_MAX = 10_000
 """Largest length of the log."""

@@ -13,10 +13,9 @@ from click.testing import CliRunner
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from headgate.app.auth.exposure import Exposed
 from headgate.app.cli import main
 from headgate.app.main import create_app
-from headgate.app.server import Server
+from headgate.app.server import Exposed, Server
 from headgate.app.settings import MEMORY, Settings
 from tests.api.commands.command_line import headgate
 from tests.api.conftest import running

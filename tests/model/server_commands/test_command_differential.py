@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from headgate.app.backends.embedded import EmbeddedBackend
+from headgate.app.redis_syntax.administration.information import ConnectionFacts, ServerSettings
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.resp.commands import DESCRIBED
-from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.engine.engine import Engine
 from headgate.engine.journal.storage import MemoryStorage
 from tests.model.own_replies import own_reply

@@ -13,9 +13,9 @@ import pytest
 
 from headgate.app.addresses import is_loopback
 from headgate.app.auth.audit import BURST_MAX, LINES_PER_S_MAX, Audit, shown
-from headgate.app.auth.exposure import Exposed, check_exposure, keys_flags
 from headgate.app.auth.principal import Forbidden, Principal
 from headgate.app.runtime.logs import JsonLines
+from headgate.app.server import Exposed, check_exposure, keys_flags
 from headgate.engine.errors import GroupNotFound, StreamNotFound
 from headgate.engine.requests.groups import DestroyGroup
 from headgate.engine.requests.keyspace import DeleteStreams, RenameStream

@@ -11,9 +11,12 @@ import msgspec
 
 from headgate.app.automation.targets import Targets
 from headgate.app.automation.webhooks import Sender
-from headgate.app.durable_streams.subscriptions.definition import SubscriptionDefinition, WakeKind
 from headgate.app.durable_streams.subscriptions.runner import SubscriptionRunner
-from headgate.app.durable_streams.subscriptions.store import SubscriptionState
+from headgate.app.durable_streams.subscriptions.store import (
+    SubscriptionDefinition,
+    SubscriptionState,
+    WakeKind,
+)
 from headgate.engine.engine import Engine
 from headgate.engine.entry import Draft
 from headgate.engine.journal.storage import MemoryStorage

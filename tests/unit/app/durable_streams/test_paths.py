@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headgate.app.durable_streams import events
 from headgate.app.durable_streams.protocol import name_of, offset_of, parse_offset, path_of
-from headgate.app.durable_streams.subscriptions.definition import matches
+from headgate.app.durable_streams.subscriptions.store import matches
 from headgate.app.wire.name_rule import NAME_BYTES_MAX
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import EntryId

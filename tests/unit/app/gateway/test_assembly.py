@@ -7,9 +7,8 @@ import pytest
 
 from headgate.app.backends.embedded import EmbeddedBackend, EmbeddedOptions, open_embedded
 from headgate.app.gateway.assembly import assemble, server_settings
-from headgate.app.gateway.credentials import open_credentials
+from headgate.app.gateway.credentials import SharedKeys, open_credentials
 from headgate.app.gateway.gateway import Gateway
-from headgate.app.gateway.shared_keys import SharedKeys
 from headgate.app.measuring.recorder import HistoryPart, HistoryQuestion
 from headgate.app.runtime.telemetry import Metrics
 from headgate.app.settings import Settings

@@ -8,8 +8,7 @@ from math import isnan
 import pytest
 
 from headgate.app.backends.embedded import EmbeddedBackend
-from headgate.app.measuring.history import SECONDS_KEPT, History, Step
-from headgate.app.measuring.recorder import HistoryQuestion, Recorder
+from headgate.app.measuring.recorder import SECONDS_KEPT, History, HistoryQuestion, Recorder, Step
 from headgate.app.measuring.sampler import Observer, ObserverOptions
 from headgate.app.measuring.series import LOOP_DELAY, REQUEST, ObservedStreams, Sample, quantile
 from headgate.engine.buckets import SECONDS

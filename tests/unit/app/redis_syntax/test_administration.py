@@ -10,10 +10,10 @@ import pytest
 from redis._parsers.helpers import parse_info
 
 from headgate.app.backends.embedded import EmbeddedBackend, EmbeddedOptions, open_embedded
+from headgate.app.redis_syntax.administration.information import ServerSettings
 from headgate.app.redis_syntax.command import error_text
 from headgate.app.redis_syntax.replies import Verbatim
 from headgate.app.redis_syntax.runs import CommandRunner
-from headgate.app.runtime.server_facts import ServerSettings
 from headgate.engine.errors import StreamError
 from headgate.engine.journal.writer import FsyncPolicy
 from tests.running import running

@@ -8,10 +8,9 @@ from typing import Any
 
 from redis.crc import key_slot
 
-from headgate.app.backends.redis.backend import RedisBackend, perform_together
+from headgate.app.backends.redis.backend import PERFORMERS, RedisBackend, perform_together
 from headgate.app.backends.redis.performing.housekeeping import Housekeeper
 from headgate.app.backends.redis.performing.streams import execute_at_index
-from headgate.app.backends.redis.performing.table import PERFORMERS
 from headgate.engine.config import GroupPolicy, Patch
 from headgate.engine.entry import MIN_ID
 from headgate.engine.requests import Request, groups

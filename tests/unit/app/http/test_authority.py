@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.app.wire.authority import authority_of, origin_of
+from headgate.app.http.origin import authority_of, origin_of
 
 HOSTS = {
     "localhost": ("localhost", None),
