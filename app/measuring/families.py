@@ -5,8 +5,9 @@ Labels have the names of OpenTelemetry's attributes for messaging, with `_` in p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
@@ -17,115 +18,42 @@ from headgate.engine.replies import ObservedGroup, ObservedStream
 _STREAM: Final = ["messaging_destination_name"]
 _GROUP: Final = [*_STREAM, "messaging_consumer_group_name"]
 
-_Family = type[CounterMetricFamily] | type[GaugeMetricFamily]
-
-
-class _Measure(NamedTuple):
-    family: _Family
-    name: str
-    text: str
-    value: Callable[[Any], float | None]
-
-
-def _seconds(group: ObservedGroup) -> float | None:
-    return None if group.oldest_pending_ms is None else group.oldest_pending_ms / 1000
-
-
-_OF_STREAM: Final = (
-    _Measure(
-        GaugeMetricFamily,
-        "headgate_stream_entries",
-        "Entries in the stream.",
-        lambda stream: stream.length,
-    ),
-    _Measure(
-        GaugeMetricFamily,
-        "headgate_stream_bytes",
-        "Memory of its entries, estimated.",
-        lambda stream: stream.hot_bytes,
-    ),
-    _Measure(
-        GaugeMetricFamily,
-        "headgate_stream_cold_bytes",
-        "Size of its entries that are on disk alone, estimated.",
-        lambda stream: stream.cold_bytes,
-    ),
-    _Measure(
-        GaugeMetricFamily,
-        "headgate_stream_archived_entries",
+_STREAM_GAUGES: Final = {
+    "entries": ("length", "Entries in the stream."),
+    "bytes": ("hot_bytes", "Memory of its entries, estimated."),
+    "cold_bytes": ("cold_bytes", "Size of its entries that are on disk alone, estimated."),
+    "archived_entries": (
+        "archived_count",
         "Entries that were trimmed and stay readable in its archive.",
-        lambda stream: stream.archived_count,
     ),
-    _Measure(
-        CounterMetricFamily,
-        "headgate_stream_appended_entries",
-        "Entries appended, over the whole life of the stream.",
-        lambda stream: stream.added_count,
-    ),
-)
+}
+"""By the end of a metric's name: the attribute of what was observed, and the text."""
 
-_OF_GROUP: Final = (
-    _Measure(
-        GaugeMetricFamily,
-        "headgate_group_lag_entries",
-        "Entries that the group has still to be given.",
-        lambda group: group.lag,
-    ),
-    _Measure(
-        GaugeMetricFamily,
-        "headgate_group_pending_entries",
-        "Entries delivered and not acknowledged.",
-        lambda group: group.pending_count,
-    ),
-    _Measure(
-        GaugeMetricFamily,
-        "headgate_group_delayed_entries",
-        "Those of them that nobody gets before a time.",
-        lambda group: group.delayed_count,
-    ),
-    _Measure(
-        GaugeMetricFamily,
-        "headgate_group_oldest_pending_seconds",
+_STREAM_COUNTERS: Final = {
+    "appended_entries": ("added_count", "Entries appended, over the whole life of the stream.")
+}
+
+_GROUP_GAUGES: Final = {
+    "lag_entries": ("lag", "Entries that the group has still to be given."),
+    "pending_entries": ("pending_count", "Entries delivered and not acknowledged."),
+    "delayed_entries": ("delayed_count", "Those of them that nobody gets before a time."),
+    "oldest_pending_seconds": (
+        "oldest_pending_ms",
         "Time since the last delivery of the entry that a consumer has held longest.",
-        _seconds,
     ),
-    _Measure(
-        CounterMetricFamily,
-        "headgate_group_delivered_entries",
-        "Entries delivered for the first time.",
-        lambda group: group.delivered_count,
-    ),
-    _Measure(
-        CounterMetricFamily,
-        "headgate_group_redelivered_entries",
-        "Entries delivered again.",
-        lambda group: group.redelivered_count,
-    ),
-    _Measure(
-        CounterMetricFamily,
-        "headgate_group_passed_entries",
-        "Entries that the group's filters did not let through.",
-        lambda group: group.passed_count,
-    ),
-    _Measure(
-        CounterMetricFamily,
-        "headgate_group_expired_entries",
+}
+
+_GROUP_COUNTERS: Final = {
+    "delivered_entries": ("delivered_count", "Entries delivered for the first time."),
+    "redelivered_entries": ("redelivered_count", "Entries delivered again."),
+    "passed_entries": ("passed_count", "Entries that the group's filters did not let through."),
+    "expired_entries": (
+        "expired_count",
         "Entries that were not delivered, or not again, as their deadline was over.",
-        lambda group: group.expired_count,
     ),
-    _Measure(
-        CounterMetricFamily,
-        "headgate_group_acknowledged_entries",
-        "Entries acknowledged.",
-        lambda group: group.acked_count,
-    ),
-    _Measure(
-        CounterMetricFamily,
-        "headgate_group_dead_letter_entries",
-        "Entries moved to the dead letter stream.",
-        lambda group: group.dead_letter_count,
-    ),
-)
+    "acknowledged_entries": ("acked_count", "Entries acknowledged."),
+    "dead_letter_entries": ("dead_letter_count", "Entries moved to the dead letter stream."),
+}
 
 
 def observed_families(observed: ObservedStreams) -> Iterator[Metric]:
@@ -135,10 +63,14 @@ def observed_families(observed: ObservedStreams) -> Iterator[Metric]:
         name = text_of(stream.name)
         streams.append(([name], stream))
         groups += [([name, text_of(group.name)], group) for group in stream.groups]
-    for measure in _OF_STREAM:
-        yield _family(measure, _STREAM, streams)
-    for measure in _OF_GROUP:
-        yield _family(measure, _GROUP, groups)
+    of_streams, of_groups = (
+        partial(_families, "stream", _STREAM),
+        partial(_families, "group", _GROUP),
+    )
+    yield from of_streams(GaugeMetricFamily, _STREAM_GAUGES, streams)
+    yield from of_streams(CounterMetricFamily, _STREAM_COUNTERS, streams)
+    yield from of_groups(GaugeMetricFamily, _GROUP_GAUGES, groups)
+    yield from of_groups(CounterMetricFamily, _GROUP_COUNTERS, groups)
     yield GaugeMetricFamily(
         "headgate_unobserved_streams",
         "Streams that are to be observed, and are too many.",
@@ -151,10 +83,17 @@ def observed_families(observed: ObservedStreams) -> Iterator[Metric]:
     )
 
 
-def _family(measure: _Measure, names: list[str], observed: list[tuple[list[str], Any]]) -> Metric:
-    family = measure.family(measure.name, measure.text, None, names)
-    for labels, subject in observed:
-        value = measure.value(subject)
-        if value is not None:
-            family.add_metric(labels, value)
-    return family
+def _families(
+    kind: str,
+    labels: list[str],
+    family_of: type[CounterMetricFamily | GaugeMetricFamily],
+    measures: Mapping[str, tuple[str, str]],
+    observed: Sequence[tuple[list[str], Any]],
+) -> Iterator[Metric]:
+    for name, (attribute, text) in measures.items():
+        family = family_of(f"headgate_{kind}_{name}", text, None, labels)
+        for values, subject in observed:
+            value = getattr(subject, attribute)
+            if value is not None:
+                family.add_metric(values, value / 1000 if attribute.endswith("_ms") else value)
+        yield family

@@ -195,46 +195,40 @@ class Metrics:
         self.waiters.set_function(waiter_count)
 
     def watch_journal(self, status: Callable[[], JournalStatus]) -> None:
-        gauges: dict[str, tuple[str, Callable[[], float]]] = {
-            "position": ("Records taken.", lambda: status().position),
-            "durable_position": ("Records that are safe.", lambda: status().durable_position),
-            "bytes": ("Size of all its files.", lambda: status().size_bytes),
-            "extents_bytes": (
-                "Size of the extent files among them.",
-                lambda: status().extents_bytes,
-            ),
-            "cold_bytes": (
-                "What live entries take of the extent files, estimated.",
-                lambda: status().cold_bytes,
-            ),
-            "dead_bytes": ("The rest of the extent files.", lambda: status().dead_bytes),
-            "failed": ("1 once the disk has failed.", lambda: status().failure is not None),
-            "fault": (
-                "1 while nothing can be written for now.",
-                lambda: status().fault is not None,
-            ),
-            "shortage": (
-                "1 while appends are refused for want of room.",
-                lambda: status().shortage is not None,
-            ),
-            "disk_free_bytes": (
-                "Free bytes of its disk, when that was last looked at.",
-                lambda: status().free_bytes or 0,
-            ),
-            "rewrite_failed": (
-                "1 if the last rewrite did not work.",
-                lambda: status().rewrite_failure is not None,
-            ),
-        }
-        for name, (text, value) in gauges.items():
-            gauge = Gauge(f"headgate_journal_{name}", text, registry=self.registry)
-            gauge.set_function(value)
+        def families() -> Iterator[Metric]:
+            journal = status()
+            gauges = {
+                "position": ("Records taken.", journal.position),
+                "durable_position": ("Records that are safe.", journal.durable_position),
+                "bytes": ("Size of all its files.", journal.size_bytes),
+                "extents_bytes": ("Size of the extent files among them.", journal.extents_bytes),
+                "cold_bytes": (
+                    "What live entries take of the extent files, estimated.",
+                    journal.cold_bytes,
+                ),
+                "dead_bytes": ("The rest of the extent files.", journal.dead_bytes),
+                "failed": ("1 once the disk has failed.", journal.failure is not None),
+                "fault": ("1 while nothing can be written for now.", journal.fault is not None),
+                "shortage": (
+                    "1 while appends are refused for want of room.",
+                    journal.shortage is not None,
+                ),
+                "disk_free_bytes": (
+                    "Free bytes of its disk, when that was last looked at.",
+                    journal.free_bytes or 0,
+                ),
+                "rewrite_failed": (
+                    "1 if the last rewrite did not work.",
+                    journal.rewrite_failure is not None,
+                ),
+            }
+            for name, (text, value) in gauges.items():
+                yield GaugeMetricFamily(f"headgate_journal_{name}", text, float(value))
+            yield CounterMetricFamily(
+                "headgate_journal_rewrites", "Rewrites done.", journal.rewrite_count
+            )
 
-        def rewrites() -> Iterator[Metric]:
-            count = status().rewrite_count
-            yield CounterMetricFamily("headgate_journal_rewrites", "Rewrites done.", count)
-
-        self.registry.register(Collected(rewrites))
+        self.registry.register(Collected(families))
 
     def watch_bucket(self, status: Callable[[], BucketStatus | None]) -> None:
         def families() -> Iterator[Metric]:
