@@ -39,7 +39,7 @@ from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.runtime import machine
 from headgate.app.wire.name_rule import fault_of
 from headgate.app.wire.schemas.limits import ChosenLimits
-from headgate.engine.bucket.stores.opening import check_url
+from headgate.engine.bucket.opening import check_url
 from headgate.engine.journal.rewrites import REDIS_GROWTH
 from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.state.bounds import KeyspaceBounds

@@ -69,11 +69,11 @@ from headgate.engine.requests.schedules import (
 )
 from headgate.engine.requests.streams import DetailStream, ListStreams, Observe, UpdateStream
 from headgate.engine.state.bounds import KeyspaceBounds
-from headgate.engine.state.extents.extent import Missing
+from headgate.engine.state.extent import Missing
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory, MemoryBounds
 from headgate.engine.threads import this_turn
-from headgate.engine.transactions.transactions import Transactions
+from headgate.engine.transactions import Transactions
 
 T = TypeVar("T")
 

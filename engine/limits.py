@@ -357,7 +357,7 @@ TRANSACTION_WORDS_MAX = 200_000
 
 TRANSACTION_COST_MAX = 25_000
 """Cost of the requests of a transaction together, in microseconds, about: nothing else runs
-in between. 10,000 short appends are within, and so is any request alone. `transactions/cost.py`."""
+in between. 10,000 short appends are within, and so is any request alone. `transaction_cost.py`."""
 
 QUEUES_MAX = 1_000
 """Streams that one read command names. While it is blocked, it waits in as many queues."""

@@ -15,7 +15,7 @@ from headgate.engine.limits import U64_MAX
 
 
 class PatternMoment(NamedTuple):
-    """A moment of the engine. `engine/loop/patterns/notes.py` says where streams were then."""
+    """A moment of the engine. `engine/loop/pattern_notes.py` says where streams were then."""
 
     run: int  # of the engine's life; the number has a meaning in it alone
     number: int  # later moments of a run have greater ones

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate.app.auth.grants import Grant, UsageLimits, Verb
-from headgate.app.auth.keys.key_file import ApiKey, change_keys, make_key
+from headgate.app.auth.key_file import ApiKey, change_keys, make_key
 
 EVERYTHING = Grant(streams=["*"], do=list(Verb), create=True)
 

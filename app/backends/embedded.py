@@ -24,8 +24,8 @@ from headgate.app.runtime import machine, periodic
 from headgate.engine.bucket.attachment import Attached, attach
 from headgate.engine.bucket.bucket import Bucket, BucketError
 from headgate.engine.bucket.manifest import read_marker
+from headgate.engine.bucket.opening import open_bucket
 from headgate.engine.bucket.replication import Replication, ReplicationOptions, limits_of_leases
-from headgate.engine.bucket.stores.opening import open_bucket
 from headgate.engine.bucket.tiers import tiered
 from headgate.engine.clock import SystemClock
 from headgate.engine.engine import Engine

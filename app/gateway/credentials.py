@@ -10,7 +10,7 @@ from pathlib import Path
 
 from headgate.app.auth.credentials import CredentialOptions, Credentials
 from headgate.app.auth.grants import ANYBODY, UsageLimits
-from headgate.app.auth.keys.key_file import KEYS_FILE, SIZE_BYTES_MAX
+from headgate.app.auth.key_file import KEYS_FILE, SIZE_BYTES_MAX
 from headgate.app.auth.private_file import write_private
 from headgate.app.auth.tokens.compact import ClaimRules
 from headgate.app.auth.tokens.issuer import IssuerChoices
@@ -21,7 +21,7 @@ from headgate.app.runtime.small_file import Stamp, read_small, stamp_of
 from headgate.app.settings import MEMORY, Settings
 from headgate.engine.bucket.bucket import Bucket
 from headgate.engine.bucket.manifest import KEYS, number_of, numbered
-from headgate.engine.bucket.stores.opening import open_bucket
+from headgate.engine.bucket.opening import open_bucket
 from headgate.engine.clock import Clock
 from headgate.engine.replies import LeaderRole
 

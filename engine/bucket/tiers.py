@@ -12,7 +12,7 @@ from typing import BinaryIO, TypeVar
 
 from headgate.engine.bucket.bucket import Bucket
 from headgate.engine.bucket.manifest import IDENTITY, BucketFile, read_marker
-from headgate.engine.bucket.stores.opening import open_bucket
+from headgate.engine.bucket.opening import open_bucket
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.names import is_extents

@@ -16,7 +16,7 @@ from headgate.engine.replies import Commit, Committed, Portion, Written
 from headgate.engine.requests.bulk import BulkCursor, CommitBatch, LastCommit, PlanRead
 from headgate.engine.requests.entries import From
 from headgate.engine.room import shares
-from headgate.engine.state.extents.extent import require_each
+from headgate.engine.state.extent import require_each
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
 

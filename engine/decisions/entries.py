@@ -74,7 +74,7 @@ from headgate.engine.room import ReadRoom, ReplyRoom
 from headgate.engine.state.entries.log import Log
 from headgate.engine.state.entries.logs import Logs
 from headgate.engine.state.entries.packed import Packed, PackedDrafts
-from headgate.engine.state.extents.extent import require_each
+from headgate.engine.state.extent import require_each
 from headgate.engine.state.idempotency import Made
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream

@@ -11,7 +11,7 @@ from headgate.engine.replies import MatchingPage
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.entries.log import Log
 from headgate.engine.state.entries.logs import Logs
-from headgate.engine.state.extents.extent import Missing
+from headgate.engine.state.extent import Missing
 
 _PAGE_ENTRIES = 64
 """Entries that are looked at first; the next page is twice as large, as there are few matches."""

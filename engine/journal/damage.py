@@ -46,7 +46,7 @@ from headgate.engine.journal.recovery import (
     no_progress,
     save,
 )
-from headgate.engine.state.extents.extent import Damaged, Line, OpenedExtent
+from headgate.engine.state.extent import Damaged, Line, OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import ExtentPlace
 from headgate.engine.state.stream import Stream

@@ -33,7 +33,7 @@ from headgate.engine.limits import (
 )
 from headgate.engine.state.chunk import Chunk, SharedChunk
 from headgate.engine.state.entries.log import Log
-from headgate.engine.state.extents.extent import Damaged, OpenedExtent, line_of
+from headgate.engine.state.extent import Damaged, OpenedExtent, line_of
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import ExtentPlace
 from headgate.engine.state.stream import Stream

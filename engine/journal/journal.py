@@ -31,7 +31,7 @@ from headgate.engine.journal.storage import GoBack, Holder, Nobody
 from headgate.engine.journal.writer import FsyncPolicy, Shipping, Writer
 from headgate.engine.periodic import Watch, repeat, unwatched
 from headgate.engine.replies import JournalStatus
-from headgate.engine.state.extents.extent import Damaged, OpenedExtent
+from headgate.engine.state.extent import Damaged, OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import ExtentPlace
 

@@ -42,8 +42,8 @@ from headgate.engine.journal.records import (
 )
 from headgate.engine.journal.storage import StreamIndex
 from headgate.engine.limits import HOT_BYTES_MAX, SYNC_BYTES
-from headgate.engine.state.extents.extent import Damaged, Line
-from headgate.engine.state.extents.index import Extents
+from headgate.engine.state.extent import Damaged, Line
+from headgate.engine.state.extent_index import Extents
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 from headgate.engine.commands import Command, encode, encode_each, encode_parts
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import Unavailable
-from headgate.engine.state.extents.extent import Damaged, Line, OpenedExtent
+from headgate.engine.state.extent import Damaged, Line, OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import ExtentPlace, Memory
 

@@ -26,7 +26,7 @@ from headgate.engine.limits import TURN_MS_MAX
 from headgate.engine.loop.executor import Executor
 from headgate.engine.state.chunk import Chunk
 from headgate.engine.state.entries.log import Log
-from headgate.engine.state.extents.extent import Covered, Line, OpenedExtent
+from headgate.engine.state.extent import Covered, Line, OpenedExtent
 from headgate.engine.state.memory import Memory
 from headgate.engine.state.stream import Stream
 

@@ -30,7 +30,7 @@ from headgate.engine.state.entries.packed import (
     is_worth_packing,
     pack,
 )
-from headgate.engine.state.extents.extent import Missing
+from headgate.engine.state.extent import Missing
 from headgate.engine.threads import this_turn
 
 _NOTHING = Added([], is_repeat=False)

@@ -32,12 +32,12 @@ from headgate.engine.loop import signals
 from headgate.engine.loop.activity import TotalActivity, changes_by
 from headgate.engine.loop.extent_reads import ColdReads
 from headgate.engine.loop.housekeeping import Disposal
-from headgate.engine.loop.patterns.followers import Followers
+from headgate.engine.loop.pattern_followers import Followers
 from headgate.engine.loop.takeovers import Takeovers
 from headgate.engine.loop.wait_queue import QueueKey, Waiter
 from headgate.engine.loop.waiters import Claimable, Waiters
 from headgate.engine.state.bounds import KeyspaceBounds
-from headgate.engine.state.extents.extent import Damaged, Missing
+from headgate.engine.state.extent import Damaged, Missing
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import MemoryBounds, WhenFull
 from headgate.engine.threads import this_turn

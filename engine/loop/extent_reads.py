@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 from headgate.engine.buckets import SECONDS, Buckets
 from headgate.engine.errors import Unavailable
 from headgate.engine.limits import COLD_READS_MAX, PINNED_BYTES_MAX
-from headgate.engine.state.extents.extent import Damaged, Missing, OpenedExtent
+from headgate.engine.state.extent import Damaged, Missing, OpenedExtent
 from headgate.engine.state.memory import ExtentPlace
 
 # Cold reads: extents are read beside the event loop, and those used last stay in memory.

@@ -21,7 +21,7 @@ from headgate.engine.loop.executor import Executor
 from headgate.engine.loop.wait_queue import QueueKey, Waiter
 from headgate.engine.replies import Claimed, GroupRead, GroupState, Outcome
 from headgate.engine.requests.deliveries import Ack, Autoclaim, GiveBack, Nack, NackMode, ReadGroup
-from headgate.engine.state.extents.extent import Missing
+from headgate.engine.state.extent import Missing
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.threads import this_turn
 

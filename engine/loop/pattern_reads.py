@@ -8,12 +8,12 @@ from headgate.engine.entry import EntryId
 from headgate.engine.errors import Invalid
 from headgate.engine.limits import PATTERN_BYTES_MAX
 from headgate.engine.loop.executor import Executor
-from headgate.engine.loop.patterns.followers import Follower
+from headgate.engine.loop.pattern_followers import Follower
 from headgate.engine.loop.reads import Reads
 from headgate.engine.loop.wait_queue import Waiter
 from headgate.engine.replies import PatternRead, StreamRead
 from headgate.engine.requests.entries import Read, ReadPattern, StreamCursor
-from headgate.engine.state.extents.extent import Missing
+from headgate.engine.state.extent import Missing
 from headgate.engine.threads import this_turn
 
 _NAMES_AT_ONCE = 64

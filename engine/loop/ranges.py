@@ -22,7 +22,7 @@ from headgate.engine.loop.executor import Executor
 from headgate.engine.replies import OpenedRange
 from headgate.engine.requests.entries import CloseRange, OpenRanges, ReadOn, Span
 from headgate.engine.state.entries.view import LogView
-from headgate.engine.state.extents.extent import Missing, require_each
+from headgate.engine.state.extent import Missing, require_each
 
 
 class _Open(NamedTuple):

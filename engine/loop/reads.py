@@ -16,7 +16,7 @@ from headgate.engine.recent import Recent
 from headgate.engine.replies import Portion, StreamRead
 from headgate.engine.requests.bulk import PlanRead
 from headgate.engine.requests.entries import Read
-from headgate.engine.state.extents.extent import Missing
+from headgate.engine.state.extent import Missing
 from headgate.engine.threads import this_turn
 
 _LOOKS_MAX = 100

@@ -327,7 +327,7 @@ class ReadPattern(Request[PatternRead], frozen=True):
 
     The next request has the cursor of the reply before it. The order of entries holds within each
     stream. An entry comes once as long as requests follow each other. Behind a cursor that was kept
-    for longer an entry may come again; `engine/loop/patterns/notes.py` says which.
+    for longer an entry may come again; `engine/loop/pattern_notes.py` says which.
     """
 
     pattern: bytes

@@ -22,7 +22,7 @@ from headgate.engine.state.entries.deadlines import Deadlines
 from headgate.engine.state.entries.log import Log
 from headgate.engine.state.entries.logs import Logs
 from headgate.engine.state.entries.packed import NodeLimits
-from headgate.engine.state.extents.extent import require_each
+from headgate.engine.state.extent import require_each
 from headgate.engine.state.group import Group
 from headgate.engine.state.idempotency import Keys
 from headgate.engine.state.memory import STREAM_BYTES, Memory

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from blockbuster import BlockBuster, blockbuster_ctx
 
-from headgate.app.auth.keys import ring
+from headgate.app.auth import key_ring
 from headgate.app.auth.tokens import jwks
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.port import Backend
@@ -200,7 +200,7 @@ async def _stop(
 def files_looked_at_often() -> Iterator[None]:
     """Let a gateway notice at once that a file of keys, or a certificate, has changed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ring, "LOOK_INTERVAL_S", 0.02)
+        patch.setattr(key_ring, "LOOK_INTERVAL_S", 0.02)
         patch.setattr(jwks, "LOOK_INTERVAL_S", 0.02)
         patch.setattr(certificate, "LOOK_EVERY_S", 0.02)
         yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from headgate.engine.bucket.stores.directory import DirectoryBucket
+from headgate.engine.bucket.directory import DirectoryBucket
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from headgate.app.cli import main
-from headgate.engine.bucket.stores.opening import open_bucket
+from headgate.engine.bucket.opening import open_bucket
 from tests.buckets.faulty_way import FaultyWay
 from tests.buckets.stores import Store, variables_of
 

@@ -11,9 +11,9 @@ from typing import TypeVar
 
 import pytest
 
+from headgate.engine.bucket import objects
 from headgate.engine.bucket.bucket import Bucket, BucketError, RequestLimits
-from headgate.engine.bucket.stores import objects
-from headgate.engine.bucket.stores.opening import open_bucket
+from headgate.engine.bucket.opening import open_bucket
 from tests.buckets.faulty_way import Fault, FaultyWay
 from tests.buckets.stores import Store, variables_of
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from headgate.engine.bucket import objects
 from headgate.engine.bucket.bucket import Bucket, BucketError, StoredObject
-from headgate.engine.bucket.stores import objects
-from headgate.engine.bucket.stores.opening import open_bucket
+from headgate.engine.bucket.opening import open_bucket
 from tests.buckets.stores import Store
 
 ODD = ["a b", "a+b", "a%20b", "ä", "x?y#z", "c=d&e", "~x", "*[x]", "😀", "..x", "'\"<>"]

@@ -11,7 +11,7 @@ from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.requests.keyspace import ChangeDefaults
-from headgate.engine.state.extents.extent import Damaged
+from headgate.engine.state.extent import Damaged
 from tests.journals.memory_disk import MemoryDisk
 
 CHUNK = 10

@@ -11,7 +11,7 @@ from headgate.engine.entry import MAX_ID, MIN_ID
 from headgate.engine.journal.extents import freeze
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.state.chunk import Chunk
-from headgate.engine.state.extents.extent import OpenedExtent
+from headgate.engine.state.extent import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import ExtentPlace
 from tests.journals.records import reloaded, replayed

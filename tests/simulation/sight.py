@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from headgate.engine.journal import extents as extent_files
 from headgate.engine.journal.names import extents_name
-from headgate.engine.state.extents.extent import OpenedExtent
+from headgate.engine.state.extent import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import ExtentPlace
 from tests.simulation.platter import Platter

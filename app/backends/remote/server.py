@@ -60,7 +60,7 @@ from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import PlanRead
 from headgate.engine.requests.deliveries import ReadGroup
 from headgate.engine.requests.entries import Add, Read, ReadPattern
-from headgate.engine.state.extents.extent import Missing
+from headgate.engine.state.extent import Missing
 from headgate.engine.threads import this_turn
 
 log = logging.getLogger("headgate")

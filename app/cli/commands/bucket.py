@@ -16,8 +16,8 @@ from headgate.app.cli.listing import contents, counted
 from headgate.app.runtime.logs import show_progress
 from headgate.engine.bucket import restoring
 from headgate.engine.bucket.bucket import Bucket
+from headgate.engine.bucket.opening import open_bucket
 from headgate.engine.bucket.restoring import BucketContent
-from headgate.engine.bucket.stores.opening import open_bucket
 from headgate.engine.errors import StreamError
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk

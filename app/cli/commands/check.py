@@ -25,7 +25,7 @@ from headgate.engine.journal.damage import Repaired, cold_files, examine, repair
 from headgate.engine.journal.disk import Disk, SystemDisk
 from headgate.engine.journal.extents import read_or_lose
 from headgate.engine.journal.names import extents_name
-from headgate.engine.state.extents.extent import Damaged
+from headgate.engine.state.extent import Damaged
 
 _progress = partial(show_progress, what="Reading what is cold,")
 

@@ -19,7 +19,7 @@ from headgate.app.diagnosis import Finding, Severity, examine_bucket
 from headgate.app.gateway.servers import client_options
 from headgate.app.settings import PREFIX
 from headgate.engine.bucket.bucket import RequestLimits
-from headgate.engine.bucket.stores.opening import open_bucket
+from headgate.engine.bucket.opening import open_bucket
 from headgate.engine.clock import SystemClock
 
 _STYLE_OF = {

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headgate.app.auth.grants import Grant, UsageLimits
-from headgate.app.auth.keys.key_file import (
+from headgate.app.auth.key_file import (
     ApiKey,
     KeyFileFault,
     Keys,

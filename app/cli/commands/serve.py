@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from headgate.app.auth.credentials import Credentials
-from headgate.app.auth.keys.key_file import FIRST_KEY, KEYS_FILE, first_key
+from headgate.app.auth.key_file import FIRST_KEY, KEYS_FILE, first_key
 from headgate.app.cli.configuration import CONFIG, setting_flags, settings_from
 from headgate.app.cli.data_dir import take_all_descriptors
 from headgate.app.cli.declaration import command, option

@@ -18,7 +18,7 @@ from headgate.engine.limits import (
     PASSED_BYTES_MAX,
 )
 from headgate.engine.room import ReadRoom
-from headgate.engine.state.extents.extent import Missing
+from headgate.engine.state.extent import Missing
 from headgate.engine.state.stream import Stream
 
 _PAGE_ENTRIES = 256

@@ -32,7 +32,7 @@ from headgate.engine.limits import GROUP_READ_MAX, PASSED_AT_ONCE_MAX, PASSED_BY
 from headgate.engine.replies import Delivery, GroupRead, GroupState
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.room import ReadRoom, ReplyRoom
-from headgate.engine.state.extents.extent import require_each
+from headgate.engine.state.extent import require_each
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
 

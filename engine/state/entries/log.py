@@ -41,8 +41,8 @@ from headgate.engine.state.dismantling import Pieces
 from headgate.engine.state.entries.batch import Batch, Wanted
 from headgate.engine.state.entries.packed import NodeLimits
 from headgate.engine.state.entries.view import LogView
-from headgate.engine.state.extents.extent import Covered, Line, Missing
-from headgate.engine.state.extents.index import Extents
+from headgate.engine.state.extent import Covered, Line, Missing
+from headgate.engine.state.extent_index import Extents
 from headgate.engine.state.memory import Memory
 
 _first_id_of = attrgetter("first_id")
@@ -413,7 +413,7 @@ class Log:
         return batch.entries
 
     def cost_of(self, start: EntryId, end: EntryId, limit: int, *, reverse: bool = False) -> int:
-        """Return about the cost of reading a range, in microseconds; see `transactions/cost.py`."""
+        """Return about the cost of reading a range, in microseconds; see `transaction_cost.py`."""
         cost = 0
         low, high = max(self._node_at(start), 0), self._node_at(end)
         for index in range(high, low - 1, -1) if reverse else range(low, high + 1):

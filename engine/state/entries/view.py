@@ -9,8 +9,8 @@ from operator import itemgetter
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.limits import PAGE_BYTES, PAGE_ENTRIES
 from headgate.engine.state.chunk import Chunk
-from headgate.engine.state.extents.extent import Damaged, Missing
-from headgate.engine.state.extents.index import Extents
+from headgate.engine.state.extent import Damaged, Missing
+from headgate.engine.state.extent_index import Extents
 from headgate.engine.state.memory import PART_BYTES
 
 _fields_of = itemgetter(1)

@@ -50,7 +50,7 @@ from headgate.engine.requests.streams import (
     UpdateStream,
 )
 from headgate.engine.state.entries.packed import NodeLimits
-from headgate.engine.state.extents.extent import OpenedExtent
+from headgate.engine.state.extent import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import MemoryBounds, WhenFull
 from headgate.engine.state.stream import Stream

@@ -41,7 +41,7 @@ from headgate.engine.requests.keyspace import (
     SetCounters,
 )
 from headgate.engine.requests.streams import DescribeStream, UpdateStream
-from headgate.engine.transactions.cost import COSTS
+from headgate.engine.transaction_cost import COSTS
 from tests.unit.driver import Driver, G, S, entry_id
 
 T = b"t"

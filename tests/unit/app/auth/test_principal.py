@@ -12,8 +12,8 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.audit import Audit
 from headgate.app.auth.authenticator import Authenticator
 from headgate.app.auth.grants import EVERYTHING, Grant, Pattern, Right, UsageLimits, Verb
-from headgate.app.auth.keys.key_file import ApiKey, KeyText, make_key
-from headgate.app.auth.keys.ring import KeyRing
+from headgate.app.auth.key_file import ApiKey, KeyText, make_key
+from headgate.app.auth.key_ring import KeyRing
 from headgate.app.auth.limits.usage import RateLimited, Usage, Usages
 from headgate.app.auth.principal import Forbidden, Need, Principal, Unauthenticated, home
 from headgate.app.auth.tickets import Scope, Tickets, new_secret

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from headgate.app.auth.keys.ring import KeyWatch
+from headgate.app.auth.key_ring import KeyWatch
 from headgate.app.auth.private_file import WatchedFile
 from headgate.app.auth.tokens.issuer import IssuerChoices, open_issuer
 from headgate.app.auth.tokens.jwks import JwksFile

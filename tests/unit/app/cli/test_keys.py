@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from headgate.app.auth.grants import Verb
-from headgate.app.auth.keys.key_file import read_keys
-from headgate.app.auth.keys.ring import KeyRing
+from headgate.app.auth.key_file import read_keys
+from headgate.app.auth.key_ring import KeyRing
 from headgate.app.auth.principal import Need, Principal, Unauthenticated
 from headgate.app.cli import main
 

@@ -9,7 +9,7 @@ import pytest
 
 from headgate.app.diagnosis import Severity, examine_bucket
 from headgate.engine.bucket.bucket import BucketError, StoredObject
-from headgate.engine.bucket.stores.directory import DirectoryBucket
+from headgate.engine.bucket.directory import DirectoryBucket
 
 Parent = DirectoryBucket
 

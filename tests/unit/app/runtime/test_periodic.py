@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from headgate.app.auth.keys.ring import KeyWatch
+from headgate.app.auth.key_ring import KeyWatch
 from headgate.app.backends.redis.durability import Durability
 from headgate.app.backends.redis.faults import Lost
 from headgate.app.backends.redis.keys import KeyNames

@@ -15,9 +15,9 @@ from headgate.engine import commands as c
 from headgate.engine.bucket import manifest as manifests
 from headgate.engine.bucket import parts
 from headgate.engine.bucket.attachment import Attached, attach
+from headgate.engine.bucket.directory import DirectoryBucket
 from headgate.engine.bucket.follower import BucketFollower
 from headgate.engine.bucket.parts import Part
-from headgate.engine.bucket.stores.directory import DirectoryBucket
 from headgate.engine.errors import Corrupt
 from headgate.engine.journal import records as blocks
 from headgate.engine.journal.names import in_use, journal_name

@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 from headgate.engine.bucket import parts
+from headgate.engine.bucket.directory import DirectoryBucket
 from headgate.engine.bucket.shipper import Shipper
-from headgate.engine.bucket.stores.directory import DirectoryBucket
 from headgate.engine.journal.names import journal_name
 from tests.journals.memory_disk import MemoryDisk
 from tests.virtual_time import ManualClock

@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headgate.app.auth.grants import Grant, Verb
-from headgate.app.auth.keys.key_file import make_key
-from headgate.app.auth.keys.ring import KeyRing
+from headgate.app.auth.key_file import make_key
+from headgate.app.auth.key_ring import KeyRing
 from headgate.app.auth.principal import Need, Principal, Unauthenticated
 from headgate.app.auth.tokens.compact import Algorithm, ClaimRules
 from headgate.app.auth.tokens.issuer import TokenVerifier

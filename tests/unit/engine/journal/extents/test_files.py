@@ -6,7 +6,7 @@ import os
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.journal.extents import ExtentFile, read_span
 from headgate.engine.state.chunk import Chunk
-from headgate.engine.state.extents.extent import OpenedExtent
+from headgate.engine.state.extent import OpenedExtent
 from headgate.engine.state.memory import ExtentPlace
 from tests.journals.memory_disk import MemoryDisk
 

@@ -15,7 +15,7 @@ from headgate.engine.state.chunk import Chunk
 from headgate.engine.state.entries import log as log_module
 from headgate.engine.state.entries.log import Cut, Log
 from headgate.engine.state.entries.packed import NodeLimits
-from headgate.engine.state.extents.extent import Line, Missing, OpenedExtent, line_of
+from headgate.engine.state.extent import Line, Missing, OpenedExtent, line_of
 from headgate.engine.state.memory import LINE_BYTES, ExtentPlace, Memory
 from tests.packed_runs import entries_in
 

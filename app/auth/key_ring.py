@@ -9,7 +9,7 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import NamedTuple
 
-from headgate.app.auth.keys.key_file import ApiKey, Keys, parse_key, read_keys, read_use, write_use
+from headgate.app.auth.key_file import ApiKey, Keys, parse_key, read_keys, read_use, write_use
 from headgate.app.auth.principal import Principal, Unauthenticated
 from headgate.app.auth.private_file import LOOK_INTERVAL_S, WatchedFile
 from headgate.app.runtime import periodic

@@ -20,7 +20,7 @@ from typing import Final
 from headgate.engine.entry import EntryId
 from headgate.engine.limits import MISSING_BYTES_MAX
 from headgate.engine.state.chunk import Chunk
-from headgate.engine.state.extents.extent import Damaged, Line, Missing, OpenedExtent
+from headgate.engine.state.extent import Damaged, Line, Missing, OpenedExtent
 from headgate.engine.state.memory import LINE_BYTES, ExtentPlace, Memory
 
 _AHEAD = 4

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from headgate.engine.bucket.bucket import USUAL, Bucket, RequestLimits
-from headgate.engine.bucket.stores.directory import DirectoryBucket
+from headgate.engine.bucket.directory import DirectoryBucket
 
 _STORES = ("s3", "gs", "az")
 
@@ -21,7 +21,7 @@ def open_bucket(url: str, limits: RequestLimits = USUAL) -> Bucket:
     if parts.scheme == "file":
         return DirectoryBucket(Path(unquote(parts.path)))
     try:
-        from headgate.engine.bucket.stores.objects import ObjectBucket  # noqa: PLC0415  in an extra
+        from headgate.engine.bucket.objects import ObjectBucket  # noqa: PLC0415  in an extra
     except ModuleNotFoundError as error:
         raise ValueError(f"{error.name} is missing; headgate[bucket] brings it") from None
     return ObjectBucket(url, limits)

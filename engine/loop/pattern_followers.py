@@ -28,7 +28,7 @@ from headgate.engine.limits import (
     FOLLOWERS_MAX,
     PATTERN_NOTES_MAX,
 )
-from headgate.engine.loop.patterns.notes import Moments, Note, NoteCount, PatternNotes
+from headgate.engine.loop.pattern_notes import Moments, Note, NoteCount, PatternNotes
 from headgate.engine.loop.waiters import Waiters
 from headgate.engine.patterns import PatternCursor, PatternMoment
 from headgate.engine.requests.entries import ReadPattern

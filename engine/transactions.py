@@ -26,7 +26,7 @@ from headgate.engine.requests.groups import CreateGroup
 from headgate.engine.requests.keyspace import CopyStream, RememberKey, RestoreStream
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.threads import this_turn
-from headgate.engine.transactions.cost import Cost
+from headgate.engine.transaction_cost import Cost
 
 Outcome = Any | StreamError
 """The reply to a request, or its error."""
@@ -53,7 +53,7 @@ class Transactions:
 
         1. Gather appends that stand beside each other, in turns.
         2. Let reads that came before be served.
-        3. Refuse all of it if it would take too long (`transactions/cost.py`), or if it adds to the
+        3. Refuse all of it if it would take too long (`transaction_cost.py`), or if it adds to the
            streams and there is no room: Redis refuses such a command when it is queued.
         4. Carry out each step, as parts of one record.
         5. Give each append its reply, in turns, once the record is durable.

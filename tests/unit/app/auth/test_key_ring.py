@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from headgate.app.auth.grants import Grant, UsageLimits, Verb
-from headgate.app.auth.keys.key_file import ApiKey, KeyText, PreviousSecret, make_key
-from headgate.app.auth.keys.ring import KeyRing
+from headgate.app.auth.key_file import ApiKey, KeyText, PreviousSecret, make_key
+from headgate.app.auth.key_ring import KeyRing
 from headgate.app.auth.principal import Need, Principal, Unauthenticated
 
 NOW_MS = 1_700_000_000_000

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headgate.app.auth.keys.key_file import ApiKey, KeyText, change_keys, make_key, read_use
-from headgate.app.auth.keys.ring import KeyWatch
+from headgate.app.auth.key_file import ApiKey, KeyText, change_keys, make_key, read_use
+from headgate.app.auth.key_ring import KeyWatch
 from headgate.app.auth.principal import Principal, Unauthenticated
 from tests.conditions import until
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headgate.app.auth.grants import Verb
-from headgate.app.auth.keys.key_file import (
+from headgate.app.auth.key_file import (
     FIRST_KEY,
     SIZE_BYTES_MAX,
     ApiKey,
@@ -17,7 +17,7 @@ from headgate.app.auth.keys.key_file import (
     first_key,
     read_keys,
 )
-from headgate.app.auth.keys.ring import KeyRing
+from headgate.app.auth.key_ring import KeyRing
 from headgate.app.auth.principal import Need
 
 KEY = {

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from headgate.engine.bucket.bucket import BucketError, RequestLimits
-from headgate.engine.bucket.stores.directory import DirectoryBucket
-from headgate.engine.bucket.stores.objects import ObjectBucket
-from headgate.engine.bucket.stores.opening import open_bucket
+from headgate.engine.bucket.directory import DirectoryBucket
+from headgate.engine.bucket.objects import ObjectBucket
+from headgate.engine.bucket.opening import open_bucket
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +73,7 @@ def test_an_endpoint_must_be_a_url(endpoint: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_package_for_stores_is_named_if_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "headgate.engine.bucket.stores.objects")
+    monkeypatch.delitem(sys.modules, "headgate.engine.bucket.objects")
     monkeypatch.setitem(sys.modules, "obstore", None)
     with pytest.raises(ValueError, match=r"obstore is missing; headgate\[bucket\] brings it"):
         open_bucket("s3://name/a")

@@ -21,7 +21,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import ObjectStore, from_url
 
 from headgate.engine.bucket.bucket import USUAL, BucketError, RequestLimits, StoredObject
-from headgate.engine.bucket.stores.directory import ThreadedBucket
+from headgate.engine.bucket.directory import ThreadedBucket
 
 SINGLE_BYTES_MAX = 64 * 2**20
 """A larger file is put in parts, which no store refuses for a name that is taken."""

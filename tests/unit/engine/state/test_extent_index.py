@@ -4,8 +4,8 @@ import pytest
 
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.state.chunk import Chunk
-from headgate.engine.state.extents.extent import Covered, Line, line_of
-from headgate.engine.state.extents.index import Extents
+from headgate.engine.state.extent import Covered, Line, line_of
+from headgate.engine.state.extent_index import Extents
 from headgate.engine.state.memory import ExtentPlace, Memory
 
 

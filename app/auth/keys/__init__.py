@@ -1,1 +1,0 @@
-"""API keys: their form, their file, and the gateway's look at its changes."""

@@ -1,1 +1,0 @@
-"""Stores: the directories and object stores that can be a bucket."""

@@ -1,1 +1,0 @@
-"""Patterns: the followers of all streams whose names match."""

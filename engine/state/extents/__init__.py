@@ -1,1 +1,0 @@
-"""Extents: the cold entries of a stream, of which memory keeps an index."""

@@ -1,1 +1,0 @@
-"""Transactions: requests at one moment, and what they may cost together."""
