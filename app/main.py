@@ -30,8 +30,7 @@ from headgate.app.http.dispatch import WithoutRootPath, WithRootPath, put_togeth
 from headgate.app.http.origin import OriginGuard
 from headgate.app.http.parameters import Unsupported
 from headgate.app.live.frames.client import undeclared
-from headgate.app.measuring.process import Measuring
-from headgate.app.measuring.sampler import Sampler
+from headgate.app.measuring.sampler import Measuring, Sampler
 from headgate.app.routes import (
     admin,
     appends,

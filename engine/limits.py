@@ -465,10 +465,6 @@ FORGOTTEN_TIMES_MAX = 500
 SPARE_DESCRIPTORS = 12
 """File descriptors kept in reserve: for the start of a rewrite, and a file for each disk thread."""
 
-ENGINE_DESCRIPTORS = 32
-"""File descriptors that the engine may use, including the spare ones. The bound on connections
-leaves this many free."""
-
 RESERVE_BYTES_MAX = 16 * 2**20
 """Disk space reserved in a file, for deletes, acks and a rewrite until they have made room."""
 

@@ -164,6 +164,12 @@ class HistoryPart(msgspec.Struct, array_like=True):
     is_observed: bool
 
 
+encode_question = msgspec.msgpack.Encoder().encode
+decode_question = msgspec.msgpack.Decoder(HistoryQuestion).decode
+encode_answer = msgspec.msgpack.Encoder().encode
+decode_answer = msgspec.msgpack.Decoder(HistoryPart).decode
+
+
 class HistoryReader(Protocol):
     async def read(self, question: HistoryQuestion) -> HistoryPart:
         """Raise Unavailable if the process that has the history does not answer."""

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from headgate.app.backends.port import Backend
 from headgate.app.measuring import series
+from headgate.app.measuring.families import observed_families
+from headgate.app.measuring.recorder import (
+    HISTORY,
+    HistoryPart,
+    HistoryQuestion,
+    HistoryReader,
+    Recorder,
+    decode_answer,
+    encode_question,
+)
 from headgate.app.measuring.series import (
     SAMPLE,
     ObservedStreams,
@@ -21,9 +31,9 @@ from headgate.app.measuring.series import (
 from headgate.app.runtime import machine, periodic
 from headgate.app.runtime.loop_delay import LoopDelay
 from headgate.app.runtime.siblings import Siblings
-from headgate.app.runtime.telemetry import Metrics
+from headgate.app.runtime.telemetry import Collected, Metrics
 from headgate.engine.clock import Clock
-from headgate.engine.errors import StreamError
+from headgate.engine.errors import StreamError, Unavailable
 from headgate.engine.replies import ObservedStream
 from headgate.engine.requests.keyspace import NameFilter
 from headgate.engine.requests.streams import Observe
@@ -187,3 +197,47 @@ def sample_of_process() -> Sample:
     """Return what any process has: its memory and CPU time."""
     present = {"process_bytes": float(machine.resident_bytes())}
     return Sample({series.CPU: time.process_time()}, present, {}, {})
+
+
+# Measuring: what measures in one process, and what the processes share of it.
+
+_WITHIN_S: Final = 5.0
+
+
+class SharedHistory:
+    def __init__(self, siblings: Siblings) -> None:
+        self._siblings = siblings
+
+    async def read(self, question: HistoryQuestion) -> HistoryPart:
+        body = encode_question(question)
+        answers = await self._siblings.gather(HISTORY, body, within_s=_WITHIN_S)
+        if not answers or not answers[0]:
+            raise Unavailable("the other processes of the gateway do not answer")
+        return decode_answer(answers[0])
+
+
+class Measuring:
+    """Measures this process. If it is the only one, it keeps the history as well."""
+
+    def __init__(
+        self, sampler: Sampler, metrics: Metrics, clock: Clock, siblings: Siblings | None
+    ) -> None:
+        self.history: HistoryReader
+        self._sampler = sampler
+        self._recorder: Recorder | None = None
+        if siblings is not None:
+            sampler.answer_siblings(siblings)
+            self.history = SharedHistory(siblings)
+            return
+        self.history = self._recorder = recorder = Recorder(self._own_sample, clock)
+        metrics.observed.register(Collected(lambda: observed_families(recorder.observed)))
+        sampler.observe(is_wanted=True)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._sampler.run())
+            if self._recorder is not None:
+                tasks.create_task(self._recorder.run())
+
+    async def _own_sample(self) -> Mapping[int, Sample]:
+        return {0: self._sampler.take()}

@@ -29,7 +29,7 @@ from headgate.app.live.intents import SubscriptionChoices
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import StreamSubscription, Subscription
 from headgate.app.wire.encoding import gap_wire, is_position_news
-from headgate.app.wire.events import delivery_events, entry_events, event, heartbeat
+from headgate.app.wire.events import delivery_events, entry_events, event, heartbeat, last_event
 from headgate.app.wire.filters import OF_GROUPS, checked_text
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import text_of
@@ -108,14 +108,9 @@ def last_event_id(
     ] = None,
 ) -> tuple[EntryId | From, bool]:
     """Return the cursor, and whether it continues an earlier connection."""
-    places = {
-        "/header/Last-Event-ID": header,
-        "/query/last_event_id": last_event_id,
-        "/query/lastEventId": lastEventId,
-    }
-    for place, text in places.items():
-        if text:
-            return parse_after(text, field=place), True
+    last = last_event(header, last_event_id, lastEventId)
+    if last is not None:
+        return parse_after(last[0], field=last[1]), True
     return parse_after("$" if after is None else after, field="/query/after"), False
 
 

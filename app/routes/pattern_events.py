@@ -18,7 +18,7 @@ from headgate.app.live import followed
 from headgate.app.live.event_connection import EventConnection
 from headgate.app.live.subscription import PatternSubscription
 from headgate.app.wire.encoding import stream_gap_wire
-from headgate.app.wire.events import event, stream_entry_events
+from headgate.app.wire.events import event, last_event, stream_entry_events
 from headgate.app.wire.filters import checked_text
 from headgate.app.wire.ids import parse_pattern_after
 from headgate.app.wire.names import check_pattern
@@ -62,14 +62,9 @@ def pattern_cursor(
         Header(alias="Last-Event-ID", description="Sent by a browser that connects again."),
     ] = None,
 ) -> tuple[PatternCursor | None, bool]:
-    places = {
-        "/header/Last-Event-ID": header,
-        "/query/last_event_id": last_event_id,
-        "/query/lastEventId": lastEventId,
-    }
-    for place, text in places.items():
-        if text:
-            return parse_pattern_after(text, field=place), True
+    last = last_event(header, last_event_id, lastEventId)
+    if last is not None:
+        return parse_pattern_after(last[0], field=last[1]), True
     return parse_pattern_after(after, field="/query/after"), False
 
 

@@ -30,6 +30,18 @@ def event(
     return unbroken(format_sse_event(data_str=text, event=name, id=event_id, retry=retry_ms))
 
 
+def last_event(
+    header: str | None, query: str | None, query_of_browsers: str | None
+) -> tuple[str, str] | None:
+    """Return the `Last-Event-ID` that a request has, and where it stands in the request."""
+    places = {
+        "/header/Last-Event-ID": header,
+        "/query/last_event_id": query,
+        "/query/lastEventId": query_of_browsers,
+    }
+    return next(((text, place) for place, text in places.items() if text), None)
+
+
 def heartbeat(last_id: EntryId | PatternCursor) -> bytes:
     """Return a comment with an id: there is nothing new after it."""
     return b": heartbeat\nid: %b\n\n" % str(last_id).encode()

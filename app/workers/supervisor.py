@@ -28,8 +28,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from headgate.app.measuring.families import observed_families
-from headgate.app.measuring.process import decode_question, encode_answer
-from headgate.app.measuring.recorder import HISTORY, Recorder
+from headgate.app.measuring.recorder import HISTORY, Recorder, decode_question, encode_answer
 from headgate.app.measuring.sampler import sample_of_process
 from headgate.app.measuring.series import SAMPLE, Sample, decode_sample, encode_observer
 from headgate.app.runtime import metric_sums as sums

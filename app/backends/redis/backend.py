@@ -32,6 +32,7 @@ from headgate.app.backends.redis.faults import as_stream_errors
 from headgate.app.backends.redis.leases import GatewayLeases
 from headgate.app.backends.redis.node import Words
 from headgate.app.backends.redis.performing import (
+    PerformBy,
     Performers,
     bulk,
     deliveries,
@@ -177,8 +178,6 @@ def _facts(text: bytes) -> ServerFacts:
 # 3. Give each request its replies. What has more to read then, reads it; what has more to change
 #    fails.
 
-Perform = Callable[[Client, Request[Any]], Coroutine[Any, Any, Any]]
-
 _TOO_MUCH = "this changes too much for a transaction: run it by itself"
 
 
@@ -189,14 +188,14 @@ class _Held(NamedTuple):
 
 
 class _Step:
-    def __init__(self, perform: Perform, client: Client, request: Request[Any]) -> None:
+    def __init__(self, perform: PerformBy, client: Client, request: Request[Any]) -> None:
         self.held: list[_Held] = []
         self._send = client.send
         self._holds = asyncio.get_running_loop().create_future()
         self._is_sent = False
         self.task = asyncio.create_task(self._run(perform, client, request))
 
-    async def _run(self, perform: Perform, client: Client, request: Request[Any]) -> Any:
+    async def _run(self, perform: PerformBy, client: Client, request: Request[Any]) -> Any:
         stream, group = getattr(request, "stream", b""), getattr(request, "group", b"")
         try:
             with as_stream_errors(stream, group):
@@ -226,7 +225,7 @@ class _Step:
 
 
 async def perform_together(
-    client: Client, perform: Perform, requests: Sequence[Request[Any]]
+    client: Client, perform: PerformBy, requests: Sequence[Request[Any]]
 ) -> list[Any | StreamError]:
     """Carry out requests for streams of one slot with nothing in between.
 

@@ -11,24 +11,24 @@ from headgate.app.backends.redis.library import Effect
 from headgate.engine.errors import NotSupported
 from headgate.engine.requests import Request
 
-Perform = Callable[[Client, Any], Coroutine[Any, Any, Any]]
+PerformBy = Callable[[Client, Any], Coroutine[Any, Any, Any]]
 
 
 class Performer(NamedTuple):
     way: Way
-    perform: Perform
+    perform: PerformBy
 
 
 Performers = dict[type[Request[Any]], Performer]
 """For each type of request, how it is carried out."""
 
 
-def natively(perform: Perform) -> Performer:
+def natively(perform: PerformBy) -> Performer:
     """Return a performer that uses only commands of the server."""
     return Performer(Way.NATIVELY, perform)
 
 
-def by_function(perform: Perform) -> Performer:
+def by_function(perform: PerformBy) -> Performer:
     """Return a performer that calls our functions in the server, perhaps beside commands."""
     return Performer(Way.BY_FUNCTION, perform)
 
