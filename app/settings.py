@@ -30,8 +30,8 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from headgate.app.auth.bad_credentials import BAD_PER_S_MAX
 from headgate.app.auth.grants import Grants, Limit
-from headgate.app.auth.limits.bad_credentials import BAD_PER_S_MAX
 from headgate.app.auth.tokens.compact import Algorithm
 from headgate.app.automation.targets import PUBLIC_PORTS
 from headgate.app.backends.redis.address import check_prefix, read_url

@@ -20,7 +20,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from headgate.app.auth.access import Access
 from headgate.app.auth.aspects import MessagingOperation, aspects_of
-from headgate.app.auth.limits.metering import delivered_in
+from headgate.app.auth.metering import delivered_in
 from headgate.app.wire.names import text_of
 from headgate.engine.entry import Draft, Entry, Fields
 from headgate.engine.replies import Added, Claimed, Delivery, GroupRead, StreamRead

@@ -16,12 +16,12 @@ from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
 
+from headgate.app.auth import metering
 from headgate.app.auth.aspects import DESCRIBE, POLICY_TARGET, aspects_of, policy_needs
 from headgate.app.auth.audit import Audit
 from headgate.app.auth.grants import Verb
-from headgate.app.auth.limits import metering
-from headgate.app.auth.limits.usage import UNLIMITED, Usage
 from headgate.app.auth.principal import ADMIN, Forbidden, Need, Principal, Unauthenticated
+from headgate.app.auth.usage import UNLIMITED, Usage
 from headgate.app.backends.port import Backend, ClaimFeed
 from headgate.app.wire.name_rule import NAME_BYTES_MAX
 from headgate.app.wire.problems import GatewayError

@@ -15,8 +15,8 @@ from contextvars import ContextVar
 from itertools import islice
 from typing import Any, Final, Protocol
 
-from headgate.app.auth.limits.usage import TokenBucket
 from headgate.app.auth.principal import Need, Principal
+from headgate.app.auth.usage import TokenBucket
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, code_of
 from headgate.engine.errors import StreamError

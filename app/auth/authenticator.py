@@ -12,13 +12,13 @@ from weakref import WeakSet
 
 from headgate.app.auth.access import Access
 from headgate.app.auth.audit import Audit, Served, served_address
+from headgate.app.auth.bad_credentials import BadCredentials, TooManyBadCredentials
 from headgate.app.auth.grants import Right
-from headgate.app.auth.limits.bad_credentials import BadCredentials, TooManyBadCredentials
-from headgate.app.auth.limits.usage import Usages
 from headgate.app.auth.needs import Needs
 from headgate.app.auth.principal import Principal, Unauthenticated, home
 from headgate.app.auth.tickets import Tickets
 from headgate.app.auth.tokens.compact import SIZE_BYTES_MAX
+from headgate.app.auth.usage import Usages
 from headgate.app.backends.port import Backend
 from headgate.engine.clock import Clock
 

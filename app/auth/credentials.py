@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from headgate.app.auth.audit import Audit
 from headgate.app.auth.authenticator import Authenticator
+from headgate.app.auth.bad_credentials import BAD_PER_S_MAX, BadCredentials
 from headgate.app.auth.grants import Grant, Right, UsageLimits
 from headgate.app.auth.key_file import KEYS_FILE, KeyFileFault
 from headgate.app.auth.key_ring import KeyRing, KeyWatch
-from headgate.app.auth.limits.bad_credentials import BAD_PER_S_MAX, BadCredentials
-from headgate.app.auth.limits.usage import SharedUsage, Usages
 from headgate.app.auth.private_file import CredentialFault, write_private
 from headgate.app.auth.tickets import SECRET_BYTES, Tickets, new_secret
 from headgate.app.auth.tokens.issuer import Issuer, IssuerChoices, open_issuer
+from headgate.app.auth.usage import SharedUsage, Usages
 from headgate.app.backends.port import Backend
 from headgate.app.runtime import periodic
 from headgate.app.runtime.siblings import Siblings

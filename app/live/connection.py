@@ -17,8 +17,8 @@ from fastapi import WebSocketDisconnect
 
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
-from headgate.app.auth.limits.usage import Patience, Usage
 from headgate.app.auth.principal import Forbidden, Need, Unauthenticated
+from headgate.app.auth.usage import Patience, Usage
 from headgate.app.backends.port import Ability
 from headgate.app.gateway.gateway import Gateway
 from headgate.app.live.followed import AtEnd, Ended, Followed, GroupBatch, PatternBatch, StreamBatch

@@ -6,7 +6,7 @@ from copy import copy
 from typing import Any, Self, TypeVar
 
 from headgate.app.auth.access import Access
-from headgate.app.auth.limits.metering import delivered_in
+from headgate.app.auth.metering import delivered_in
 from headgate.app.backends.payloads import PAYLOADS, PayloadsBusy, PayloadTooLarge
 from headgate.app.backends.port import Backend, Way
 from headgate.app.rdb.source import Share

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from headgate.app.auth.access import Access
-from headgate.app.auth.limits.usage import Patience
 from headgate.app.auth.principal import Unauthenticated
+from headgate.app.auth.usage import Patience
 from headgate.app.gateway.gateway import Gateway
 from headgate.app.redis_syntax.catalog import has_arity
 from headgate.app.redis_syntax.replies import NULL_ARRAY, Reply, Status, long_ranges_in

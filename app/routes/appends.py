@@ -10,8 +10,7 @@ from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
 from headgate.app.bulk import arrow
 from headgate.app.bulk.arrow_body import ArrowBounds
-from headgate.app.bulk.batch import check_count, drafts_of
-from headgate.app.bulk.event_body import event_body
+from headgate.app.bulk.batch import check_count, drafts_of, event_body
 from headgate.app.cloud_events.event import BATCH, STRUCTURED
 from headgate.app.http.dependencies import AccessDep, LimitsDep, StreamDep
 from headgate.app.http.operation import (

@@ -14,8 +14,7 @@ from headgate.app.settings import settings_of
 from headgate.app.transport.certificate import UnusableCertificate
 from headgate.app.workers import engine_process, worker
 from headgate.app.workers.channel import read_orders
-from headgate.app.workers.child import Role
-from headgate.app.workers.heartbeat import answer_with_stack
+from headgate.app.workers.child import Role, answer_with_stack
 from headgate.app.workers.hub import kill_with_supervisor, report_failure
 from headgate.engine.errors import StreamError
 

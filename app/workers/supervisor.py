@@ -2,7 +2,7 @@
 
 1. The engine process loads the streams. Meanwhile the workers import the program.
 2. Once the engine serves, the workers get their orders and listen. Then the gateway is available.
-3. A process that ends is restarted. One that hangs is killed, and so it ends (`heartbeat.py`).
+3. A process that ends is restarted. One that hangs is killed, and so it ends (`child.py`).
    SIGHUP replaces the workers one after the other: the new one listens before the old one stops.
 4. SIGTERM or SIGINT: the workers answer waiting requests, and end; then the engine makes everything
    durable, and ends.
@@ -36,9 +36,8 @@ from headgate.app.runtime import periodic
 from headgate.app.runtime.telemetry import Collected, process_families, versions
 from headgate.app.runtime.terminal import Terminal
 from headgate.app.workers.channel import Orders
-from headgate.app.workers.child import Child, RestartFailed, Role, Slot, StartFailed
+from headgate.app.workers.child import Child, Heartbeats, RestartFailed, Role, Slot, StartFailed
 from headgate.app.workers.engine_socket import EngineSocket
-from headgate.app.workers.heartbeat import Heartbeats
 from headgate.app.workers.hub import Hub
 from headgate.engine.clock import SystemClock
 

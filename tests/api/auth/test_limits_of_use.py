@@ -1,6 +1,6 @@
 """Limits of use: who asks for too much is told when to come again, and others notice nothing.
 
-How much passes and how long the others wait is in tests/unit/app/auth/limits.
+How much passes and how long the others wait is in tests/unit/app/auth/test_usage.py.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
+from headgate.app.auth import usage
 from headgate.app.auth.grants import Grant, UsageLimits, Verb
-from headgate.app.auth.limits import usage
 from headgate.app.settings import Settings
 from tests.api.auth.secured import Secured, secured
 from tests.api.conftest import running

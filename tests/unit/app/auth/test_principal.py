@@ -14,9 +14,9 @@ from headgate.app.auth.authenticator import Authenticator
 from headgate.app.auth.grants import EVERYTHING, Grant, Pattern, Right, UsageLimits, Verb
 from headgate.app.auth.key_file import ApiKey, KeyText, make_key
 from headgate.app.auth.key_ring import KeyRing
-from headgate.app.auth.limits.usage import RateLimited, Usage, Usages
 from headgate.app.auth.principal import Forbidden, Need, Principal, Unauthenticated, home
 from headgate.app.auth.tickets import Scope, Tickets, new_secret
+from headgate.app.auth.usage import RateLimited, Usage, Usages
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.gateway.gateway import DrainSignal
 from headgate.engine.clock import SystemClock

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from headgate.app.bulk import batch
-from headgate.app.bulk.batch import drafts_of
-from headgate.app.bulk.event_body import EventBody, event_body
+from headgate.app.bulk.batch import EventBody, drafts_of, event_body
 from headgate.app.cloud_events.event import BATCH
 from headgate.app.cloud_events.formats import parse_event
 from headgate.app.runtime import loop_delay

@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 
 from headgate.app.workers.channel import Beat, Channel, Orders
-from headgate.app.workers.child import Child
+from headgate.app.workers.child import SILENT_LOOKS_MAX, Child, Heartbeats
 from headgate.app.workers.engine_socket import EngineSocket, InUse
-from headgate.app.workers.heartbeat import SILENT_LOOKS_MAX, Heartbeats
 from headgate.app.workers.hub import Hub, Member
 from tests.conditions import until
 from tests.virtual_time import in_virtual_time
@@ -172,7 +171,7 @@ async def test_a_question_that_the_hub_cannot_answer_is_over() -> None:
 
 HANGS = """
 import sys, time
-from headgate.app.workers.heartbeat import answer_with_stack
+from headgate.app.workers.child import answer_with_stack
 
 def held_by_this():
     print(flush=True)

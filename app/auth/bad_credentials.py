@@ -10,7 +10,7 @@ from collections.abc import Callable
 from math import ceil
 from typing import Final
 
-from headgate.app.auth.limits.usage import TokenBucket, network_of
+from headgate.app.auth.usage import TokenBucket, network_of
 from headgate.app.wire.problems import GatewayError
 
 BAD_PER_S_MAX: Final = 100

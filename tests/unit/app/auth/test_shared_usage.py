@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from headgate.app.auth.grants import UsageLimits
-from headgate.app.auth.limits.usage import RateLimited, SharedUsage, Usages
+from headgate.app.auth.usage import RateLimited, SharedUsage, Usages
 from headgate.app.runtime.siblings import SharedCounts
 from headgate.app.wire.problems import GatewayError
 from tests.siblings import Sibling

@@ -8,14 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headgate.app.auth.bad_credentials import BURST_S, LOOKS_PER_S, NETWORKS_MAX, BadCredentials
 from headgate.app.auth.grants import UsageLimits
-from headgate.app.auth.limits.bad_credentials import (
-    BURST_S,
-    LOOKS_PER_S,
-    NETWORKS_MAX,
-    BadCredentials,
-)
-from headgate.app.auth.limits.usage import (
+from headgate.app.auth.usage import (
     SLOWED_S_MAX,
     UNLIMITED,
     Patience,

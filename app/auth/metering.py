@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from msgspec.structs import replace
 
 from headgate.app.auth.aspects import aspects_of
-from headgate.app.auth.limits.usage import Usage
+from headgate.app.auth.usage import Usage
 from headgate.app.backends.port import Perform
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import PlanRead
