@@ -290,25 +290,3 @@ async def test_on_reconnect_the_next_connection_acknowledges_what_the_last_one_b
         assert (await events.next("ready"))["resumed"] is True
         assert await events.entries(2) == ids[3:]
         await events.ended()
-
-
-async def test_on_reconnect_what_came_after_the_last_event_seen_is_not_acknowledged(
-    shared: Live,
-) -> None:
-    """Though its id is lower: it was another consumer's first."""
-    await shared.create_group("orders", "billing")
-    low, high = await shared.append("orders", "1", "2")
-    await shared.read_group("orders", "billing", "other", limit=1)
-    url = f"{GROUP}?consumer=me&ack=on_reconnect"
-    async with events_of(shared, url) as events:
-        await events.next("ready")
-        assert await events.entries(1) == [high]
-        await events.next("caught_up")
-        await shared.until_waiting(1)
-        await shared.outcomes("nack", "orders", "billing", [low], mode="silent")
-        assert await events.entries(1) == [low]  # let us say that this one was lost on the way
-
-    async with events_of(shared, url, **{"Last-Event-ID": high}) as events:
-        await events.next("ready")
-        assert await events.entries(1) == [low]
-        assert (await shared.group("orders", "billing"))["pending"] == 1

@@ -253,10 +253,6 @@ async def test_pending_entries_are_listed_by_id(shared: Live) -> None:
         assert listed == [f"{digit}-0" for digit in expected], params
 
 
-REDRIVE = f"{BILLING}/dead-letters/redrive"
-ONCE = {"max_deliveries": 1, "dead_letter_stream": "dead_letters"}
-
-
 async def put(live: Live, policy: Any = None, **body: Any) -> httpx.Response:
     asked = {"start": "0", "create_stream": True, **body}
     return await live.http.put(
@@ -301,24 +297,6 @@ async def test_a_group_is_created_with_its_policy(shared: Live) -> None:
     assert await policy_of(shared) == policy
     listed = (await shared.http.get(f"{ORDERS}/groups")).json()["groups"]
     assert [group["policy"] for group in listed] == [policy]
-
-
-# Redrive
-
-
-async def test_dead_letters_are_sent_back_by_id_and_up_to_a_limit(shared: Live) -> None:
-    async def dead() -> list[str]:
-        answer = await shared.http.get("/v1/streams/dead_letters/entries")
-        return [entry["id"] for entry in answer.json()["entries"]]
-
-    await prepare_under(shared, ONCE, "1-0", "2-0", "3-0")
-    read = await read_ids(shared)
-    assert await shared.outcomes("nack", "orders", "billing", read) == ["released"] * 3
-    ids = await dead()
-    for body, sent_back in (({"ids": [ids[1], "9-9"]}, "2-0"), ({"limit": 1}, "1-0")):
-        answer = await shared.http.post(REDRIVE, json=body)
-        assert [result["entry_id"] for result in answer.json()["results"]] == [sent_back]
-    assert await dead() == ids[2:]
 
 
 async def test_filters_are_shown_as_they_were_written(shared: Live) -> None:

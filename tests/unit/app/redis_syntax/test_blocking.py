@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.app.redis_syntax.console import FIVE, PENDING, TWO, Console, entries
+from tests.unit.app.redis_syntax.console import PENDING, TWO, Console
 from tests.virtual_time import VirtualClock, in_virtual_time, now_ms, settle
 
-FOLLOW = "XREAD BLOCK 0 STREAMS s $"
 MKSTREAM = "XGROUP CREATE s g $ MKSTREAM"
 TAKE = "XREADGROUP GROUP g c BLOCK 0 STREAMS s >"
 NO_GROUP = "NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option"
@@ -38,16 +37,6 @@ async def waiting(console: Console, *lines: str) -> list[asyncio.Task[Any]]:
     return tasks
 
 
-async def still_waiting(*tasks: asyncio.Task[Any]) -> bool:
-    """Tell whether commands wait on; they are called off."""
-    await settle()
-    is_waiting = not any(task.done() for task in tasks)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    return is_waiting
-
-
 # §3
 
 
@@ -65,17 +54,6 @@ async def test_a_time_that_cannot_be_waited_is_refused(word: str, text: str) -> 
         assert await Console().say(line) == text
 
 
-@in_virtual_time
-async def test_a_wait_for_the_last_entry_gets_the_last_there_is_then() -> None:
-    console = await console_after()
-    (task,) = await waiting(console, "XREAD BLOCK 0 STREAMS s +")
-    await console.say_at_once(*FIVE)
-    assert await task == [["s", entries(5)]]
-
-
-# §4, §14.10
-
-
 # §5.3: BLOCK and CLAIM
 
 
@@ -89,17 +67,6 @@ async def test_a_wait_to_claim_ends_with_null_at_its_time() -> None:
     assert await console.say(claiming("a", 300).replace("BLOCK 0", "BLOCK 200")) is None
     assert now_ms() == 200
     assert await console.say(PENDING) == [["1-0", "c", 200, 1], ["2-0", "c", 200, 1]]
-
-
-# §6, §14.14
-
-
-@in_virtual_time
-async def test_a_transaction_that_takes_its_entry_back_wakes_nobody() -> None:
-    console = await console_after(MKSTREAM)
-    tasks = await waiting(console, FOLLOW, TAKE)
-    assert await console.say_at_once(FIVE[0], "XDEL s 1") == ["1-0", 1]
-    assert await still_waiting(*tasks)
 
 
 @pytest.mark.parametrize("line", ["DEL s", "UNLINK s", "RENAME s t", "FLUSHALL", "EXPIRE s 0"])

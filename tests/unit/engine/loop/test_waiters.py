@@ -262,17 +262,6 @@ async def test_a_claimed_entry_handed_back_has_the_count_it_had_before() -> None
     assert [(item.consumer, item.delivery_count) for item in await engine.held()] == [(None, 2)]
 
 
-async def test_a_reader_cancelled_before_it_is_served_in_one_tick_is_passed_over() -> None:
-    engine, _ = blocking_driver()
-    await engine.start()
-    gone, behind = await started(engine.take(b"a", wait_ms=None), engine.take(b"b", wait_ms=None))
-    gone.cancel()
-    await engine.put(1)
-    assert numbers(await behind) == [1]
-    assert gone.cancelled()
-    assert await engine.held_numbers(b"b") == [1]
-
-
 async def test_an_entry_added_at_the_moment_of_the_deadline_is_delivered_to_one_only() -> None:
     engine, _ = blocking_driver()
     await engine.start()
