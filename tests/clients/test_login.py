@@ -13,7 +13,7 @@ from redis.exceptions import AuthenticationError, ExecAbortError, NoPermissionEr
 from headgate.app.auth.grants import Grant, Verb
 from tests.api.transport.certificates import Authority
 from tests.clients.programs import Outcome, run
-from tests.conditions import WITHIN_S, moment
+from tests.conditions import WITHIN_S, eventually
 from tests.key_files import EVERYTHING, Keys
 from tests.processes.gateway import GatewayProcess
 
@@ -95,9 +95,7 @@ async def client_of_new_key(secured: Secured) -> AsyncIterator[tuple[str, Any]]:
     client = redis.asyncio.Redis.from_url(
         url, ssl_ca_certs=str(secured.authority), max_connections=1
     )
-    async with asyncio.timeout(WITHIN_S):
-        while not await is_welcome(client):
-            await moment()
+    await eventually(lambda: is_welcome(client), bool)
     yield key, client
     await client.aclose()
 

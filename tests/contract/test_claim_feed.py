@@ -9,7 +9,7 @@ import pytest
 from headgate.app.backends.port import Ability, Backend
 from headgate.engine.replies import Takeover
 from headgate.engine.requests import deliveries
-from tests.conditions import WITHIN_S
+from tests.conditions import WITHIN_S, eventually
 from tests.contract.calls import ANA, BEN, G, S, entry_id, filled, ids, take
 
 pytestmark = pytest.mark.needs(Ability.CLAIM_FEED)
@@ -37,9 +37,10 @@ async def next_takeover(takeovers: AsyncIterator[Takeover]) -> tuple[dict[int, i
 
 async def idle(backend: Backend) -> None:
     """Return once all pending entries have been idle for a while."""
-    async with asyncio.timeout(WITHIN_S):
-        while any(not item.idle_ms for item in await backend.perform(deliveries.ListPending(S, G))):
-            await asyncio.sleep(0)
+    listing = deliveries.ListPending(S, G)
+    await eventually(
+        lambda: backend.perform(listing), lambda items: all(item.idle_ms for item in items)
+    )
 
 
 async def test_who_held_an_entry_is_told_who_has_it(backend: Backend) -> None:

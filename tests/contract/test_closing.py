@@ -24,7 +24,7 @@ from headgate.engine.requests.keyspace import (
     RestoreStream,
 )
 from headgate.engine.requests.streams import CloseStream, DeleteStream, DescribeStream
-from tests.conditions import WITHIN_S
+from tests.conditions import WITHIN_S, eventually
 from tests.contract.calls import (
     ANA,
     BEN,
@@ -193,9 +193,7 @@ async def test_a_redrive_into_a_closed_stream_is_refused_if_it_appends(backend: 
     await backend.perform(CreateGroup(S, G, GroupStart(MIN_ID), policy=policy))
     await backend.perform(take(ANA, 0))
     await backend.perform(Nack(S, G, ids(1, 2), NackMode.FAIL))
-    async with asyncio.timeout(WITHIN_S):
-        while len(await _numbers_of_dead(backend)) < 2:
-            await asyncio.sleep(0)
+    await eventually(lambda: _numbers_of_dead(backend), lambda dead: len(dead) >= 2)
     await backend.perform(Delete(S, ids(2)))
     await backend.perform(CloseStream(S))
     first, second = await _numbers_of_dead(backend)

@@ -16,7 +16,7 @@ from headgate.engine.entry import MAX_ID, MIN_ID
 from headgate.engine.journal import extents, recovery
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.state.keyspace import Keyspace
-from tests.conditions import WITHIN_S
+from tests.conditions import until
 from tests.journals.frozen import frozen
 from tests.model.snapshot import snapshot
 from tests.processes.gateway import Gateway, headgate
@@ -44,9 +44,7 @@ class Load:
 
     async def until_more(self, entry_count: int) -> None:
         aim = self.acknowledged_count + entry_count
-        async with asyncio.timeout(WITHIN_S):
-            while self.acknowledged_count < aim:
-                await asyncio.sleep(0.001)
+        await until(lambda: self.acknowledged_count >= aim)
 
     async def _append(self) -> None:
         while True:

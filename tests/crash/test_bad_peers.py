@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.conditions import WITHIN_S
+from tests.conditions import WITHIN_S, eventually
 from tests.processes.credentials import CREDENTIALS
 from tests.processes.gateway import Gateway
 from tests.processes.raw_socket import CLOSE, CONT, PING, TEXT, RawSocket, deflated, frame
@@ -122,9 +122,7 @@ class Watched:
 
     async def until_stuck(self) -> None:
         """Return once somebody has not taken what was sent."""
-        async with asyncio.timeout(WITHIN_S):
-            while not await self.metric("headgate_sockets_unsent_bytes"):
-                await asyncio.sleep(0.001)
+        await eventually(lambda: self.metric("headgate_sockets_unsent_bytes"), bool)
 
     async def take_all(self, count: int, deliveries: int = 1) -> None:
         """The next consumer is given everything at once; 1: as if nobody had had it."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from socket import socket
 
 import pytest
 
-from tests.conditions import WITHIN_S
+from tests.conditions import WITHIN_S, eventually
 from tests.processes.gateway import Gateway
 from tests.processes.wire import Wire, connected
 
@@ -51,9 +52,8 @@ async def test_connections_leave_the_disk_its_files(gateway: Gateway) -> None:
     for number in range(50):
         await wire.request("POST", "/v1/streams/orders/entries", {"fields": {"v": str(number)}})
     await wire.request("POST", "/v1/admin/rewrite")
-    async with asyncio.timeout(WITHIN_S):
-        while (await wire.request("GET", "/v1/admin/journal"))["rewrite_count"] == 0:
-            await asyncio.sleep(0.02)
+    journal = partial(wire.request, "GET", "/v1/admin/journal")
+    await eventually(journal, lambda status: status["rewrite_count"])
     page = await wire.request("GET", "/v1/streams/orders/entries")
     assert len(page["entries"]) == 50
 

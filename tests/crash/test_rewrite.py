@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from headgate.engine.journal import rewrites
-from tests.conditions import WITHIN_S
+from tests.conditions import WITHIN_S, until
 from tests.processes.gateway import Gateway
 
 ENTRIES = 10_000
@@ -96,9 +96,7 @@ async def test_a_rewrite_ends_with_a_gateway_that_is_killed(
     await begun(gateway)
     rewriter = await rewriter_of(gateway)
     await gateway.kill()
-    async with asyncio.timeout(WITHIN_S):
-        while is_running(rewriter):
-            await asyncio.sleep(0.001)
+    await until(lambda: not is_running(rewriter))
     assert names(tmp_path)[:2] == [f"journal-{1:020}", f"journal-{4:020}"]
     assert f"snapshot-{3:020}" not in names(tmp_path)
     again = await Gateway.start(tmp_path)

@@ -17,7 +17,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from tests.conditions import WITHIN_S
+from tests.conditions import until
 from tests.key_files import EVERYTHING, Keys
 from tests.processes.gateway import Gateway, headgate
 
@@ -75,9 +75,7 @@ def appends_in(lines: Sequence[str]) -> list[dict[str, Any]]:
 
 async def until_append_is_written(gateway: Gateway) -> None:
     """Return once the line about an append is there: it is written soon, not at once."""
-    async with asyncio.timeout(WITHIN_S):
-        while not appends_in(gateway.log_lines):
-            await asyncio.sleep(0.01)
+    await until(lambda: appends_in(gateway.log_lines))
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -10,7 +10,7 @@ from headgate.app.backends.port import Backend
 from headgate.engine.entry import Draft
 from headgate.engine.errors import Unavailable
 from headgate.engine.requests.entries import Add, Range
-from tests.conditions import WITHIN_S
+from tests.conditions import WITHIN_S, eventually
 
 RETRY_S = 0.01
 
@@ -65,6 +65,4 @@ class Appender:
 async def until_served(backend: Backend, stream: bytes) -> None:
     """Return once appends to a stream are answered."""
     appender = Appender(backend, stream)
-    async with asyncio.timeout(WITHIN_S):
-        while not await appender.append():
-            await asyncio.sleep(RETRY_S)
+    await eventually(appender.append, bool)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from click.testing import CliRunner
 
 from headgate.app.cli.command_line import main
-from tests.conditions import moment
+from tests.conditions import until
 
 END_S_MAX = 30.0
 HEADGATE = [sys.executable, "-m", "headgate.app.cli"]
@@ -103,9 +103,7 @@ class Terminal:
         os.write(self._keyboard, keys.encode())
 
     async def until_shown(self, text: str) -> None:
-        async with asyncio.timeout(END_S_MAX):
-            while text not in self.text:
-                await moment()
+        await until(lambda: text in self.text, END_S_MAX)
 
     async def until_end(self) -> int:
         async with asyncio.timeout(END_S_MAX):

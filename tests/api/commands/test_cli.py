@@ -23,7 +23,7 @@ from tests.api.commands.command_line import (
     start,
 )
 from tests.api.conftest import Live
-from tests.conditions import WITHIN_S, moment
+from tests.conditions import eventually
 from tests.processes.gateway import Gateway
 
 NOWHERE = "http://127.0.0.1:1"
@@ -253,9 +253,8 @@ async def test_a_tail_from_now_on_misses_nothing_while_it_is_cut_off(tmp_path: P
     port = gateway.url.rpartition(":")[2]
     await headgate(gateway.url, "append", "orders", "n=before")
     tail = await start(gateway.url, "tail", "orders", "--json", "--limit", "1")
-    async with asyncio.timeout(WITHIN_S):
-        while 'transport="websocket"} 1.0' not in await _metrics(gateway.url):
-            await moment()
+    open_socket = 'transport="websocket"} 1.0'
+    await eventually(lambda: _metrics(gateway.url), lambda shown: open_socket in shown)
 
     await gateway.kill()
     gateway = await Gateway.start(tmp_path / "data", {"port": port})

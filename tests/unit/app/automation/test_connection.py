@@ -17,7 +17,7 @@ from headgate.app.automation.webhooks import (
     TargetAnswer,
     TargetConnections,
 )
-from tests.conditions import WITHIN_S
+from tests.conditions import WITHIN_S, until
 from tests.unit.app.automation.host import LOCAL, OK, Host
 
 EMPTY = b"HTTP/1.1 204 Done\r\n\r\n"
@@ -40,9 +40,7 @@ async def post(connections: TargetConnections, host: Host, body: bytes = b"{}") 
 
 async def ended(connections: TargetConnections) -> None:
     """Return once there is no connection."""
-    async with asyncio.timeout(WITHIN_S):
-        while connections._origins:
-            await asyncio.sleep(0)
+    await until(lambda: not connections._origins)
 
 
 def chunk(body: bytes, extension: bytes = b"") -> bytes:
@@ -295,6 +293,4 @@ async def test_so_many_connections_are_kept_and_no_more(monkeypatch: pytest.Monk
     async with host.open() as connections:
         await asyncio.gather(*(post(connections, host) for _ in range(40)))
         assert len(connections._kept_until_s) == 5
-        async with asyncio.timeout(WITHIN_S):
-            while len(connections._origins) > 5:
-                await asyncio.sleep(0)
+        await until(lambda: len(connections._origins) <= 5)

@@ -23,7 +23,7 @@ from headgate.engine.replies import Outcome
 from headgate.engine.requests.deliveries import Ack, Claim, ListPending, NackMode, ReadGroup
 from headgate.engine.requests.entries import Delete, From, References, StreamCursor, Trim, TrimTo
 from headgate.engine.requests.groups import DescribeGroup, ListConsumers
-from tests.conditions import WITHIN_S
+from tests.conditions import WITHIN_S, until
 from tests.unit.driver import Driver, G, S, entry_id
 
 CAUGHT_UP, EXHAUSTED = followed.State("caught_up"), followed.State("credit_exhausted")
@@ -147,9 +147,7 @@ async def group(
 async def blocked(engine: Driver, reader: Reader) -> asyncio.Task[Any]:
     """Begin to wait for what comes next, until the read is blocked."""
     coming = asyncio.create_task(reader.next())
-    async with asyncio.timeout(WITHIN_S):
-        while engine.waiter_count == 0:
-            await asyncio.sleep(0)
+    await until(lambda: engine.waiter_count)
     return coming
 
 

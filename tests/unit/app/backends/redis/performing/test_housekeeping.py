@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from redis.crc import key_slot
@@ -17,17 +15,11 @@ from headgate.engine.requests import Request, groups
 from headgate.engine.requests.deliveries import SumPending
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.keyspace import RenameStream
-from tests.conditions import WITHIN_S
+from tests.conditions import eventually
 from tests.contract.calls import ANA, BEN, G, S, drafts, held, numbers, take
 from tests.unit.app.backends.redis.performing.conftest import side
 
 DEAD = b"orders-dead"
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(WITHIN_S):
-        while not await holds():
-            await asyncio.sleep(0)
 
 
 async def is_relayed(redis: RedisBackend) -> bool:
@@ -43,12 +35,8 @@ async def test_what_failed_too_often_becomes_a_dead_letter(redis: RedisBackend) 
     once = GroupPolicy(max_deliveries=1, dead_letter_stream=DEAD, claim_idle_ms=10)
     await governed(redis, once, *range(1, 121))
     await redis.perform(take(ANA))
-
-    async def is_done() -> bool:
-        return (await redis.perform(SumPending(S, G))).total == 0
-
-    await until(is_done)
-    await until(lambda: is_relayed(redis))
+    await eventually(lambda: redis.perform(SumPending(S, G)), lambda summary: not summary.total)
+    await eventually(lambda: is_relayed(redis), bool)
     assert len(await numbers(redis, DEAD)) == 120
 
 
@@ -56,11 +44,10 @@ async def test_consumers_that_stay_away_go(redis: RedisBackend) -> None:
     await governed(redis, GroupPolicy(consumer_ttl_ms=1), 1)
     await redis.perform(take(ANA))
     await redis.perform(groups.CreateConsumer(S, G, BEN))
-
-    async def is_alone() -> bool:
-        return [each.name for each in await redis.perform(groups.ListConsumers(S, G))] == [ANA]
-
-    await until(is_alone)
+    await eventually(
+        lambda: redis.perform(groups.ListConsumers(S, G)),
+        lambda consumers: [each.name for each in consumers] == [ANA],
+    )
     assert await held(redis) == {1: ANA}
 
 
@@ -103,4 +90,4 @@ async def test_a_stream_that_is_renamed_is_kept_under_its_new_name(quiet: RedisB
         await housekeeper.round()
         return await quiet.perform(groups.ListConsumers(b"renamed", G)) == []
 
-    await until(is_empty)
+    await eventually(is_empty, bool)
