@@ -99,23 +99,14 @@ async def test_a_batch_with_a_fault_appends_nothing(shared: Live) -> None:
 
 async def test_what_is_no_event_is_refused(shared: Live) -> None:
     structured: list[tuple[Any, tuple[int, str], str]] = [
-        *((content, MALFORMED, "") for content in (b"{", b'{"a":NaN}', b'{"a":"\\ud800"}', b"")),
-        (b'{"a":' + b"[" * 99_999, MALFORMED, ""),
+        (b"{", MALFORMED, ""),
         (event(source=None), INVALID, "/source"),
-        (event(n=2**31), INVALID, "/n"),
-        (event(data_base64="?"), INVALID, "/data_base64"),
         (event(data="x" * EVENT_BYTES_MAX), TOO_LARGE, ""),
     ]
     for content, problem, pointer in structured:
         assert refusal_of(await send(shared, content)) == (*problem, f"/body{pointer}")
-    for media_type, headers, name in (
-        ("a/b", binary(""), "ce-id"),
-        ("a/b", binary("%C0%A0"), "ce-id"),
-        ("json", binary(), "Content-Type"),
-        ("a/b", binary(time="now"), "ce-time"),
-        ("a/b", binary(data="1"), "ce-data"),
-    ):
-        answer = await send(shared, b"", media_type, **headers)
+    for headers, name in ((binary("%C0%A0"), "ce-id"), (binary(time="now"), "ce-time")):
+        answer = await send(shared, b"", "a/b", **headers)
         assert refusal_of(answer) == (*INVALID, f"/header/{name}")
     twice = await shared.http.post(ENTRIES, headers=[*binary().items(), ("ce-id", "2")])
     assert refusal_of(twice) == (*INVALID, "/header/ce-id")

@@ -202,22 +202,6 @@ async def test_a_browser_that_has_read_it_all_is_told_not_to_come_back(shared: L
         assert (at_end.status_code, at_end.content) == (204, b"")
 
 
-async def test_events_of_a_group_end_once_all_is_settled(shared: Live) -> None:
-    await shared.create_group("orders", "billing")
-    [first] = await shared.append("orders", "1")
-    async with events_of(shared, f"{GROUP}/events?consumer=ana", Accept="text/event-stream") as ana:
-        await ana.next("ready")
-        assert await ana.entries(1) == [first]
-        await ana.next("caught_up")
-        _, closed_at_ms = await close(shared)
-        await shared.ask(f"POST {GROUP}/ack?consumer=ana", {"ids": [first]})
-        assert await ana.next("closed") == {"at": first, "closed_at_ms": closed_at_ms}
-        await ana.ended()
-    headers = {"Last-Event-ID": first, "Accept": "text/event-stream"}
-    answer = await shared.http.get(f"{GROUP}/events?consumer=ana", headers=headers)
-    assert answer.status_code == 204
-
-
 async def test_who_acknowledges_by_coming_back_is_sent_away_to_do_so() -> None:
     url = f"{GROUP}/events?consumer=ana&ack=on_reconnect"
     async with running(Settings(heartbeat_ms=100)) as live:
@@ -324,15 +308,6 @@ async def test_events_go_on_behind_the_last_id(shared: Live) -> None:
             expected = [*missed, ("orders.b", "2")]
             assert await came(events, len(expected)) == expected
         assert (await shared.http.delete("/v1/streams/orders.b")).status_code == 204
-
-
-async def test_events_begin_behind_an_id_and_pass_a_filter(shared: Live) -> None:
-    await shared.append("orders.a", "gift", "sale 1")
-    await shared.append("orders.b", "sale 2")
-    sales = json.dumps({"prefix": {"v": "sale"}})
-    async with events_of(shared, f"{PATTERN}&after=0&filter={sales}") as events:
-        await events.next("ready")
-        assert await came(events, 2) == [("orders.a", "sale 1"), ("orders.b", "sale 2")]
 
 
 async def test_a_socket_follows_a_pattern(shared: Live) -> None:

@@ -239,16 +239,6 @@ async def test_a_client_that_takes_nothing_is_given_up_and_nobody_else_waits_for
             stuck.socket.transport.abort()
 
 
-@pytest.mark.parametrize("url", [f"{STREAM}?after=0", f"{GROUP}?consumer=me"])
-async def test_entries_that_take_more_encoded_come_in_more_frames(shared: Live, url: str) -> None:
-    await shared.create_group("orders", "billing")
-    ids = [each for _ in range(30) for each in await shared.append("orders", "\x01" * 30_000)]
-
-    async with frames_of(shared, url) as frames:  # of a client that takes 1 MiB
-        await frames.next("subscribed")
-        assert await frames.ids(30) == ids
-
-
 @pytest.mark.parametrize("url", [f"{STREAM}?after=0&", f"{GROUP}?consumer=me&"])
 async def test_an_entry_that_the_client_does_not_take_is_named_and_ends_it(
     shared: Live, url: str

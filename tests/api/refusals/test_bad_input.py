@@ -179,6 +179,7 @@ async def test_a_name_of_up_to_256_bytes_is_taken(shared: Live) -> None:
         assert (await shared.http.post(f"{group}/read?consumer={quote(name)}")).status_code == 200
 
 
+NO_BASE64 = ["b", "?", "YQ", "YQ==\n", "ä"]
 TRIM = {"max_length": 1, "min_id": "1"}
 WIDE = {"fields": {f"n{number}": "" for number in range(ENTRY_FIELDS_MAX + 1)}}
 ONCE = {"max_deliveries": 1, "dead_letter_stream": "dead_letters"}
@@ -238,7 +239,9 @@ TOGETHER: dict[tuple[str, str], list[tuple[str, Any]]] = {
         ("/body/pairs/1", {"pairs": [["a", "b"], ["a", "b", "c"]]}),
         ("/body/pairs/0/1", {"pairs": [["a", 1]]}),
         ("/body", {**ENTRY, "base64": ["c"]}),
-        ("/body/fields/a", {**ENTRY, "base64": ["a"]}),
+        *(("/body/fields/a", {"fields": {"a": a}, "base64": ["a"]}) for a in NO_BASE64),
+        ("/body/fields/~0~1", {"fields": {"~/": "?"}, "base64": ["~/"]}),
+        ("/body/pairs/1", {"pairs": [["a", "YQ=="], ["a", "?"]], "base64": ["a"]}),
         ("/body/fields/a", {**ENTRY, "names_base64": True}),
         ("/body/fields", WIDE),
         *(("/body/trim", {**ENTRY, "trim": trim}) for trim in ({}, TRIM)),

@@ -87,6 +87,18 @@ async def test_a_plan_waits_for_entries_and_tells_what_trimming_took(shared: Liv
     assert (late["first_id"], late["entries"]) == (ids[2], 1)
 
 
+async def test_a_stream_that_began_anew_is_planned_from_its_beginning(shared: Live) -> None:
+    ids = await shared.append("orders", "a")
+    epoch = str((await shared.stream("orders"))["epoch"])
+    await shared.http.delete("/v1/streams/orders")
+    again = await shared.append("orders", "b")
+
+    [planned] = await plan(shared, {"stream": "orders", "after": ids[0], "epoch": epoch})
+
+    assert planned["epoch"] not in (None, epoch)
+    assert (planned["after"], planned["end"]) == ("0-0", again[0])
+
+
 async def test_a_range_is_cut_into_equal_parts(shared: Live) -> None:
     ids = await shared.append("orders", *(str(number) for number in range(250)))
     url = "/v1/streams/orders/splits"

@@ -299,6 +299,14 @@ async def test_a_group_is_created_with_its_policy(shared: Live) -> None:
     assert [group["policy"] for group in listed] == [policy]
 
 
+async def test_dead_letters_are_sent_back_up_to_a_limit(shared: Live) -> None:
+    once = {"max_deliveries": 1, "dead_letter_stream": "dead_letters"}
+    await prepare_under(shared, once, "1-0", "2-0")
+    await shared.outcomes("nack", "orders", "billing", await read_ids(shared))
+    redriven = await shared.ask(f"POST {BILLING}/dead-letters/redrive", {"limit": 1})
+    assert [each["entry_id"] for each in redriven["results"]] == ["1-0"]
+
+
 async def test_filters_are_shown_as_they_were_written(shared: Live) -> None:
     filters = [{"exact": {"v": "2-0"}}, {"not": {"present": "orderId"}}]
     await prepare_under(shared, {"filters": filters}, "1-0", "2-0", "3-0")

@@ -12,7 +12,7 @@ from headgate.app.redis_syntax.words import Bounds
 from headgate.engine import limits
 from headgate.engine.entry import Draft
 from headgate.engine.errors import StreamError
-from headgate.engine.limits import AUTOCLAIM_MAX, GROUP_READ_MAX, PENDING_SCAN_MAX
+from headgate.engine.limits import GROUP_READ_MAX, PENDING_SCAN_MAX
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateConsumer
 from tests.unit.driver import Driver, S, entry_id
@@ -162,35 +162,12 @@ async def test_many_names_are_told_within_a_bound() -> None:
 
 
 async def test_a_group_read_delivers_what_it_hands_out() -> None:
-    spoken = Spoken()
-    await spoken.start(GROUP_READ_MAX + 5)
     read = "XREADGROUP GROUP g c STREAMS s"
-    assert len(await spoken.entries(f"{read} >")) == GROUP_READ_MAX
-    assert (await spoken.lists("XPENDING s g"))[0] == GROUP_READ_MAX
-    assert len(await spoken.entries(f"{read} >")) == 5
-    assert len(await spoken.entries(f"{read} 0")) == GROUP_READ_MAX
-
     large = Spoken(SMALL)
     await large.start(5, size_bytes=600)
     assert len(await large.entries(f"{read} >")) == 1
     assert (await large.lists("XPENDING s g"))[0] == 1
     assert len(await large.entries(f"{read} >")) == 1
-
-
-async def test_a_page_of_autoclaim_is_bounded_and_goes_on_by_its_cursor() -> None:
-    spoken = Spoken()
-    await spoken.start(2 * GROUP_READ_MAX)
-    for _ in range(2):
-        await spoken.say(*["XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">"])
-    cursor, claimed = b"0", 0
-    for _ in range(4):
-        page = await spoken.lists(f"XAUTOCLAIM s g d 0 {cursor.decode()} COUNT 1000000")
-        following, entries, _ = page
-        assert isinstance(entries, list)
-        assert isinstance(following, bytes)
-        assert len(entries) == AUTOCLAIM_MAX
-        cursor, claimed = following, claimed + len(entries)
-    assert (cursor, claimed) == (b"0-0", 2 * GROUP_READ_MAX)
 
 
 async def test_a_list_of_pending_entries_is_bounded_and_looks_at_all() -> None:

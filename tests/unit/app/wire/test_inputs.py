@@ -8,32 +8,10 @@ import pytest
 from headgate.app.wire import structure
 from headgate.app.wire.filters import COLUMNS_MAX, Selection, parse_filter
 from headgate.app.wire.ids import parse_id, parse_ids
-from headgate.app.wire.name_rule import NAME_BYTES_MAX
-from headgate.app.wire.names import check_name, text_of
+from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import EntryId
 from headgate.engine.limits import FILTER_BYTES_MAX, FILTER_NODES_MAX, U64_MAX
-
-
-@pytest.mark.parametrize(
-    "name", ["a", "orders:eu", "…", " ", "é" * (NAME_BYTES_MAX // 2), "🚚", "%2F"]
-)
-def test_a_name_is_any_text_that_can_be_shown(name: str) -> None:
-    assert text_of(check_name(name, pointer="/path/stream")) == name
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("", "é" * (NAME_BYTES_MAX // 2) + "a", "🚚" * NAME_BYTES_MAX),
-        *("a/b", "a\n", "\x00", "\x7f", "\x85", "\ud800", "a\ufffd"),
-    ],
-)
-def test_a_name_has_a_size_and_nothing_that_a_path_or_a_log_would_garble(name: str) -> None:
-    with pytest.raises(GatewayError) as refused:
-        check_name(name, pointer="/path/stream")
-
-    assert (refused.value.code, refused.value.pointer) == ("invalid_request", "/path/stream")
 
 
 def test_bytes_that_are_no_text_can_be_shown() -> None:
