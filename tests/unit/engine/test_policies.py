@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from headgate.engine import commands
 from headgate.engine.config import GroupPolicy
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import GroupNotFound
@@ -88,42 +87,7 @@ async def taken(engine: Driver, consumer: bytes = b"b", claim: int | None = 0) -
     return numbers(await engine.take(consumer, claim=claim))
 
 
-def last_record(engine: Driver) -> list[commands.Command]:
-    storage: Any = engine.storage
-    return commands.decode(storage.records[-1])
-
-
 # Rests
-
-
-async def test_who_rests_is_left_out_by_all_and_comes_first_when_due(engine: Driver) -> None:
-    await engine.start(1, 2, 3)
-    await engine.take()
-    await nack(engine, 2)
-    await nack(engine, 3, delay_ms=100)
-
-    engine.clock.now_ms += 99
-    claimed = await engine.perform(Claim(S, G, b"b", [entry_id(3)], 0))
-    autoclaimed = await engine.perform(Autoclaim(S, G, b"b", min_idle_ms=0, start=entry_id(3)))
-    assert (claimed.deliveries, autoclaimed.deliveries) == ([], [])
-    assert numbers(await engine.take(b"b", limit=1, released=True)) == [2]
-    await nack(engine, 2)
-
-    engine.clock.now_ms += 1
-    assert numbers(await engine.take(b"b", limit=2, claim=0)) == [3, 2]
-
-
-@pytest.mark.parametrize("how", ["claim", "autoclaim"])
-async def test_who_has_rested_can_be_claimed_at_any_idle_time(engine: Driver, how: str) -> None:
-    await engine.start(1)
-    await engine.take()
-    await nack(engine, 1, delay_ms=100)
-    engine.clock.now_ms += 100
-    if how == "claim":
-        claimed = await engine.perform(Claim(S, G, b"b", [entry_id(1)], 10**6))
-    else:
-        claimed = await engine.perform(Autoclaim(S, G, b"b", min_idle_ms=10**6))
-    assert [delivery.id.ms for delivery in claimed.deliveries] == [1]
 
 
 async def test_a_failed_entry_rests_by_its_deliveries_and_the_last_repeats(engine: Driver) -> None:
@@ -172,43 +136,6 @@ async def test_readers_wait_exactly_until_they_may_have_an_entry(
     came = [(*numbers(await blocked), now_ms())]
     came.append((*numbers(await engine.take(b"b", 1, wait_ms=None, **read)), now_ms()))
     assert came == expected
-
-
-async def test_a_dead_letter_appears_and_is_settled_in_one_record(engine: Driver) -> None:
-    await under(engine, ONCE, 1, 2)
-    await engine.take()
-    await engine.perform(Nack(S, G, [entry_id(1), entry_id(2)], mode=NackMode.FAIL))
-    kinds = [type(command) for command in last_record(engine)]
-    assert kinds == [
-        commands.EntriesReleased,
-        commands.StreamCreated,
-        commands.EntriesAdded,
-        commands.EntriesAcked,
-    ]
-    assert last_record(engine)[-1] == commands.EntriesAcked(
-        S, G, [entry_id(1), entry_id(2)], are_dead_letters=True
-    )
-
-
-@pytest.mark.parametrize("mode", [NackMode.FAIL, NackMode.FATAL])
-async def test_a_last_failure_does_not_rest(engine: Driver, mode: NackMode) -> None:
-    """A rest comes before the next delivery, and there is none."""
-    await under(engine, GroupPolicy(max_deliveries=2, dead_letter_stream=D, backoff_ms=(10,)), 1)
-    await engine.take()
-    await nack(engine, 1)
-    engine.clock.now_ms += 10
-    assert await taken(engine) == [1]
-    await nack(engine, 1, mode=mode, delay_ms=None if mode is NackMode.FAIL else 1000)
-    assert await dead_numbers(engine) == [1]
-
-
-async def test_a_fatal_failure_is_a_dead_letter_whatever_comes_before_it(engine: Driver) -> None:
-    count = DEAD_LETTERS_AT_ONCE_MAX + 1
-    await under(engine, GroupPolicy(max_deliveries=9, dead_letter_stream=D), *range(1, count + 1))
-    await engine.take()
-    await nack(engine, *range(1, count))
-    await nack(engine, count, mode=NackMode.FATAL)
-    assert await dead_numbers(engine) == [count]
 
 
 async def test_an_entry_is_kept_if_the_dead_letter_stream_takes_none(engine: Driver) -> None:
@@ -311,17 +238,6 @@ async def test_the_letters_of_others_are_left_alone(engine: Driver) -> None:
     assert await length_of(engine, D) == 4
     assert [outcome.entry_id.ms for outcome in await engine.perform(Redrive(S, G, ids))] == [1]
     assert await length_of(engine, D) == 3
-
-
-async def test_a_redrive_wakes_a_blocked_reader() -> None:
-    engine = Driver(VirtualClock())
-    await under(engine, ONCE, 1)
-    await engine.take()
-    await nack(engine, 1)
-    blocked = asyncio.create_task(engine.take(b"b", released=True, wait_ms=None))
-    await settle()
-    await engine.perform(Redrive(S, G))
-    assert numbers(await blocked) == [1]
 
 
 # Consumers that vanish

@@ -10,43 +10,11 @@ from headgate.engine.decisions.group_reads import settling
 from headgate.engine.decisions.group_reads.reads import read_group
 from headgate.engine.entry import MIN_ID
 from headgate.engine.journal import snapshot
-from headgate.engine.replies import Deletion, Outcome
-from headgate.engine.requests.deliveries import (
-    Ack,
-    AckAndDelete,
-    AckThrough,
-    GiveBack,
-    GroupCursor,
-    ReadGroup,
-)
+from headgate.engine.requests.deliveries import AckThrough, GiveBack, GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Delete
 from headgate.engine.state.keyspace import Keyspace
 from tests.unit.driver import Driver, G, S, entry_id
 from tests.unit.driver import entry_id as number_id
-
-
-@pytest.mark.parametrize("consumer", [b"a", b"b"])
-async def test_a_delivery_that_was_not_the_last_one_is_not_given_back(consumer: bytes) -> None:
-    driver = Driver()
-    await driver.start(1)
-    await driver.take()
-    await driver.take(consumer, claim=0)
-
-    await driver.perform(GiveBack(S, G, b"a", {number_id(1): 1}))
-
-    [item] = await driver.held()
-    assert (item.consumer, item.delivery_count) == (consumer, 2)
-
-
-async def test_an_id_given_twice_is_settled_once() -> None:
-    driver = Driver()
-    await driver.start(1, 2)
-    await driver.take()
-    ids = [number_id(1), number_id(1)]
-
-    assert await driver.perform(Ack(S, G, ids)) == [Outcome.ACKED, Outcome.NOT_PENDING]
-    deleted = await driver.perform(AckAndDelete(S, G, [number_id(2), number_id(2)]))
-    assert deleted == [Deletion.DELETED, Deletion.NOT_FOUND]
 
 
 async def through(driver: Driver, seen: int) -> list[int]:

@@ -136,17 +136,6 @@ async def test_a_redrive_is_one_step(engine: Driver) -> None:
     assert deleted == EntriesDeleted(D, ids)
 
 
-async def test_two_letters_of_one_entry_are_one_entry_again(engine: Driver) -> None:
-    await under(engine, GroupPolicy(max_deliveries=1, dead_letter_stream=D), 1)
-    await engine.take()
-    await engine.perform(Nack(S, G, [entry_id(1)], mode=NackMode.FAIL))
-    [dead_letter] = await engine.perform(Range(D))
-    await engine.perform(Add(D, [Draft(None, dead_letter.fields)]))
-    redriven = await engine.perform(Redrive(S, G))
-    assert [outcome.entry_id for outcome in redriven] == [entry_id(1)] * 2
-    assert await engine.held_numbers() == [1]
-
-
 async def test_consumers_go_exactly_when_their_time_is_over(engine: Driver) -> None:
     await under(engine, GroupPolicy(consumer_ttl_ms=100), 1)
     for name in (b"a", b"b"):

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from itertools import count
 from typing import NamedTuple
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,40 +19,10 @@ def ids(pel: Pel, now_ms: int = 0) -> list[int]:
     return [pending.id.ms for pending in pel.longest_idle_first(now_ms)]
 
 
-@pytest.fixture
-def alice() -> Consumer:
-    return Consumer(b"alice", 0)
-
-
-def test_a_released_entry_is_nobodys_and_claimable_at_once(alice: Consumer) -> None:
+def test_idle_time_is_never_negative_when_the_clock_stepped_back() -> None:
     pel = Pel()
-    pel.assign(entry_id(1), alice, 100, 5)
-    assert not pel.by_id[entry_id(1)].is_claimable(150, 51)
-    assert pel.by_id[entry_id(1)].is_claimable(150, 50)
-    pel.release(entry_id(1), 4)
-    assert pel.by_id[entry_id(1)].is_claimable(0, 10**9)
-    assert (pel.by_id[entry_id(1)].owner, pel.by_id[entry_id(1)].delivery_count) == (None, 4)
-
-
-def test_idle_time_is_never_negative_when_the_clock_stepped_back(alice: Consumer) -> None:
-    pel = Pel()
-    pel.assign(entry_id(1), alice, 100, 1)
+    pel.assign(entry_id(1), Consumer(b"alice", 0), 100, 1)
     assert pel.by_id[entry_id(1)].idle_ms(40) == 0
-
-
-def test_who_rests_is_left_out_until_it_is_over_and_then_comes_first(alice: Consumer) -> None:
-    pel = Pel()
-    for number in (1, 2, 3, 4):
-        pel.assign(entry_id(number), alice, 0, 1)
-    pel.release(entry_id(4), 1)
-    pel.release(entry_id(2), 1, 300)
-    pel.release(entry_id(3), 1, 200)
-    assert [ids(pel, at_ms) for at_ms in (199, 200, 300)] == [[4, 1], [3, 4, 1], [3, 2, 4, 1]]
-    first = pel.first_delayed()
-    assert first is not None
-    assert (first.id.ms, first.claimable_at_ms(10**9)) == (3, 200)
-    assert not first.is_claimable(199, 0)
-    assert first.is_claimable(200, 10**9)
 
 
 class Known(NamedTuple):
