@@ -162,7 +162,7 @@ def create_app(
         metrics,
         loop_delay,
         streams=backend if has_streams else None,
-        waiter_count=lambda: backend.waiter_count,
+        waiter_count=lambda: gateway.waiter_count,
         observer=observer_of(backend, settings) if has_streams else None,
     )
     measuring = Measuring(sampler, metrics, SystemClock(), siblings)

@@ -85,7 +85,6 @@ def assemble(
         runner = CommandRunner(backend, reply_bounds(settings))
         runner.server.attach(server_settings(settings, backend))
         metrics.watch_commands(lambda: runner.server.delivered_count)
-    metrics.watch(lambda: backend.waiter_count)
     process_count = 1
     if siblings is not None:
         process_count = siblings.count
@@ -112,7 +111,7 @@ def assemble(
     )
     sockets.watch(metrics.registry)
     auth = credentials.authenticator(backend)
-    return Gateway(
+    gateway = Gateway(
         backend,
         runner,
         limits,
@@ -127,6 +126,8 @@ def assemble(
         targets=targets_of(settings),
         sealing=sealing_of(settings, credentials.ticket_secret()),
     )
+    metrics.watch(lambda: gateway.waiter_count)
+    return gateway
 
 
 def targets_of(settings: Settings) -> Targets:

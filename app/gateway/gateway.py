@@ -21,6 +21,7 @@ from headgate.app.automation.signing import Sealing
 from headgate.app.automation.targets import Targets
 from headgate.app.backends.leading import bucket_of
 from headgate.app.backends.port import Ability, Backend
+from headgate.app.gateway.followers import Followers
 from headgate.app.measuring.recorder import HistoryReader
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.runtime import metric_sums
@@ -92,9 +93,11 @@ class Gateway:
     sealing: Sealing = field(default_factory=lambda: Sealing(None))  # of secrets of pushes
     shared_counts: SharedCounts | None = field(default=None, init=False)
     connections: Connections = field(init=False)  # that stay open
+    followers: Followers = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "connections", Connections(self.siblings))
+        object.__setattr__(self, "followers", Followers(self.backend))
         if self.siblings is not None:
             counts = SharedCounts(self.siblings, "connections", self._counts)
             object.__setattr__(self, "shared_counts", counts)
@@ -115,6 +118,10 @@ class Gateway:
         return await METRICS.call_if_awaited(
             lambda: metric_sums.text_of(metric_sums.decode(answer))
         )
+
+    @property
+    def waiter_count(self) -> int:
+        return self.backend.waiter_count + self.followers.waiter_count
 
     def streams_bytes(self) -> int:
         if self.siblings is not None and self.siblings.has_engine:

@@ -428,8 +428,9 @@ class Connection:
         self._session.done(intent, None)
 
     async def _follow(self, sub: str, subscription: Subscription) -> None:
-        delivered_counts = self._gateway.metrics.delivered_counts
         ended: AtEnd | Ended | None = None
+        if isinstance(subscription, StreamSubscription):
+            subscription.read_together(self._gateway.followers, partial(self._send_batch, sub))
         async with aclosing(subscription.follow()) as coming:
             async for item in coming:
                 if isinstance(item, AtEnd | Ended):
@@ -440,9 +441,7 @@ class Connection:
                 except FrameTooLarge as error:
                     ended = Ended(error.with_traceback(None))
                     break
-                entry_count = _entry_count(item)
-                self._sent_entries += entry_count
-                delivered_counts["websocket"] += entry_count
+                self._count_sent(_entry_count(item))
                 await self._send()
         if ended is None or self._is_over:
             return
@@ -451,6 +450,18 @@ class Connection:
             return
         self._over(sub, ended)
         self._spawn(self._send)
+
+    def _send_batch(self, sub: str, batch: StreamBatch) -> bool:
+        """Send a batch at once; false if that cannot be, and then nothing was done."""
+        frame = None if self._is_over else self._session.only_frame(sub, batch)
+        if frame is None or not self._outbox.send_at_once(frame):
+            return False
+        self._count_sent(len(batch.read.entries))
+        return True
+
+    def _count_sent(self, entries: int) -> None:
+        self._sent_entries += entries
+        self._gateway.metrics.delivered_counts["websocket"] += entries
 
     async def _send(self) -> None:
         for text in self._session.frames_to_send():

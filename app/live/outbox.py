@@ -46,8 +46,12 @@ class Outbox:
         self._stuck_at_s: float | None = None  # when the frame that is being sent has waited enough
         self._timer: asyncio.TimerHandle | None = None
 
+    def send_at_once(self, text: str) -> bool:
+        """Send a frame, unless others wait to be sent or it has to wait."""
+        return not self._sending.locked() and self._socket.send_at_once(text)
+
     async def send(self, text: str) -> None:
-        if not self._sending.locked() and self._socket.send_at_once(text):
+        if self.send_at_once(text):
             return
         async with self._sending:
             self._stuck_at_s = self._loop.time() + self._patience_s

@@ -103,7 +103,13 @@ from headgate.app.live.intents import (
 from headgate.app.wire.encoding import gap_wire, is_position_news
 from headgate.app.wire.ids import parse_id, parse_ids
 from headgate.app.wire.names import text_of
-from headgate.app.wire.problems import GatewayError, Problem, place_drafts, problem_of
+from headgate.app.wire.problems import (
+    FrameTooLarge,
+    GatewayError,
+    Problem,
+    place_drafts,
+    problem_of,
+)
 from headgate.app.wire.schemas.limits import ConnectionLimits
 from headgate.engine import errors
 from headgate.engine.entry import EntryId
@@ -157,6 +163,10 @@ class OrderedAnswers:
                 break
         while self._due and self._due[0].is_known:
             self._ready += self._due.pop(0).texts
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._ready
 
     def take(self) -> list[Text]:
         frames, self._ready = self._ready, []
@@ -331,6 +341,18 @@ class Session:
                 self.say(ProblemFrame(sub=sub, problem=problem_of(error, INSTANCE)))
                 is_gone = isinstance(error, errors.NotFound)
                 self.say(Unsubscribed(sub=sub, reason="gone" if is_gone else "failed"))
+
+    def only_frame(self, sub: str, batch: StreamBatch) -> str | None:
+        """Return the frame of a batch, if it is one, and the only one that there is to send."""
+        if not self._answers.is_empty:
+            return None
+        try:
+            frame, *others = entries_frames(
+                self._of(sub), batch.read, credit_left=batch.credit_left or 0
+            )
+        except FrameTooLarge:
+            return None
+        return None if others else frame
 
     def _of(self, sub: str) -> FrameOf:
         known = self._known.get(sub)

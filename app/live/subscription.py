@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need, Principal
+from headgate.app.gateway.followers import Followers
 from headgate.app.live.followed import (
     AtEnd,
     Ended,
@@ -245,7 +246,7 @@ class Subscription(ABC):
 class StreamSubscription(Subscription):
     """Entries of a stream after a cursor, then entries as they come."""
 
-    __slots__ = ("_cursor", "_filters", "_first")
+    __slots__ = ("_cursor", "_filters", "_first", "_followers", "_send_at_once")
 
     def __init__(
         self,
@@ -261,6 +262,18 @@ class StreamSubscription(Subscription):
         self._cursor = cursor
         self._filters = filters
         self._first: StreamRead | None = None
+        self._followers: Followers | None = None
+        self._send_at_once: Callable[[StreamBatch], bool] = _cannot
+
+    def read_together(
+        self, followers: Followers, send_at_once: Callable[[StreamBatch], bool]
+    ) -> None:
+        """Wait at the end of the stream together with others, if all read the same.
+
+        What comes then is given to `send_at_once`, and is followed only if that returns false.
+        """
+        if self._filters is None and self._beat_ms is None:
+            self._followers, self._send_at_once = followers, send_at_once
 
     async def open(self) -> Ready:
         self._first = read = await self._read(wait_ms=0)
@@ -289,7 +302,7 @@ class StreamSubscription(Subscription):
         return [self._reading()]
 
     async def _leave(self) -> None:
-        """Do nothing: a read of a stream leaves nothing behind."""
+        self._followers, self._send_at_once = None, _cannot  # they know the connection
 
     async def _reading(self) -> AsyncGenerator[Followed, None]:
         read, self._first = self._first, None
@@ -316,16 +329,43 @@ class StreamSubscription(Subscription):
             # side are at the same place meanwhile, so each place is read once for all of them: a
             # read that may wait need not be newer than the last change that was noticed.
             await asyncio.sleep(0)
+            if at_end and self._followers is not None and not self._access.usage.is_limited:
+                await self._wait_with(self._followers)
             read = await self._read_on(wait_ms=self._beat_ms if at_end else behind_wait_ms)
 
-    async def _read(self, *, wait_ms: int | None) -> StreamRead:
-        request = Read(
-            [self._cursor],
-            limit=await self._entries_max(),
+    async def _wait_with(self, followers: Followers) -> None:
+        await self._entries_max()
+        request = self._request(BATCH_ENTRIES_MAX, None)
+        self._access.admit(request)
+        await followers.wait(self, request)
+
+    def take(self, read: StreamRead) -> bool:
+        """Send what came for all who follow side by side, as `Follower` says."""
+        credit_left = None
+        if self._credit is not None:
+            credit_left = self._credit.available - len(read.entries)
+            if credit_left <= 0:
+                return False
+        principal = self._access.principal
+        if principal.ending is not None or not principal.may(self.need):
+            return False
+        if self._access.usage.is_limited or not self._send_at_once(StreamBatch(read, credit_left)):
+            return False
+        self._spend(len(read.entries))
+        self._cursor = StreamCursor(read.stream, read.next_after)
+        return True
+
+    def _request(self, limit: int, wait_ms: int | None) -> Read:
+        return Read(
+            (self._cursor,),
+            limit=limit,
             size_bytes_max=BATCH_BYTES_MAX,
             wait_ms=wait_ms,
             filters=self._filters,
         )
+
+    async def _read(self, *, wait_ms: int | None) -> StreamRead:
+        request = self._request(await self._entries_max(), wait_ms)
         [read] = await self._access.perform(request)
         return read.placed()
 
@@ -336,6 +376,10 @@ class StreamSubscription(Subscription):
                 return await self._read(wait_ms=wait_ms)
             except Disconnected:
                 await asyncio.sleep(RETRY_S)
+
+
+def _cannot(_: StreamBatch) -> bool:
+    return False
 
 
 async def _ending(until: Callable[[], Awaitable[None]]) -> AsyncGenerator[Followed, None]:

@@ -49,7 +49,7 @@ class Live:
 
     @property
     def waiter_count(self) -> int:
-        return self.gateway.backend.waiter_count
+        return self.gateway.waiter_count
 
     @property
     def position(self) -> int:

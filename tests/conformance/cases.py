@@ -153,10 +153,10 @@ class Run:
         work = self._perform(operation, given if name is None else {"wait_ms": 20_000, **given})
         if name is None:
             return await self._check(work, expected)
-        backend = self._face.live.gateway.backend
-        before = backend.waiter_count
+        live = self._face.live
+        before = live.waiter_count
         self._waiting[name] = asyncio.create_task(work)
-        await until(lambda: backend.waiter_count > before or self._waiting[name].done())
+        await until(lambda: live.waiter_count > before or self._waiting[name].done())
         return []
 
     async def _until(self, *step: Any) -> list[str]:

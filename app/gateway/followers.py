@@ -1,0 +1,116 @@
+"""Followers: those at the end of a stream read together, and what comes is sent to each in turn.
+
+Thousands may follow a stream, and nearly all of them are at its end. To wait and read by itself
+takes each of them several times as long as to send what came. So one read waits for all that are
+at the same place. Whoever cannot send at once reads by itself until it has caught up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from headgate.app.backends.port import Backend
+from headgate.engine.errors import StreamError
+from headgate.engine.replies import StreamRead
+from headgate.engine.requests.entries import Read, StreamCursor
+from headgate.engine.threads import this_turn
+
+
+class Follower(Protocol):
+    def take(self, read: StreamRead) -> bool:
+        """Send what came; false if that cannot be done at once: then nothing was done."""
+
+
+class _Group:
+    __slots__ = ("request", "task", "waiting")
+
+    task: asyncio.Task[None]
+
+    def __init__(self, request: Read) -> None:
+        self.request = request
+        self.waiting: dict[Follower, asyncio.Future[None]] = {}
+
+
+class Followers:
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._groups: dict[Read, _Group] = {}
+        self._group_of: dict[Follower, _Group] = {}
+
+    @property
+    def waiter_count(self) -> int:
+        """Return how many wait without a read of their own."""
+        return len(self._group_of) - len(self._groups)
+
+    async def wait(self, follower: Follower, request: Read) -> None:
+        """Give a follower what comes, and return once it has to read by itself.
+
+        `request` is what it would read, at the end of one stream, with a wait that does not end. It
+        has the right to read that, and looks at its rights each time.
+        """
+        group = self._groups.get(request)
+        if group is None:
+            group = self._groups[request] = _Group(request)
+            group.task = asyncio.create_task(self._follow(group))
+        waiting = asyncio.get_running_loop().create_future()
+        group.waiting[follower], self._group_of[follower] = waiting, group
+        try:
+            await waiting
+        finally:
+            self._leave(follower)
+
+    def _leave(self, follower: Follower) -> None:
+        group = self._group_of.pop(follower, None)
+        if group is not None:
+            del group.waiting[follower]
+            if not group.waiting:
+                self._forget(group)
+                group.task.cancel()
+                del group.task  # it knows its error, whose frames know the group
+
+    async def _follow(self, group: _Group) -> None:
+        try:
+            with suppress(StreamError):  # each of them reads by itself, and is told
+                while group.waiting:
+                    [read] = await self._backend.perform(group.request)
+                    self._forget(group)
+                    await self._give(group, read.placed())
+                    self._go_on(group, StreamCursor(read.stream, read.next_after))
+        finally:
+            self._forget(group)
+            while group.waiting:
+                self._send_away(group, next(iter(group.waiting)))
+
+    async def _give(self, group: _Group, read: StreamRead) -> None:
+        turn = this_turn()
+        is_usual = (
+            read.gap is None and read.closed_at_ms is None and read.next_after >= read.last_id
+        )
+        for follower in list(group.waiting):
+            if turn.is_over:
+                await turn.pause()
+            if follower in group.waiting and not (is_usual and follower.take(read)):
+                self._send_away(group, follower)
+
+    def _go_on(self, group: _Group, cursor: StreamCursor) -> None:
+        """Wait behind what was read, together with those who are there already."""
+        group.request = replace(group.request, cursors=(cursor,))
+        there = self._groups.setdefault(group.request, group)
+        if there is not group:
+            there.waiting.update(group.waiting)
+            self._group_of.update(dict.fromkeys(group.waiting, there))
+            group.waiting.clear()
+
+    def _send_away(self, group: _Group, follower: Follower) -> None:
+        del self._group_of[follower]
+        waiting = group.waiting.pop(follower)
+        if not waiting.done():
+            waiting.set_result(None)
+
+    def _forget(self, group: _Group) -> None:
+        if self._groups.get(group.request) is group:
+            del self._groups[group.request]
