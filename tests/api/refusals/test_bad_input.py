@@ -6,6 +6,7 @@ Types, ranges and names of fields and parameters are tried in every place: see t
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -15,6 +16,7 @@ import pytest
 from headgate.app.settings import Settings
 from headgate.engine.limits import ENTRY_FIELDS_MAX
 from tests.api.conftest import Live, problem_in, refusal_of, running
+from tests.api.refusals.places import DOCUMENT, HERE, Place, kinds, places
 from tests.arrow_bodies import ARROW
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -85,40 +87,34 @@ BAD_IDS = [
     *("18446744073709551616", "0-18446744073709551616", "9" * 300, "(", "1-0(", "NaN", "null"),
     *("1-0\n", "\t1-0", "''", "1-*-*", "-1-0"),
 ]
-ID_PLACES: list[tuple[str, str, Any, str]] = [
-    ("GET", f"{ENTRIES}/ID", None, "/path/id"),
-    ("DELETE", f"{ENTRIES}/ID", None, "/path/id"),
-    *(
-        ("GET", f"{ENTRIES}?{name}=ID", None, f"/query/{name}")
-        for name in ("start", "end", "after")
-    ),
-    *(("GET", f"{BILLING}/pending?{name}=ID", None, f"/query/{name}") for name in ("start", "end")),
-    ("POST", ENTRIES, {**ENTRY, "id": "ID"}, "/body/id"),
-    ("POST", ENTRIES, {**ENTRY, "trim": {"min_id": "ID"}}, "/body/trim/min_id"),
-    ("POST", BATCH, [ENTRY, {**ENTRY, "id": "ID"}], "/body/1/id"),
-    ("POST", f"{ENTRIES}/delete", {"ids": ["1-0", "ID"]}, "/body/ids/1"),
-    ("POST", f"{ORDERS}/trim", {"min_id": "ID"}, "/body/min_id"),
-    ("POST", "/v1/read", {"streams": [{"stream": "a", "after": "ID"}]}, "/body/streams/0/after"),
-    ("PUT", f"{ORDERS}/groups/new", {"start": "ID"}, "/body/start"),
-    ("PATCH", BILLING, {"start": "ID"}, "/body/start"),
-    ("POST", READ, {"from": "ID"}, "/body/from"),
-    ("POST", READ, {"ack": ["1-0", "ID"]}, "/body/ack/1"),
-    *(("POST", path, {"ids": ["1-0", "ID"]}, "/body/ids/1") for path in (ACK, NACK, EXTEND)),
-    ("POST", CLAIM, {"ids": ["1-0", "ID"], "min_idle_ms": 0}, "/body/ids/1"),
-    ("POST", AUTOCLAIM, {"start": "ID", "min_idle_ms": 0}, "/body/start"),
-    ("POST", REDRIVE, {"ids": ["ID"]}, "/body/ids/0"),
-    *(("GET", f"{ORDERS}/splits?{name}=ID", None, f"/query/{name}") for name in ("after", "to")),
-    ("GET", f"{ORDERS}/events?after=ID", None, "/query/after"),
-]
+IDS = {"id", "ids", "min_id", "start", "end", "after", "from", "to", "ack"}
+"""The names of ids in requests."""
+
+
+def id_places() -> Iterator[Place]:
+    """Yield the places of ids, in requests that are right otherwise."""
+    for place in chain.from_iterable(map(places, DOCUMENT["paths"])):
+        *_, name = (part for part in place.pointer.split("/") if not part.isdigit())
+        is_text = "string" in kinds(place.schema, DOCUMENT) and "enum" not in place.schema
+        if (
+            name in IDS and is_text and not place.path.startswith("/v1/events")
+        ):  # a place of a pattern is no id
+            match place.body:
+                case {"id": _} | {"trim": _}:
+                    yield place._replace(body=ENTRY | place.body)
+                case [{"id": _} as entry]:
+                    yield place._replace(body=[ENTRY | entry])
+                case _:
+                    yield place
 
 
 def id_cases() -> Iterator[Case]:
-    for place, (method, path, body, pointer) in enumerate(ID_PLACES):
+    for number, place in enumerate(found := [*id_places()]):
         # Every place sees a few, so that together they see all: the parser is one.
-        for text in ["x", "18446744073709551616", *BAD_IDS[place :: len(ID_PLACES)]]:
-            filled = json.loads(json.dumps(body).replace('"ID"', json.dumps(text)))
-            where = path.replace("ID", quote(text, safe=""))
-            yield Case(method, where, (*BAD_ID, pointer), filled)
+        for text in ["x", "18446744073709551616", *BAD_IDS[number :: len(found)]]:
+            body = json.loads(json.dumps(place.body).replace(f'"{HERE}"', json.dumps(text)))
+            path = place.path.replace(HERE, quote(text, safe=""))
+            yield Case(place.method.upper(), path, (*BAD_ID, place.pointer), body)
     for header in ("x", "W/x", "*", '"1-0", "2-0"', ""):
         for path, body in ((ENTRIES, ENTRY), (BATCH, [ENTRY])):
             yield Case("POST", path, (*BAD_ID, "/header/If-Match"), body, {"If-Match": header})
