@@ -34,6 +34,15 @@ def test_the_conversation_breaks_no_client_of_the_last_release() -> None:
         assert not changes, "\n".join(changes)
 
 
+def reference(name: str) -> Document:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def content(schema: Document) -> Document:
+    """Return a body that is of a schema, or a text."""
+    return {"application/json": {"schema": schema}, "text/plain": {"schema": {"type": "string"}}}
+
+
 SMALL: Document = {
     "paths": {
         "/things": {
@@ -47,27 +56,14 @@ SMALL: Document = {
                     "200": {
                         "description": "",
                         "headers": {"ETag": {"schema": {"type": "string"}}},
-                        "content": {
-                            "application/json": {
-                                "schema": {
-                                    "type": "array",
-                                    "items": {"$ref": "#/components/schemas/Thing"},
-                                }
-                            },
-                            "text/plain": {"schema": {"type": "string"}},
-                        },
+                        "content": content({"type": "array", "items": reference("Thing")}),
                     },
                     "404": {"description": ""},
                 },
             },
             "post": {
                 "operationId": "makeThing",
-                "requestBody": {
-                    "content": {
-                        "application/json": {"schema": {"$ref": "#/components/schemas/New"}},
-                        "text/plain": {"schema": {"type": "string"}},
-                    }
-                },
+                "requestBody": {"content": content(reference("New"))},
                 "responses": {"204": {"description": ""}},
             },
         }
@@ -80,7 +76,7 @@ SMALL: Document = {
                 "properties": {
                     "id": {"type": "string"},
                     "kind": {"enum": ["a", "b"]},
-                    "part": {"anyOf": [{"$ref": "#/components/schemas/Thing"}, {"type": "null"}]},
+                    "part": {"anyOf": [reference("Thing"), {"type": "null"}]},
                     "size": {"type": "integer", "format": "int64"},
                 },
             },
@@ -226,9 +222,7 @@ COMPATIBLE: dict[str, Change] = {
     "a field answered": put(*THING, "properties", "more", value={"type": "string"}),
     "a field always answered": put(*THING, "required", value=["id", "kind", "size"]),
     "a value answered no more": put(*THING, "properties", "kind", "enum", value=["a"]),
-    "null answered no more": put(
-        *THING, "properties", "part", value={"$ref": "#/components/schemas/Thing"}
-    ),
+    "null answered no more": put(*THING, "properties", "part", value=reference("Thing")),
     "a text": put(*GET, "responses", "200", "description", value="Things."),
 }
 
