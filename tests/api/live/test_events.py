@@ -133,22 +133,6 @@ async def test_a_group_sends_no_more_than_the_credit_until_entries_are_acknowled
         assert await events.entries(2) == ids[3:5]
 
 
-async def test_a_connection_may_keep_what_it_held_for_when_it_comes_again(shared: Live) -> None:
-    await shared.create_group("orders", "billing")
-    ids = await shared.append("orders", "1")
-    url = f"{GROUP}?consumer=me&on_disconnect=keep"
-    async with events_of(shared, url) as events:
-        await events.next("ready")
-        await events.entries(1)
-        await shared.until_waiting(1)
-    await shared.until_waiting(0)
-
-    assert (await shared.read_group("orders", "billing", "other"))["entries"] == []
-    async with events_of(shared, url) as events:
-        await events.next("ready")
-        assert await events.entries(1) == ids
-
-
 async def test_a_nameless_consumer_is_removed_with_its_connection(shared: Live) -> None:
     await shared.create_group("orders", "billing")
     ids = await shared.append("orders", "1")

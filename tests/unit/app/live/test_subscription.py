@@ -202,16 +202,6 @@ async def test_where_reading_begins_is_an_id(
 # A group
 
 
-async def test_a_consumer_gets_its_own_then_what_is_new(engine: Driver) -> None:
-    await engine.take(b"a", 1)
-    subscription = await group(engine)
-    assert (await subscription.open()).pending_count == 1
-    async with aclosing(subscription.follow()) as coming:
-        reader = Reader(coming)
-        assert [await reader.next() for _ in range(3)] == [([1], None), ([2, 3], None), CAUGHT_UP]
-        assert await subscription.position() == entry_id(3)
-
-
 async def test_what_is_given_back_in_the_end_is_so_though_cancelled(engine: Driver) -> None:
     async def follow() -> None:
         async with reading(await group(engine, None)) as reader:
@@ -307,11 +297,3 @@ async def test_what_is_settled_gives_its_credit_back_if_that_was_asked_for(engin
         assert await reader.entries() == [2]
         await subscription.ack([entry_id(2), entry_id(2), entry_id(9)])
         assert await reader.entries() == [3]
-
-
-async def test_what_is_settled_gives_no_credit_back_unasked(engine: Driver) -> None:
-    subscription = await group(engine, credit=1)
-    async with reading(subscription) as reader:
-        assert await reader.next() == ([1], 0)
-        await subscription.ack([entry_id(1)])
-        assert subscription.describe().credit == 0
