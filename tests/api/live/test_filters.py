@@ -310,6 +310,15 @@ async def test_events_go_on_behind_the_last_id(shared: Live) -> None:
         assert (await shared.http.delete("/v1/streams/orders.b")).status_code == 204
 
 
+async def test_events_begin_behind_an_id_and_pass_a_filter(shared: Live) -> None:
+    await shared.append("orders.a", "gift", "sale 1")
+    await shared.append("orders.b", "sale 2")
+    sales = json.dumps({"prefix": {"v": "sale"}})
+    async with events_of(shared, f"{PATTERN}&after=0&filter={sales}") as events:
+        await events.next("ready")
+        assert await came(events, 2) == [("orders.a", "sale 1"), ("orders.b", "sale 2")]
+
+
 async def test_a_socket_follows_a_pattern(shared: Live) -> None:
     async with frames_of(shared, "/v1/ws") as frames:
         stood = await subscribed(frames, "p", match="orders.*")
