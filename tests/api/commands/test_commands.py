@@ -212,6 +212,15 @@ async def test_the_commands_of_a_transaction_share_its_bounds() -> None:
         assert "more than 33 entries" in refused["error"]
 
 
+async def test_ten_thousand_appends_are_one_transaction(live: Live) -> None:
+    commands = [["XADD", "s", "*", "item", str(number)] for number in range(10_000)]
+    answer = await live.http.post("/v1/commands/multi-exec", json=commands)
+    ids = [each["result"] for each in answer.json()]
+    page = await live.http.get("/v1/streams/s/entries", params={"limit": 10_000})
+    assert [entry["id"] for entry in page.json()["entries"]] == ids
+    assert page.json()["entries"][-1]["fields"] == {"item": "9999"}
+
+
 @pytest.mark.parametrize(
     ("commands", "status", "text"),
     [
