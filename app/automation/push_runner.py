@@ -27,7 +27,7 @@ from headgate.app.automation import pushes
 from headgate.app.automation.health import PushLog, PushTally
 from headgate.app.automation.pusher import Gone, Parts, Pusher
 from headgate.app.automation.pushes import CHANGES, PushRecord, StoredPush
-from headgate.app.automation.records import attributes_of
+from headgate.app.automation.records import PAUSE_S, attributes_of, patiently
 from headgate.app.automation.signing import PushSecrets, Sealing, Signer, known_key
 from headgate.app.backends.port import Perform
 from headgate.app.runtime import periodic
@@ -130,7 +130,6 @@ LOOK_MS = 30_000
 _POLL_MS = 1_000
 """So often a gateway without any push looks whether there is one."""
 
-_PAUSE_S = 1.0
 _PAGE = 100
 
 
@@ -146,7 +145,7 @@ class PushRunner:
 
     async def run(self) -> None:
         try:
-            await periodic.repeat("pushes", self.round)
+            await periodic.repeat("pushes", partial(patiently, self._follow_all))
         finally:
             for task in self._following.values():
                 task.cancel()
@@ -170,19 +169,16 @@ class PushRunner:
         text = "Time that requests of pushes took, together."
         yield CounterMetricFamily("headgate_push_seconds", text, self._tally.took_ms / 1000)
 
-    async def round(self) -> None:
-        try:
-            end = await self._end_of_changes()
-            self._seen = end if self._seen is None else min(self._seen, end)
-            names = await self._names()
-            self._follow_only(names)
-            until_s = asyncio.get_running_loop().time() + LOOK_MS / 1000
-            while asyncio.get_running_loop().time() < until_s:
-                for name in await self._next_changes():
-                    self._follow_one(name)
-                    self._changes[name].set()
-        except Unavailable:  # nothing can be read now
-            await asyncio.sleep(_PAUSE_S)
+    async def _follow_all(self) -> None:
+        end = await self._end_of_changes()
+        self._seen = end if self._seen is None else min(self._seen, end)
+        names = await self._names()
+        self._follow_only(names)
+        until_s = asyncio.get_running_loop().time() + LOOK_MS / 1000
+        while asyncio.get_running_loop().time() < until_s:
+            for name in await self._next_changes():
+                self._follow_one(name)
+                self._changes[name].set()
 
     async def _end_of_changes(self) -> EntryId:
         try:
@@ -241,7 +237,7 @@ class PushRunner:
                     return
                 await self._serve(stored)
             except Unavailable:
-                await asyncio.sleep(_PAUSE_S)
+                await asyncio.sleep(PAUSE_S)
 
     async def _serve(self, stored: StoredPush) -> None:
         push, change = stored.push, self._changes[stored.push.name]
@@ -336,7 +332,7 @@ class PushRunner:
             except (GroupNotFound, StreamNotFound):
                 break
             except Unavailable:
-                await asyncio.sleep(_PAUSE_S)
+                await asyncio.sleep(PAUSE_S)
                 change.set()
                 continue
             if stored is None or stored.push.sealed != push.sealed:

@@ -22,6 +22,7 @@ import msgspec
 
 from headgate.app.automation.health import PushLog, Window, backoff_ms
 from headgate.app.automation.pushes import PushAnswer, PushRecord, digest_of
+from headgate.app.automation.records import PAUSE_S
 from headgate.app.automation.signing import PushSecrets, Signer
 from headgate.app.automation.targets import NameUnknown, TargetRefused
 from headgate.app.automation.webhooks import LARGE_UNIT_BYTES, Sender, TargetAnswer
@@ -145,7 +146,6 @@ class Bodies:
         return Content(_encode(events), {"Content-Type": BATCH})
 
 
-_PAUSE_S = 1.0
 _SETTLED_AT_ONCE = 1_000
 
 
@@ -199,7 +199,7 @@ class Settling:
         try:
             await self._write(ids, failure)
         except Unavailable:  # nothing can be changed now
-            await asyncio.sleep(_PAUSE_S)
+            await asyncio.sleep(PAUSE_S)
             return
         for request in settled:
             self._settlements.popleft()
@@ -370,7 +370,7 @@ class Pusher:
             try:
                 has_more = await (self._read_more() if has_more else self._read_first())
             except (Unavailable, LimitReached, TooManyWaiters):  # nothing can be read now
-                await asyncio.sleep(_PAUSE_S)
+                await asyncio.sleep(PAUSE_S)
 
     async def _until_free(self) -> None:
         while True:
@@ -394,7 +394,7 @@ class Pusher:
             await self._take_large(request)
             self._send(request)
         if not requests:  # at the end of a stream that is closed, a read does not wait
-            await asyncio.sleep(_PAUSE_S)
+            await asyncio.sleep(PAUSE_S)
         return bool(requests)
 
     async def _take_large(self, request: PushRequest) -> None:

@@ -1,12 +1,14 @@
-"""What automations keep in streams of their own: attributes that hold a state, and entries."""
+"""What automations share: how they wait for streams, and what they keep in some of their own."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from headgate.app.backends.port import Perform
 from headgate.engine.entry import MIN_ID
-from headgate.engine.errors import IdsExhausted, LimitReached, StreamNotFound
+from headgate.engine.errors import IdsExhausted, LimitReached, StreamNotFound, Unavailable
+from headgate.engine.periodic import Round
 from headgate.engine.requests.entries import Add, Trim, TrimTo
 from headgate.engine.requests.keyspace import SetCounters
 from headgate.engine.requests.streams import (
@@ -15,6 +17,17 @@ from headgate.engine.requests.streams import (
     CreateStream,
     GetAttributes,
 )
+
+PAUSE_S = 1.0
+"""Pause while nothing can be read or noted."""
+
+
+async def patiently(work: Round) -> None:
+    """Do some work; while the streams are not available, pause instead."""
+    try:
+        await work()
+    except Unavailable:
+        await asyncio.sleep(PAUSE_S)
 
 
 async def attributes_of(

@@ -20,6 +20,7 @@ from cronsim import CronSim, CronSimError
 from msgspec.structs import replace
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from headgate.app.automation.records import patiently
 from headgate.app.backends.port import Perform
 from headgate.app.runtime import periodic
 from headgate.app.runtime.threads import SCHEDULES
@@ -152,9 +153,6 @@ RETRY_MS = 30_000
 UNPLANNED_MS = 3_600_000
 """Before a schedule is tried again whose time zone is not known any more."""
 
-_PAUSE_S = 1.0
-"""Pause while nothing can be noted."""
-
 
 class Elsewhere(Protocol):
     def __call__(self, act: Callable[[], T], /) -> Awaitable[T]: ...
@@ -171,13 +169,7 @@ class ScheduleRunner:
         self._run_count = self._missed_count = self._refused_count = 0
 
     async def run(self) -> None:
-        await periodic.repeat("schedules", self.round)
-
-    async def round(self) -> None:
-        try:
-            await self._run_next()
-        except Unavailable:  # nothing can be changed now
-            await asyncio.sleep(_PAUSE_S)
+        await periodic.repeat("schedules", partial(patiently, self._run_next))
 
     async def _run_next(self) -> None:
         asked = AwaitSchedules(self._name, RUN_AT_ONCE_MAX, WAIT_MS)

@@ -18,7 +18,7 @@ import asyncio
 import re
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -27,6 +27,7 @@ import msgspec
 from msgspec.structs import replace
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from headgate.app.automation.records import patiently
 from headgate.app.automation.targets import NameUnknown, TargetRefused
 from headgate.app.automation.webhooks import Sender
 from headgate.app.backends.port import Perform
@@ -50,7 +51,7 @@ from headgate.app.durable_streams.subscriptions.store import (
 from headgate.app.runtime import periodic
 from headgate.engine.clock import Clock
 from headgate.engine.entry import Draft
-from headgate.engine.errors import StreamError, StreamNotFound, StreamsChanged, Unavailable
+from headgate.engine.errors import StreamError, StreamNotFound, StreamsChanged
 from headgate.engine.requests.entries import Add, Read, ReadPattern, StreamCursor
 from headgate.engine.requests.streams import DescribeStream, ListStreams
 
@@ -78,7 +79,6 @@ _AGAIN_MS_MAX = 600_000
 """Longest time before a worker that has not claimed a wake is told of it again."""
 
 SEND_S_MAX = 30.0
-_PAUSE_S = 1.0
 _BACKOFF_MS, _BACKOFF_MS_MAX, _JITTER_PERCENTAGE = 1_000, 60_000, 20
 _PAGE = 1_000
 
@@ -97,7 +97,7 @@ class SubscriptionRunner:
 
     async def run(self) -> None:
         try:
-            await periodic.repeat("subscriptions", partial(self._in_time, self._follow_all))
+            await periodic.repeat("subscriptions", partial(patiently, self._follow_all))
         finally:
             for task in self._following.values():
                 task.cancel()
@@ -111,12 +111,6 @@ class SubscriptionRunner:
         for outcome in _OUTCOMES:
             wakes.add_metric([outcome], self._wakes[outcome])
         yield wakes
-
-    async def _in_time(self, act: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await act()
-        except Unavailable:
-            await asyncio.sleep(_PAUSE_S)
 
     async def _follow_all(self) -> None:
         there, after = set[tuple[bytes, int]](), b""
@@ -137,7 +131,7 @@ class SubscriptionRunner:
         with suppress(StreamNotFound, SubscriptionFault):  # or what is kept makes no sense
             while True:
                 with suppress(StreamsChanged):  # another gateway, or a worker, was quicker
-                    await self._in_time(partial(self._look, name))
+                    await patiently(partial(self._look, name))
 
     async def _look(self, name: bytes) -> None:
         own = StreamCursor(name, (await self._perform(DescribeStream(name))).last_id)
