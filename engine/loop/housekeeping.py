@@ -29,8 +29,8 @@ from headgate.engine.limits import (
     HOUSEKEEPING_PIECES_MAX,
 )
 from headgate.engine.periodic import Watch, repeat
-from headgate.engine.state.dismantling import Pieces
 from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.memory import Pieces
 from headgate.engine.threads import this_turn
 
 T = TypeVar("T")
@@ -252,7 +252,7 @@ class _Pace:
 
 # Disposal: memory that no longer belongs to the state is freed in small steps (Redis: lazyfree).
 #
-# See `dismantling`. This module lets other requests run between the steps.
+# See `state/memory.py`. This module lets other requests run between the steps.
 
 
 class Disposal:

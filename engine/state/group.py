@@ -8,8 +8,14 @@ from sortedcontainers import SortedDict
 
 from headgate.engine.config import NO_POLICY, GroupPolicy
 from headgate.engine.entry import EntryId
-from headgate.engine.state.dismantling import Pieces, free
-from headgate.engine.state.memory import CONSUMER_BYTES, CONSUMERS_BYTES, GROUP_BYTES, Memory
+from headgate.engine.state.memory import (
+    CONSUMER_BYTES,
+    CONSUMERS_BYTES,
+    GROUP_BYTES,
+    Memory,
+    Pieces,
+    free,
+)
 from headgate.engine.state.pending import Consumer, Pel
 
 _NO_CONSUMERS: SortedDict[bytes, Consumer] = SortedDict()

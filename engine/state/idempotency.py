@@ -15,8 +15,7 @@ from headgate.engine.entry import EntryId
 from headgate.engine.limits import COUNT_MAX, FREED_AT_ONCE_MAX, WRITER_SILENT_MS_MAX, WRITERS_MAX
 from headgate.engine.replies import Commit
 from headgate.engine.requests.idempotency import Idempotent
-from headgate.engine.state.dismantling import Pieces
-from headgate.engine.state.memory import KEY_BYTES, PRODUCER_BYTES, Memory
+from headgate.engine.state.memory import KEY_BYTES, PRODUCER_BYTES, Memory, Pieces
 
 
 class Made(NamedTuple):

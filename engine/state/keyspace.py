@@ -23,11 +23,10 @@ from headgate.engine.schedules import ScheduleInfo
 from headgate.engine.state import restoring
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.defaults import Defaults
-from headgate.engine.state.dismantling import Pieces, free
 from headgate.engine.state.extent import require_each
 from headgate.engine.state.group import Group, Pace
 from headgate.engine.state.idempotency import Writers
-from headgate.engine.state.memory import Memory
+from headgate.engine.state.memory import Memory, Pieces, free
 from headgate.engine.state.revisions import Revisions
 from headgate.engine.state.schedules import ScheduleIndex
 from headgate.engine.state.stream import Stream

@@ -12,6 +12,7 @@ bound: pending entries, consumers, the errors of nacks.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -125,3 +126,17 @@ class Memory(msgspec.Struct):
             + self.schedules_bytes
             + self.index_bytes
         )
+
+
+# Dismantling: a large value is freed in small steps, by whoever has the time.
+#
+# Freeing a million objects takes a fifth of a second. When the last reference goes, the interpreter
+# frees them all in one go.
+
+Pieces = Iterator[None]
+"""Frees some objects at each step, and everything by the end."""
+
+
+def free(pieces: Pieces) -> None:
+    for _ in pieces:
+        pass

@@ -24,7 +24,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-from headgate.engine.state.dismantling import Pieces
+from headgate.engine.state.memory import Pieces
 
 V = TypeVar("V")
 

@@ -17,8 +17,7 @@ from operator import attrgetter
 
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.limits import ERRORS_MAX, FREED_AT_ONCE_MAX
-from headgate.engine.state.dismantling import Pieces
-from headgate.engine.state.memory import ERROR_BYTES, PENDING_BYTES, Memory
+from headgate.engine.state.memory import ERROR_BYTES, PENDING_BYTES, Memory, Pieces
 from headgate.engine.state.ordered import KeyedRun, OrderedView
 from headgate.engine.state.turns import HELD_MS, Turns
 

@@ -9,10 +9,9 @@ from headgate.engine.images import GroupImage, KeysImage, StreamImage
 from headgate.engine.limits import COUNT_MAX, IDEMPOTENCY_KEYS_MAX, RESTORED_AT_ONCE_MAX
 from headgate.engine.packing import compressed
 from headgate.engine.state.chunk import Chunk
-from headgate.engine.state.dismantling import Pieces
 from headgate.engine.state.group import Group
 from headgate.engine.state.idempotency import Made
-from headgate.engine.state.memory import Memory
+from headgate.engine.state.memory import Memory, Pieces
 from headgate.engine.state.pending import Consumer, Pel
 from headgate.engine.state.stream import Stream
 

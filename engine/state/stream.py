@@ -17,7 +17,6 @@ from headgate.engine.entry import MIN_ID, Entry, EntryId, EntryTimes
 from headgate.engine.limits import ATTRIBUTE_BYTES, COUNT_MAX, LOST_MAX
 from headgate.engine.replies import Gap, gap_after
 from headgate.engine.state.chunk import Chunk, ChunkState, SharedChunk, shared_chunks
-from headgate.engine.state.dismantling import Pieces
 from headgate.engine.state.entries.deadlines import Deadlines
 from headgate.engine.state.entries.log import Log
 from headgate.engine.state.entries.logs import Logs
@@ -25,7 +24,7 @@ from headgate.engine.state.entries.packed import NodeLimits
 from headgate.engine.state.extent import require_each
 from headgate.engine.state.group import Group
 from headgate.engine.state.idempotency import Keys
-from headgate.engine.state.memory import STREAM_BYTES, Memory
+from headgate.engine.state.memory import STREAM_BYTES, Memory, Pieces
 
 _NO_ATTRIBUTES: dict[bytes, bytes] = {}
 """Of every stream that has none."""

@@ -21,8 +21,7 @@ from sortedcontainers import SortedDict, SortedList
 
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.limits import FREED_AT_ONCE_MAX
-from headgate.engine.state.dismantling import Pieces
-from headgate.engine.state.memory import QUEUE_BYTES, TURN_BYTES, Memory
+from headgate.engine.state.memory import QUEUE_BYTES, TURN_BYTES, Memory, Pieces
 
 HELD_MS = 2**62
 """The end of a held entry's delay: it is not due by time."""

@@ -14,8 +14,7 @@ from sortedcontainers import SortedList
 
 from headgate.engine.entry import MIN_ID, EntryId, EntryTimes
 from headgate.engine.limits import FORGOTTEN_TIMES_MAX, FREED_AT_ONCE_MAX
-from headgate.engine.state.dismantling import Pieces
-from headgate.engine.state.memory import DEADLINE_BYTES, TIMES_BYTES, Memory
+from headgate.engine.state.memory import DEADLINE_BYTES, TIMES_BYTES, Memory, Pieces
 
 
 class Deadlines:

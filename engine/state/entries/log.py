@@ -37,13 +37,12 @@ from headgate.engine.packing import encode_entries, unpacked_bytes
 from headgate.engine.replies import PackedEntries
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.chunk import Chunk, ChunkState
-from headgate.engine.state.dismantling import Pieces
 from headgate.engine.state.entries.batch import Batch, Wanted
 from headgate.engine.state.entries.packed import NodeLimits
 from headgate.engine.state.entries.view import LogView
 from headgate.engine.state.extent import Covered, Line, Missing
 from headgate.engine.state.extent_index import Extents
-from headgate.engine.state.memory import Memory
+from headgate.engine.state.memory import Memory, Pieces
 
 _first_id_of = attrgetter("first_id")
 

@@ -15,7 +15,7 @@ from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.requests.keyspace import DeleteAll
 from headgate.engine.requests.streams import DeleteStream, ListStreams
-from headgate.engine.state.dismantling import free
+from headgate.engine.state.memory import free
 from headgate.engine.state.pending import PendingEntry
 from tests.unit.driver import Driver, G, S
 

@@ -13,7 +13,7 @@ from headgate.engine.config import StreamConfig
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.idempotency import Digest, Idempotent
-from headgate.engine.state.dismantling import Pieces
+from headgate.engine.state.memory import Pieces
 from tests.changes import configured
 from tests.unit.driver import Driver, S
 
