@@ -97,6 +97,7 @@ _ROUTERS = (
     bulk.chunks,
     deliveries.router,
     streams.router,
+    appends.closes,
     streams.patches,
     groups.router,
     groups.patches,

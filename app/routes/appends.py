@@ -47,6 +47,7 @@ from headgate.engine.threads import this_turn
 router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
 batches = APIRouter(prefix="/v1", tags=["Entries"], route_class=BatchOperation)
 events = APIRouter(prefix="/v1", tags=["Entries"], route_class=EventOperation)
+closes = APIRouter(prefix="/v1", tags=["Streams"], route_class=Operation)
 
 _NDJSON = "application/x-ndjson"
 
@@ -299,11 +300,10 @@ async def append_events(
     return Appended(id=texts[0])
 
 
-@router.post(
+@closes.post(
     "/streams/{stream}/close",
     operation_id="closeStream",
     responses={200: {"headers": _REPLAYED}, **_APPEND_PROBLEMS},
-    tags=["Streams"],
 )
 @needs(Verb.MANAGE)
 async def close_stream(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Annotated, Any, Literal, NotRequired, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 from typing_extensions import TypeAliasType, TypedDict
 
 from headgate.app.wire.fields import FieldMap, FieldsRead, Pair, bytes_of
@@ -345,8 +345,11 @@ class Read(Request):
     )
     limit: Annotated[int, Field(ge=1, strict=True)] = Field(100, description="Entries per stream.")
     wait_ms: Milliseconds = Field(0, description="Time to wait if there is nothing.")
-    filter: FilterForm | None = Field(
-        None, description="Only entries come for which it holds, of all streams."
+    # Generators make no type that compiles of an object or an array.
+    filter: Annotated[FilterForm | None, WithJsonSchema({})] = Field(
+        None,
+        title="Filter",
+        description="An object or an array. Only entries come for which it holds, of all streams.",
     )
 
 
