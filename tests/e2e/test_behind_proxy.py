@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -184,7 +185,7 @@ async def the_gateway_knows_the_address_of_the_client(proxy: Proxy) -> None:
     async with proxy.client() as http:
         forged = {"x-forwarded-for": "203.0.113.7", "forwarded": "for=203.0.113.8"}
         await http.put("/v1/streams/forged", headers=forged)
-        await until(lambda: any("/forged" in line for line in proxy.log_lines), 60)
+        await until(lambda: any("forged" in line for line in proxy.log_lines), 60)
 
     [line] = [json.loads(line) for line in proxy.log_lines if '"act"' in line and "forged" in line]
     assert line["client"] == CLIENT
@@ -197,7 +198,7 @@ async def a_ticket_is_in_no_log(proxy: Proxy) -> None:
         await proxy.gateway.kill()
         assert (await http.get("/v1/streams?ticket=s3cret")).status_code == 502
 
-    await until(lambda: proxy.logs().count("/streams/v1/streams?") >= 3, 60)
+    await until(lambda: len(re.findall(r"/streams/v1/streams[?\"]", proxy.logs())) >= 3, 60)
     assert "s3cret" not in proxy.logs()
 
 
