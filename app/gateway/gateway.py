@@ -21,7 +21,7 @@ from headgate.app.automation.signing import Sealing
 from headgate.app.automation.targets import Targets
 from headgate.app.backends.leading import bucket_of
 from headgate.app.backends.port import Ability, Backend
-from headgate.app.gateway.followers import Followers
+from headgate.app.gateway.fan_out import FanOut
 from headgate.app.measuring.recorder import HistoryReader
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.runtime import metric_sums
@@ -93,11 +93,11 @@ class Gateway:
     sealing: Sealing = field(default_factory=lambda: Sealing(None))  # of secrets of pushes
     shared_counts: SharedCounts | None = field(default=None, init=False)
     connections: Connections = field(init=False)  # that stay open
-    followers: Followers = field(init=False)
+    fan_out: FanOut = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "connections", Connections(self.siblings))
-        object.__setattr__(self, "followers", Followers(self.backend))
+        object.__setattr__(self, "fan_out", FanOut(self.backend))
         if self.siblings is not None:
             counts = SharedCounts(self.siblings, "connections", self._counts)
             object.__setattr__(self, "shared_counts", counts)
@@ -121,7 +121,7 @@ class Gateway:
 
     @property
     def waiter_count(self) -> int:
-        return self.backend.waiter_count + self.followers.waiter_count
+        return self.backend.waiter_count + self.fan_out.waiter_count
 
     def streams_bytes(self) -> int:
         if self.siblings is not None and self.siblings.has_engine:

@@ -430,7 +430,7 @@ class Connection:
     async def _follow(self, sub: str, subscription: Subscription) -> None:
         ended: AtEnd | Ended | None = None
         if isinstance(subscription, StreamSubscription):
-            subscription.read_together(self._gateway.followers, partial(self._send_batch, sub))
+            subscription.read_together(self._gateway.fan_out, partial(self._send_batch, sub))
         async with aclosing(subscription.follow()) as coming:
             async for item in coming:
                 if isinstance(item, AtEnd | Ended):

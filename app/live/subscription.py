@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need, Principal
-from headgate.app.gateway.followers import Followers
+from headgate.app.gateway.fan_out import FanOut
 from headgate.app.live.followed import (
     AtEnd,
     Ended,
@@ -246,7 +246,7 @@ class Subscription(ABC):
 class StreamSubscription(Subscription):
     """Entries of a stream after a cursor, then entries as they come."""
 
-    __slots__ = ("_cursor", "_filters", "_first", "_followers", "_send_at_once")
+    __slots__ = ("_cursor", "_fan_out", "_filters", "_first", "_send_at_once")
 
     def __init__(
         self,
@@ -262,18 +262,16 @@ class StreamSubscription(Subscription):
         self._cursor = cursor
         self._filters = filters
         self._first: StreamRead | None = None
-        self._followers: Followers | None = None
+        self._fan_out: FanOut | None = None
         self._send_at_once: Callable[[StreamBatch], bool] = _cannot
 
-    def read_together(
-        self, followers: Followers, send_at_once: Callable[[StreamBatch], bool]
-    ) -> None:
+    def read_together(self, fan_out: FanOut, send_at_once: Callable[[StreamBatch], bool]) -> None:
         """Wait at the end of the stream together with others, if all read the same.
 
         What comes then is given to `send_at_once`, and is followed only if that returns false.
         """
         if self._filters is None and self._beat_ms is None:
-            self._followers, self._send_at_once = followers, send_at_once
+            self._fan_out, self._send_at_once = fan_out, send_at_once
 
     async def open(self) -> Ready:
         self._first = read = await self._read(wait_ms=0)
@@ -302,7 +300,7 @@ class StreamSubscription(Subscription):
         return [self._reading()]
 
     async def _leave(self) -> None:
-        self._followers, self._send_at_once = None, _cannot  # they know the connection
+        self._fan_out, self._send_at_once = None, _cannot  # they know the connection
 
     async def _reading(self) -> AsyncGenerator[Followed, None]:
         read, self._first = self._first, None
@@ -329,18 +327,18 @@ class StreamSubscription(Subscription):
             # side are at the same place meanwhile, so each place is read once for all of them: a
             # read that may wait need not be newer than the last change that was noticed.
             await asyncio.sleep(0)
-            if at_end and self._followers is not None and not self._access.usage.is_limited:
-                await self._wait_with(self._followers)
+            if at_end and self._fan_out is not None and not self._access.usage.is_limited:
+                await self._wait_with(self._fan_out)
             read = await self._read_on(wait_ms=self._beat_ms if at_end else behind_wait_ms)
 
-    async def _wait_with(self, followers: Followers) -> None:
+    async def _wait_with(self, fan_out: FanOut) -> None:
         await self._entries_max()
         request = self._request(BATCH_ENTRIES_MAX, None)
         self._access.admit(request)
-        await followers.wait(self, request)
+        await fan_out.wait(self, request)
 
     def take(self, read: StreamRead) -> bool:
-        """Send what came for all who follow side by side, as `Follower` says."""
+        """Send what came for all who follow side by side, as `Recipient` says."""
         credit_left = None
         if self._credit is not None:
             credit_left = self._credit.available - len(read.entries)

@@ -1,5 +1,7 @@
 """Gateways for programs of others that speak to Redis."""
 
+import gc
+import warnings
 from collections.abc import Iterator
 from itertools import count
 
@@ -22,3 +24,12 @@ def gateway() -> Iterator[GatewayProcess]:
 def stream() -> str:
     """Return the name of a stream that no other test uses."""
     return f"stream-{next(_names)}"
+
+
+@pytest.fixture
+def left_by_others() -> Iterator[None]:
+    """Collect what a client of others has left open, before a later test is told of it."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()

@@ -14,6 +14,8 @@ from redis.retry import Retry
 from tests.conditions import eventually
 from tests.processes.gateway import HOST, GatewayProcess
 
+pytestmark = pytest.mark.usefixtures("left_by_others")
+
 BOTH = pytest.mark.parametrize("protocol", [2, 3])
 
 

@@ -19,6 +19,8 @@ from walrus import Database
 from tests.conditions import WITHIN_S, moment
 from tests.processes.gateway import HOST, GatewayProcess
 
+pytestmark = pytest.mark.usefixtures("left_by_others")
+
 
 @pytest.fixture
 def client(gateway: GatewayProcess) -> Any:

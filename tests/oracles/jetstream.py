@@ -70,6 +70,7 @@ class JetStreamConsumer:
         self._held: dict[str, Msg] = {}
         self._given_back: set[str] = set()  # to come again at once
         self._is_paused = False
+        self._last_sequence = 0
 
     async def create(self) -> None:
         """Create the stream and the consumer."""
@@ -90,7 +91,8 @@ class JetStreamConsumer:
         await self._api.pause_consumer(self._name, "billing", until)
 
     async def send(self, key: str, text: str) -> None:
-        await self._api.publish(f"{self._name}.in", f"{key}:{text}".encode())
+        sent = await self._api.publish(f"{self._name}.in", f"{key}:{text}".encode())
+        self._last_sequence = sent.seq
 
     async def receive(self) -> Received | None:
         async with asyncio.timeout(ANSWER_S_MAX):
@@ -109,7 +111,9 @@ class JetStreamConsumer:
             return False
         info = await self._api.consumer_info(self._name, "billing")
         is_full = self._pending_max is not None and info.num_ack_pending == self._pending_max
-        return bool(self._given_back) or (info.num_pending > 0 and not is_full)
+        assert info.delivered is not None
+        is_behind = info.delivered.stream_seq < self._last_sequence  # `num_pending` knows it later
+        return bool(self._given_back) or (is_behind and not is_full)
 
     async def wait(self) -> Received:
         """Return the next message, once there is one."""

@@ -1,4 +1,4 @@
-"""Followers at the end of a stream wait by one read, and go on alone where they must."""
+"""FanOut at the end of a stream wait by one read, and go on alone where they must."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from headgate.app.gateway.followers import Followers
+from headgate.app.gateway.fan_out import FanOut
 from headgate.engine.replies import StreamRead
 from headgate.engine.requests import Request
 from headgate.engine.requests.entries import Read, StreamCursor, Trim, TrimTo
@@ -18,11 +18,11 @@ from tests.unit.driver import Driver, S, entry_id
 
 
 class Reader:
-    """A follower that takes so many reads."""
+    """A recipient that takes so many reads."""
 
-    def __init__(self, followers: Followers, takes: int = 100) -> None:
+    def __init__(self, fan_out: FanOut, takes: int = 100) -> None:
         self.numbers: list[int] = []
-        self._followers, self._left = followers, takes
+        self._fan_out, self._left = fan_out, takes
 
     def take(self, read: StreamRead) -> bool:
         if self._left:
@@ -34,26 +34,26 @@ class Reader:
     def begin(self, after: int) -> asyncio.Task[None]:
         cursor = StreamCursor(S, entry_id(after))
         request = Read((cursor,), limit=3, wait_ms=None)
-        return asyncio.create_task(self._followers.wait(self, request))
+        return asyncio.create_task(self._fan_out.wait(self, request))
 
 
 def _have(number: int, readers: list[Reader]) -> bool:
     return all(reader.numbers[-1:] == [number] for reader in readers)
 
 
-async def following(engine: Driver) -> Followers:
+async def following(engine: Driver) -> FanOut:
     await engine.put(1)
-    return Followers(cast("Any", engine))
+    return FanOut(cast("Any", engine))
 
 
 async def test_all_get_what_comes_in_order_by_one_read() -> None:
     engine = Driver()
-    followers = await following(engine)
-    readers = [Reader(followers) for _ in range(5)]
+    fan_out = await following(engine)
+    readers = [Reader(fan_out) for _ in range(5)]
     waiting = [reader.begin(1) for reader in readers]
     for number in (2, 3):
         await until(lambda: engine.waiter_count == 1)
-        assert followers.waiter_count == 4
+        assert fan_out.waiter_count == 4
         await engine.put(number)
         await until(partial(_have, number, readers))
     assert [reader.numbers for reader in readers] == [[2, 3]] * 5
@@ -61,13 +61,13 @@ async def test_all_get_what_comes_in_order_by_one_read() -> None:
     for task in waiting:
         task.cancel()
     await until(lambda: not engine.waiter_count)
-    assert followers.waiter_count == 0
+    assert fan_out.waiter_count == 0
 
 
 async def test_who_cannot_take_goes_on_alone_and_may_come_back() -> None:
     engine = Driver()
-    followers = await following(engine)
-    slow, other = Reader(followers, takes=1), Reader(followers)
+    fan_out = await following(engine)
+    slow, other = Reader(fan_out, takes=1), Reader(fan_out)
     waiting = slow.begin(1), other.begin(1)
     for number in (2, 3):
         await until(lambda: engine.waiter_count == 1)
@@ -77,7 +77,7 @@ async def test_who_cannot_take_goes_on_alone_and_may_come_back() -> None:
     assert slow.numbers == [2]
 
     back = slow.begin(3)  # it has read 3 by itself
-    await until(lambda: followers.waiter_count == 1)
+    await until(lambda: fan_out.waiter_count == 1)
     assert engine.waiter_count == 1
     for task in (back, waiting[1]):
         task.cancel()
@@ -93,8 +93,8 @@ async def test_who_cannot_take_goes_on_alone_and_may_come_back() -> None:
 )
 async def test_all_read_alone_if_more_is_to_be_told(changes: list[Request[Any]]) -> None:
     engine = Driver()
-    followers = await following(engine)
-    readers = [Reader(followers) for _ in range(3)]
+    fan_out = await following(engine)
+    readers = [Reader(fan_out) for _ in range(3)]
     waiting = [reader.begin(1) for reader in readers]
     await until(lambda: engine.waiter_count == 1)
     for request in changes:
@@ -105,8 +105,8 @@ async def test_all_read_alone_if_more_is_to_be_told(changes: list[Request[Any]])
 
 async def test_what_is_more_than_one_read_is_read_alone() -> None:
     engine = Driver()
-    followers = await following(engine)
-    reader = Reader(followers)
+    fan_out = await following(engine)
+    reader = Reader(fan_out)
     waiting = reader.begin(1)
     await until(lambda: engine.waiter_count == 1)
     await engine.put(2, 3, 4, 5)
@@ -116,9 +116,9 @@ async def test_what_is_more_than_one_read_is_read_alone() -> None:
 
 async def test_what_was_trimmed_meanwhile_is_not_passed_over() -> None:
     engine = Driver()
-    followers = await following(engine)
+    fan_out = await following(engine)
     await engine.put(2, 3)
     await engine.perform(Trim(S, TrimTo(max_length=1)))
-    reader = Reader(followers)
+    reader = Reader(fan_out)
     await reader.begin(1)
     assert reader.numbers == []

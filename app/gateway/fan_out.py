@@ -1,4 +1,4 @@
-"""Followers: those at the end of a stream read together, and what comes is sent to each in turn.
+"""Fan-out: those at the end of a stream read together, and what comes is sent to each in turn.
 
 Thousands may follow a stream, and nearly all of them are at its end. To wait and read by itself
 takes each of them several times as long as to send what came. So one read waits for all that are
@@ -20,7 +20,7 @@ from headgate.engine.requests.entries import Read, StreamCursor
 from headgate.engine.threads import this_turn
 
 
-class Follower(Protocol):
+class Recipient(Protocol):
     def take(self, read: StreamRead) -> bool:
         """Send what came; false if that cannot be done at once: then nothing was done."""
 
@@ -32,22 +32,22 @@ class _Group:
 
     def __init__(self, request: Read) -> None:
         self.request = request
-        self.waiting: dict[Follower, asyncio.Future[None]] = {}
+        self.waiting: dict[Recipient, asyncio.Future[None]] = {}
 
 
-class Followers:
+class FanOut:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._groups: dict[Read, _Group] = {}
-        self._group_of: dict[Follower, _Group] = {}
+        self._group_of: dict[Recipient, _Group] = {}
 
     @property
     def waiter_count(self) -> int:
         """Return how many wait without a read of their own."""
         return len(self._group_of) - len(self._groups)
 
-    async def wait(self, follower: Follower, request: Read) -> None:
-        """Give a follower what comes, and return once it has to read by itself.
+    async def wait(self, recipient: Recipient, request: Read) -> None:
+        """Give a recipient what comes, and return once it has to read by itself.
 
         `request` is what it would read, at the end of one stream, with a wait that does not end. It
         has the right to read that, and looks at its rights each time.
@@ -57,16 +57,16 @@ class Followers:
             group = self._groups[request] = _Group(request)
             group.task = asyncio.create_task(self._follow(group))
         waiting = asyncio.get_running_loop().create_future()
-        group.waiting[follower], self._group_of[follower] = waiting, group
+        group.waiting[recipient], self._group_of[recipient] = waiting, group
         try:
             await waiting
         finally:
-            self._leave(follower)
+            self._leave(recipient)
 
-    def _leave(self, follower: Follower) -> None:
-        group = self._group_of.pop(follower, None)
+    def _leave(self, recipient: Recipient) -> None:
+        group = self._group_of.pop(recipient, None)
         if group is not None:
-            del group.waiting[follower]
+            del group.waiting[recipient]
             if not group.waiting:
                 self._forget(group)
                 group.task.cancel()
@@ -90,11 +90,11 @@ class Followers:
         is_usual = (
             read.gap is None and read.closed_at_ms is None and read.next_after >= read.last_id
         )
-        for follower in list(group.waiting):
+        for recipient in list(group.waiting):
             if turn.is_over:
                 await turn.pause()
-            if follower in group.waiting and not (is_usual and follower.take(read)):
-                self._send_away(group, follower)
+            if recipient in group.waiting and not (is_usual and recipient.take(read)):
+                self._send_away(group, recipient)
 
     def _go_on(self, group: _Group, cursor: StreamCursor) -> None:
         """Wait behind what was read, together with those who are there already."""
@@ -105,9 +105,9 @@ class Followers:
             self._group_of.update(dict.fromkeys(group.waiting, there))
             group.waiting.clear()
 
-    def _send_away(self, group: _Group, follower: Follower) -> None:
-        del self._group_of[follower]
-        waiting = group.waiting.pop(follower)
+    def _send_away(self, group: _Group, recipient: Recipient) -> None:
+        del self._group_of[recipient]
+        waiting = group.waiting.pop(recipient)
         if not waiting.done():
             waiting.set_result(None)
 
