@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from headgate.app.backends.port import Backend
 from headgate.engine.errors import StreamError
+from headgate.engine.limits import SERVED_AT_ONCE_MAX
 from headgate.engine.replies import StreamRead
 from headgate.engine.requests.entries import Read, StreamCursor
 from headgate.engine.threads import this_turn
@@ -74,27 +75,31 @@ class FanOut:
 
     async def _follow(self, group: _Group) -> None:
         try:
-            with suppress(StreamError):  # each of them reads by itself, and is told
+            with suppress(StreamError):
                 while group.waiting:
                     [read] = await self._backend.perform(group.request)
                     self._forget(group)
-                    await self._give(group, read.placed())
+                    await self._give(group, read if _is_usual(read) else None)
                     self._go_on(group, StreamCursor(read.stream, read.next_after))
+            self._forget(group)
+            await self._give(group, None)  # each reads by itself, and is told
         finally:
             self._forget(group)
-            while group.waiting:
-                self._send_away(group, next(iter(group.waiting)))
-
-    async def _give(self, group: _Group, read: StreamRead) -> None:
-        turn = this_turn()
-        is_usual = (
-            read.gap is None and read.closed_at_ms is None and read.next_after >= read.last_id
-        )
-        for recipient in list(group.waiting):
-            if turn.is_over:
-                await turn.pause()
-            if recipient in group.waiting and not (is_usual and recipient.take(read)):
+            for recipient in list(group.waiting):  # none, unless the above has failed
                 self._send_away(group, recipient)
+
+    async def _give(self, group: _Group, read: StreamRead | None) -> None:
+        """Let each take a read; who does not, or all if there is none, are sent away in turns."""
+        turn, sent_away = this_turn(), 0
+        for recipient in list(group.waiting):
+            if sent_away == SERVED_AT_ONCE_MAX:  # each of them reads as soon as the turn ends
+                await turn.end()
+                sent_away = 0
+            elif turn.is_over:
+                await turn.pause()
+            if recipient in group.waiting and (read is None or not recipient.take(read)):
+                self._send_away(group, recipient)
+                sent_away += 1
 
     def _go_on(self, group: _Group, cursor: StreamCursor) -> None:
         """Wait behind what was read, together with those who are there already."""
@@ -114,3 +119,9 @@ class FanOut:
     def _forget(self, group: _Group) -> None:
         if self._groups.get(group.request) is group:
             del self._groups[group.request]
+
+
+def _is_usual(read: StreamRead) -> bool:
+    """Tell whether a read has entries alone, and all that there are."""
+    is_whole = read.after <= read.last_id <= read.next_after
+    return is_whole and read.gap is None and read.closed_at_ms is None

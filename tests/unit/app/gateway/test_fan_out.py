@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from itertools import pairwise
 from typing import Any, cast
 
 import pytest
 
 from headgate.app.gateway.fan_out import FanOut
+from headgate.engine.entry import Draft
+from headgate.engine.limits import SERVED_AT_ONCE_MAX
 from headgate.engine.replies import StreamRead
 from headgate.engine.requests import Request
-from headgate.engine.requests.entries import Read, StreamCursor, Trim, TrimTo
+from headgate.engine.requests.entries import Add, Read, StreamCursor, Trim, TrimTo
 from headgate.engine.requests.streams import CloseStream, DeleteStream
 from tests.conditions import until
 from tests.unit.driver import Driver, S, entry_id
@@ -101,6 +104,21 @@ async def test_all_read_alone_if_more_is_to_be_told(changes: list[Request[Any]])
         await engine.perform(request)
     await asyncio.gather(*waiting)
     assert [reader.numbers for reader in readers] == [[]] * 3
+
+
+@pytest.mark.parametrize("change", [DeleteStream(S), Add(S, [Draft(None, (b"n", b"2"))])])
+async def test_few_read_by_themselves_in_one_turn(change: Request[Any]) -> None:
+    engine = Driver()
+    fan_out = await following(engine)
+    waiting = [Reader(fan_out, takes=0).begin(1) for _ in range(3 * SERVED_AT_ONCE_MAX)]
+    await until(lambda: engine.waiter_count == 1)
+    changing = asyncio.create_task(engine.perform(change))
+    ended = [0]
+    while ended[-1] < len(waiting):
+        await asyncio.sleep(0)
+        ended.append(sum(task.done() for task in waiting))
+    assert max(later - before for before, later in pairwise(ended)) <= SERVED_AT_ONCE_MAX
+    await changing
 
 
 async def test_what_is_more_than_one_read_is_read_alone() -> None:
