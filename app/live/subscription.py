@@ -345,7 +345,7 @@ class StreamSubscription(Subscription):
             if credit_left <= 0:
                 return False
         principal = self._access.principal
-        if principal.ending is not None or not principal.may(self.need):
+        if principal.ending is not None or not self.may_go_on(principal):
             return False
         if self._access.usage.is_limited or not self._send_at_once(StreamBatch(read, credit_left)):
             return False

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from headgate.engine.commands import BatchCommitted, Command, EntriesTimed, StreamCreated
-from headgate.engine.config import StreamConfig
 from headgate.engine.decisions import Decision, Decisions, Step
 from headgate.engine.decisions.entries import append
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
@@ -18,7 +17,6 @@ from headgate.engine.requests.entries import From
 from headgate.engine.room import shares
 from headgate.engine.state.extent import require_each
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.stream import Stream
 
 
 def freeze(keyspace: Keyspace, cursors: Sequence[BulkCursor]) -> tuple[BulkCursor, ...]:
@@ -122,7 +120,7 @@ def commit_batch(keyspace: Keyspace, request: CommitBatch, now_ms: int) -> Decis
                 raise StreamNotFound(name)
             keyspace.bounds.check_another_stream(stream_count)
             stream_count += 1
-            stream = Stream(name, epoch, StreamConfig())
+            stream = keyspace.drafted(name, epoch)
             commands.append(StreamCreated(name, epoch, stream.config))
             epoch += 1  # the next stream gets a greater epoch
         try:

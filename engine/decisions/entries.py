@@ -108,8 +108,7 @@ def add(keyspace: Keyspace, request: Add, now_ms: int) -> Decision[Added]:
     if stream is None:
         keyspace.bounds.check_another_stream(len(keyspace.streams))
         created = StreamCreated(name, keyspace.next_epoch(now_ms), StreamConfig())
-        stream = Stream(name, created.epoch, created.config)
-        stream.former_id = keyspace.former_ids.get(name, MIN_ID)
+        stream = keyspace.drafted(name, created.epoch)
     appending = _appending(stream, drafts, now_ms)
     commands: list[Command] = [] if created is None else [created]
     commands += attributes_changed(keyspace, stream, request.attributes)
@@ -187,16 +186,23 @@ def timed(
 def _appending(
     stream: Stream, drafts: Sequence[Draft] | PackedDrafts, now_ms: int
 ) -> EntriesAdded | ChunksAdded | None:
+    last_id = stream.last_id
+    if last_id == MIN_ID and stream.former_id.ms == now_ms and _begins_generated(drafts):
+        last_id = stream.former_id  # of this millisecond: its ids do not come again
     if isinstance(drafts, PackedDrafts):
-        chunks = _chunks(drafts.chunks, stream.last_id, now_ms)
+        chunks = _chunks(drafts.chunks, last_id, now_ms)
         if chunks is not None:
             return ChunksAdded(stream.name, chunks)
         drafts = drafts.drafts
-    last_id = stream.last_id
-    if last_id == MIN_ID and stream.former_id.ms == now_ms and drafts and drafts[0].id is None:
-        last_id = stream.former_id  # of this millisecond: its ids do not come again
     entries = _entries(drafts, last_id, now_ms)
     return EntriesAdded(stream.name, entries) if entries else None
+
+
+def _begins_generated(drafts: Sequence[Draft] | PackedDrafts) -> bool:
+    """Tell whether the first entry gets an id of the clock."""
+    if isinstance(drafts, PackedDrafts):
+        return drafts.chunks[0].bounds is None
+    return bool(drafts) and drafts[0].id is None
 
 
 def _and_trims(

@@ -315,6 +315,12 @@ class Keyspace:
             if len(self.former_ids) > FORMER_STREAMS_MAX:
                 self.former_ids.popitem(last=False)
 
+    def drafted(self, name: bytes, epoch: int) -> Stream:
+        """Return a stream as it will be once it is created, to decide what goes into it."""
+        stream = Stream(name, epoch, StreamConfig())
+        stream.former_id = self.former_ids.get(name, MIN_ID)
+        return stream
+
     def _succeed(self, stream: Stream) -> None:
         """Note which stream had the name before."""
         stream.former_id = self.former_ids.pop(stream.name, MIN_ID)

@@ -10,8 +10,10 @@ from headgate.engine.config import StreamConfig
 from headgate.engine.engine import Engine
 from headgate.engine.entry import Draft
 from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.limits import PACKED_COUNT_MIN
 from headgate.engine.replies import Gap
 from headgate.engine.requests import Request
+from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.entries import Add, Read, StreamCursor
 from headgate.engine.requests.keyspace import (
     CopyStream,
@@ -72,13 +74,22 @@ async def test_ids_that_come_again_are_of_the_new_stream() -> None:
     assert await gap_of(engine, 1) is None
 
 
-async def test_generated_ids_do_not_come_again_within_a_millisecond() -> None:
+ONE = Draft(None, (b"n", b"1"))
+APPENDS: dict[str, Request[Any]] = {
+    "appended": Add(S, [ONE]),
+    "packed": Add(S, [ONE] * PACKED_COUNT_MIN),
+    "committed": CommitBatch(b"w", 1, {S: [ONE]}),
+    "committed, packed": CommitBatch(b"w", 1, {S: [ONE] * PACKED_COUNT_MIN}),
+}
+
+
+@pytest.mark.parametrize("append", APPENDS.values(), ids=APPENDS)
+async def test_generated_ids_do_not_come_again_within_a_millisecond(append: Request[Any]) -> None:
     engine = Driver()
-    drafts = [Draft(None, (b"n", b"1"))]
-    [first, unread] = [(await engine.perform(Add(S, drafts))).ids[0] for _ in range(2)]
+    [first, unread] = [(await engine.perform(Add(S, [ONE]))).ids[0] for _ in range(2)]
     await engine.perform(DeleteStream(S))
-    [new] = (await engine.perform(Add(S, drafts))).ids
-    assert new == unread.next()
+    await engine.perform(append)
+    assert engine.keyspace.streams[S].log.first_id == unread.next()
     [read] = await engine.perform(Read([StreamCursor(S, first)]))
     assert read.gap == Gap(first, unread)
 
