@@ -27,6 +27,7 @@ from headgate.app.backends.port import Backend
 from headgate.app.backends.redis.address import read_url
 from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.client import ClientOptions
+from headgate.app.backends.redis.performing.policies import relay_now
 from headgate.engine.config import FieldName, GroupPolicy, Patch
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId, Timing
 from headgate.engine.errors import StreamError
@@ -507,6 +508,8 @@ async def run_history(seed: int, servers: RedisBackend) -> None:
         done.append(made)
         expected, actual = await answer(engine, made), await answer(servers, made)
         assert actual == expected, story(seed, done)
+        for stream in STREAMS:  # housekeeping does, for requests that deliver something as well
+            await relay_now(servers.client, stream)
         place = await settle_times([engine, servers], place)
         expected_state = await state(engine)
         assert await state(servers) == expected_state, story(seed, done)

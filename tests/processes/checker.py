@@ -15,7 +15,8 @@ FAILING = "fails"
 def violations(ledger: Ledger, left: Left, *, max_deliveries: int) -> list[str]:
     """Return the violations of the rules; none, if every entry was looked after.
 
-    An ack or nack whose answer was lost may have had its effect or not.
+    All moments are counts of what was noted (`Ledger.tick`), and no times. An ack or nack whose
+    answer was lost may have had its effect or not.
 
     The end
 

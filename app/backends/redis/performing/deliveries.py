@@ -142,7 +142,7 @@ async def autoclaim(client: Client, request: Autoclaim) -> Claimed:
         looked_at_max=min(limit * AUTOCLAIM_SCAN_FACTOR, AUTOCLAIM_SCAN_MAX),
         **_bounds(client, ReadRoom(request.size_bytes_max)),
     )
-    if dead_letter_count:
+    if dead_letter_count and not deliveries:
         await relay_now(client, request.stream)
     return Claimed(
         read_deliveries(deliveries, by_id=True), list(map(read_id, gone)), read_id(next_start)

@@ -70,7 +70,7 @@ async def attempt(client: Client, request: ReadGroup) -> Attempt:
         left.take(len(read.deliveries), *reply[6:8])
         if claim_in_ms is not None:
             claims_in_ms.append(claim_in_ms)
-        if dead_letter_count:
+        if dead_letter_count and not read.deliveries:
             await relay_now(client, cursor.stream)
         # Redis: after a stream that is read as history, the streams that follow claim nothing.
         claims_any = claims_any and cursor.after is None

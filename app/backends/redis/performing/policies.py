@@ -63,7 +63,9 @@ async def relay(client: Client, stream: bytes) -> None:
 async def relay_now(client: Client, stream: bytes) -> None:
     """Relay them before a request is answered if this is quick; otherwise housekeeping will.
 
-    A transaction changes nothing after its commands, so there it is left to housekeeping, too.
+    A reply that delivers entries does not wait for it: they are idle meanwhile, and whoever had
+    them before may still acknowledge them. Nor does a transaction, which changes nothing after its
+    commands.
     """
     with suppress(Fault, Lost, NotSent, ResponseError, StreamError, TimeoutError):
         async with asyncio.timeout(_RELAY_S_MAX):

@@ -15,14 +15,15 @@ from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import WrongType
 from headgate.engine.replies import Outcome, RedriveOutcome
 from headgate.engine.requests import Request
-from headgate.engine.requests.deliveries import Nack, NackMode, Redrive
+from headgate.engine.requests.deliveries import Autoclaim, Claim, Nack, NackMode, Redrive
 from headgate.engine.requests.entries import Add, Delete, Range
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.requests.streams import DeleteStream
-from tests.contract.calls import ANA, G, S, drafts, held, ids, numbers, take
+from tests.contract.calls import ANA, BEN, G, S, drafts, held, ids, numbers, ruled, take
 from tests.unit.app.backends.redis.performing.conftest import side
 
 DEAD = b"orders-dead"
+HOUR_MS = 3_600_000
 ONCE = GroupPolicy(max_deliveries=1, dead_letter_stream=DEAD)
 
 
@@ -103,6 +104,30 @@ async def test_a_redrive_that_was_broken_off_sends_nothing_back_twice(redis: Red
     assert await redis.perform(Redrive(S, G)) == first
     assert len(await numbers(redis)) == 2
     assert await numbers(redis, DEAD) == []
+
+
+DELIVERING: dict[str, Request[Any]] = {
+    "read": take(BEN, claim_idle_ms=HOUR_MS),
+    "autoclaim": Autoclaim(S, G, BEN, HOUR_MS),
+}
+
+
+@pytest.mark.parametrize("request_", DELIVERING.values(), ids=DELIVERING)
+async def test_deliveries_do_not_wait_until_the_dead_letters_among_them_are_relayed(
+    quiet: RedisBackend, request_: Request[Any]
+) -> None:
+    await ruled(quiet, GroupPolicy(max_deliveries=2, dead_letter_stream=DEAD), *drafts(1, 2))
+    await quiet.perform(take(ANA))
+    await quiet.perform(Claim(S, G, ANA, ids(1), 0, idle_ms=HOUR_MS, retry_count=2))
+    await quiet.perform(Claim(S, G, ANA, ids(2), 0, idle_ms=HOUR_MS, retry_count=1))
+    await quiet.perform(request_)
+    assert await held(quiet) == {2: BEN}
+    assert await side(quiet, b"outbox", "XLEN") == 1
+    await quiet.perform(Claim(S, G, ANA, ids(2), 0, idle_ms=HOUR_MS, retry_count=2))
+    await quiet.perform(request_)  # it delivers nothing
+    assert await held(quiet) == {}
+    assert await side(quiet, b"outbox", "XLEN") == 0
+    assert len(await numbers(quiet, DEAD)) == 2
 
 
 async def test_a_transaction_leaves_dead_letters_to_others(quiet: RedisBackend) -> None:
