@@ -14,7 +14,7 @@ from tests.processes.wire import AT_ONCE
 
 CONT, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 
-_HANDSHAKE = (
+HANDSHAKE = (
     "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n{more}\r\n"
 )
@@ -76,7 +76,7 @@ class RawSocket:
         raw = cls(end)
         more = "Sec-WebSocket-Extensions: permessage-deflate\r\n" if is_small else ""
         more += CREDENTIALS.header_lines
-        await raw.send(_HANDSHAKE.format(path=path, more=more).encode())
+        await raw.send(HANDSHAKE.format(path=path, more=more).encode())
         head = await raw._until(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 101 "), head
         return raw

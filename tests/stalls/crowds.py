@@ -9,11 +9,15 @@ from typing import Any
 from urllib.parse import quote
 
 from headgate.engine.limits import FILTER_NODES_MAX
+from tests.processes.raw_socket import HANDSHAKE
 from tests.stalls.case import Act, Case, Target
 from tests.stalls.client import Answer, head
 from tests.stalls.keyspace import BIG, GROUP, Size, stream_name
 
+_CREDIT = 100
+"""Of a socket; a batch for many has as many entries: 70 MB with 10,000 sockets."""
 _EVENTS = {"Accept": "text/event-stream"}
+_SOCKET = "socket /v1/streams/{stream}/ws"
 _CONNECTING = 200
 """Connections that are begun side by side."""
 _PER_PIPELINE = 10_000
@@ -24,20 +28,31 @@ _EXPIRE_MS = 1_500
 Words = Sequence[str | int]
 
 
-async def _join(target: Target, paths: Sequence[str], consumer: str = "") -> None:
-    """Open event streams, and return when each has been told that it is ready."""
+async def _connect(target: Target, heads: Sequence[bytes], ready: bytes) -> None:
+    """Open a connection for each head of a request, and read until all are ready."""
     turns = asyncio.Semaphore(_CONNECTING)
 
-    async def join(number: int, path: str) -> None:
-        headers = {**_EVENTS, "Headgate-Consumer": f"{consumer}{number}"} if consumer else _EVENTS
+    async def connect(sent: bytes) -> None:
         async with turns:
             reader, writer = await target.client.open()
             target.held.append((reader, writer))
-            writer.write(head("GET", path, headers=headers))
-            begin = await reader.readuntil(b"event: ready")
-            assert begin.startswith(b"HTTP/1.1 200 "), begin
+            writer.write(sent)
+            begin = await reader.readuntil(ready)
+            assert begin.startswith((b"HTTP/1.1 200 ", b"HTTP/1.1 101 ")), begin
 
-    await asyncio.gather(*(join(number, path) for number, path in enumerate(paths)))
+    await asyncio.gather(*map(connect, heads))
+
+
+async def _join(target: Target, paths: Sequence[str], consumer: str = "") -> None:
+    """Open event streams, and return when each has been told that it is ready."""
+    names = [
+        {"Headgate-Consumer": f"{consumer}{at}"} if consumer else {} for at in range(len(paths))
+    ]
+    heads = [
+        head("GET", path, headers={**_EVENTS, **name})
+        for path, name in zip(paths, names, strict=True)
+    ]
+    await _connect(target, heads, b"event: ready")
 
 
 def _members(number: int) -> tuple[Act, Act]:
@@ -115,6 +130,32 @@ async def _follow_all_names(target: Target) -> None:
     while b"event: caught_up" not in await reader.read(2**20):
         pass
     writer.close()
+
+
+async def _listen(target: Target) -> None:
+    """Open sockets at the end of one stream."""
+    path = f"/v1/streams/{stream_name(2)}/ws?credit={_CREDIT}"
+    sent = HANDSHAKE.format(path=path, more="").encode()
+    await _connect(target, [sent] * target.size.followers, b'"caught_up"')
+
+
+async def _read_all(target: Target, last: bytes) -> None:
+    await asyncio.gather(*(reader.readuntil(last) for reader, _ in target.held))
+
+
+async def _batch_to_sockets(target: Target) -> None:
+    entries = [{"fields": {"f": f"v{number}"}} for number in range(_CREDIT)]
+    path = f"/v1/streams/{stream_name(2)}/entries/batch"
+    await asyncio.gather(
+        target.ask("POST", path, entries), _read_all(target, f'"v{_CREDIT - 1}"'.encode())
+    )
+
+
+async def _delete_under_sockets(target: Target) -> None:
+    await asyncio.gather(
+        target.ask("DELETE", f"/v1/streams/{stream_name(2)}"),
+        _read_all(target, b"stream_not_found"),
+    )
 
 
 async def _append_to_followers(target: Target) -> Answer:
@@ -232,6 +273,7 @@ HARMLESS: list[Case] = [
         "followStream: one append to many", ("route followStream",), _append_to_followers, _follow
     ),
     Case("followStream: many leave at once", ("route followStream",), _leave, _follow),
+    Case("a batch to many sockets", (_SOCKET,), _batch_to_sockets, _listen),
     Case("followStream: all of a stream", ("route followStream",), _follow_all),
     Case(
         "followPattern: one append to many",
@@ -257,6 +299,13 @@ HARMLESS: list[Case] = [
 ]
 
 DESTRUCTIVE: list[Case] = [
+    Case(
+        "a stream deleted under many sockets",
+        (_SOCKET,),
+        _delete_under_sockets,
+        _listen,
+        is_destructive=True,
+    ),
     Case("housekeeping of keyed streams", (), _wait, _key_each, is_destructive=True),
     Case("streams that expire at once", (), _see_them_go, _expire_each, is_destructive=True),
     Case("shutdown", (), _stop, is_destructive=True),
