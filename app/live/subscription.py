@@ -270,7 +270,7 @@ class StreamSubscription(Subscription):
 
         What comes then is given to `send_at_once`, and is followed only if that returns false.
         """
-        if self._filters is None and self._beat_ms is None:
+        if self._filters is None:
             self._fan_out, self._send_at_once = fan_out, send_at_once
 
     async def open(self) -> Ready:
@@ -327,15 +327,20 @@ class StreamSubscription(Subscription):
             # side are at the same place meanwhile, so each place is read once for all of them: a
             # read that may wait need not be newer than the last change that was noticed.
             await asyncio.sleep(0)
+            wait_ms = self._beat_ms if at_end else behind_wait_ms
             if at_end and self._fan_out is not None and not self._access.usage.is_limited:
-                await self._wait_with(self._fan_out)
-            read = await self._read_on(wait_ms=self._beat_ms if at_end else behind_wait_ms)
+                try:
+                    await self._wait_with(self._fan_out)
+                except TimeoutError:
+                    wait_ms = 0  # a beat is over
+            read = await self._read_on(wait_ms=wait_ms)
 
     async def _wait_with(self, fan_out: FanOut) -> None:
         await self._entries_max()
         request = self._request(BATCH_ENTRIES_MAX, None)
         self._access.admit(request)
-        await fan_out.wait(self, request)
+        async with asyncio.timeout(None if self._beat_ms is None else self._beat_ms / 1000):
+            await fan_out.wait(self, request)
 
     def take(self, read: StreamRead) -> bool:
         """Send what came for all who follow side by side, as `Recipient` says."""

@@ -77,6 +77,22 @@ async def test_a_connection_without_an_entry_is_continued_where_it_began(
             assert '"v":"sale"' in "".join(await until_line(lines, ""))
 
 
+async def test_heartbeats_come_behind_what_was_sent_to_all_who_wait_together() -> None:
+    async with running(Settings(heartbeat_ms=100)) as live:
+        await live.append("orders", "1")
+        async with lines_of(live, STREAM) as lines, events_of(live, STREAM) as events:
+            await events.next("ready", "caught_up")
+            await until_line(lines, "event: caught_up")
+            for value in "23":
+                await until_line(lines, ": heartbeat")
+                await until(lambda: live.gateway.fan_out.waiter_count == 1)  # the other one reads
+                [new] = await live.append("orders", value)
+                assert await events.entries(1) == [new]
+                await until_line(lines, "event: entry")
+                await until_line(lines, ": heartbeat")
+                assert await until_line(lines, "") == [f"id: {new}"]
+
+
 async def test_coming_back_acknowledges_nothing_that_a_group_has_not_sent(shared: Live) -> None:
     await shared.create_group("orders", "billing")
     await shared.append("orders", "1", "2")
