@@ -68,6 +68,7 @@ from headgate.app.live.frames.client import (
 )
 from headgate.app.live.frames.entries import (
     FrameOf,
+    LastFrame,
     deliveries_frames,
     entries_frames,
     pattern_frames,
@@ -119,6 +120,8 @@ from headgate.engine.requests.deliveries import NackMode
 
 Text = str | Iterator[str]
 """A frame; one that may be long comes in parts, with time for others in between."""
+
+_last_frame = LastFrame()
 
 
 class _Due:
@@ -347,12 +350,9 @@ class Session:
         if not self._answers.is_empty:
             return None
         try:
-            frame, *others = entries_frames(
-                self._of(sub), batch.read, credit_left=batch.credit_left or 0
-            )
+            return _last_frame.of(self._of(sub), batch.read, batch.credit_left or 0)
         except FrameTooLarge:
             return None
-        return None if others else frame
 
     def _of(self, sub: str) -> FrameOf:
         known = self._known.get(sub)

@@ -246,7 +246,7 @@ class Subscription(ABC):
 class StreamSubscription(Subscription):
     """Entries of a stream after a cursor, then entries as they come."""
 
-    __slots__ = ("_cursor", "_fan_out", "_filters", "_first", "_send_at_once")
+    __slots__ = ("_cursor", "_fan_out", "_filters", "_first", "_need", "_send_at_once")
 
     def __init__(
         self,
@@ -260,6 +260,7 @@ class StreamSubscription(Subscription):
         """With `filters`, an empty batch tells how far nothing matched."""
         super().__init__(access, credit=credit, beat_ms=beat_ms)
         self._cursor = cursor
+        self._need = Need((Verb.READ,), cursor.stream)
         self._filters = filters
         self._first: StreamRead | None = None
         self._fan_out: FanOut | None = None
@@ -285,7 +286,7 @@ class StreamSubscription(Subscription):
 
     @property
     def need(self) -> Need:
-        return Need((Verb.READ,), self._cursor.stream)
+        return self._need
 
     @property
     def is_over(self) -> bool:

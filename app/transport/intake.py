@@ -230,8 +230,7 @@ class BoundedWebSocket(Peer, SocketProtocol):
             or self.transport.is_closing()
         ):
             return False
-        data = text.encode()
-        self.transport.write(_head_of_text(len(data)) + data)
+        self.transport.write(_last_text.framed(text))
         if not self.writable.is_set():
             self._sockets.stuck(self.transport)
         return True
@@ -339,6 +338,24 @@ class BoundedWebSocket(Peer, SocketProtocol):
     def _go_on(self) -> None:
         self._next = None
         self._parse()
+
+
+class _LastText:
+    """The last text as a frame: sockets that follow side by side are sent the same object."""
+
+    __slots__ = ("_frame", "_text")
+
+    def __init__(self) -> None:
+        self._text, self._frame = "", b""
+
+    def framed(self, text: str) -> bytes:
+        if text is not self._text:
+            data = text.encode()
+            self._text, self._frame = text, _head_of_text(len(data)) + data
+        return self._frame
+
+
+_last_text = _LastText()
 
 
 def _head_of_text(size_bytes: int) -> bytes:

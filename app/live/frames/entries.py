@@ -83,6 +83,25 @@ def entries_frames(of: FrameOf, read: StreamRead, *, credit_left: int) -> Iterab
     return _frames(of, _last_entries.encoded(read), read.entries, credit_left, first, last)
 
 
+class LastFrame:
+    """The last frame of a batch: those who follow a stream side by side are sent the same one."""
+
+    __slots__ = ("_asked", "_frame", "_read")
+
+    def __init__(self) -> None:
+        self._read: StreamRead | None = None
+        self._asked: tuple[FrameOf, int] | None = None
+        self._frame: str | None = None
+
+    def of(self, of: FrameOf, read: StreamRead, credit_left: int) -> str | None:
+        """Return the `entries` frame of a batch, None if it has several; raises FrameTooLarge."""
+        asked = of, credit_left
+        if read is not self._read or asked != self._asked:
+            frame, *others = entries_frames(of, read, credit_left=credit_left)
+            self._read, self._asked, self._frame = read, asked, None if others else frame
+        return self._frame
+
+
 def pattern_frames(of: FrameOf, read: PatternRead, *, credit_left: int) -> Iterable[str]:
     """Return the `entries` frames of matching streams. See `entries_frames`.
 

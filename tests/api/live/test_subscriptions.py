@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,21 @@ async def test_a_stream_and_two_groups_are_read_over_one_socket(orders: Live) ->
             (await orders.group("orders", name))["pending"] for name in ("billing", "shipping")
         ]
     assert pending == [0, 2]
+
+
+async def test_each_of_those_who_follow_side_by_side_is_sent_its_own_frame(orders: Live) -> None:
+    asked = [("a", 5), ("a", 5), ("a", 9), ("b", 9)]
+    async with AsyncExitStack() as stack:
+        sockets = [await stack.enter_async_context(frames_of(orders, WS)) for _ in asked]
+        for frames, (sub, credit) in zip(sockets, asked, strict=True):
+            await frames.subscribe(sub, credit=credit, after="$")
+        await until(lambda: orders.gateway.fan_out.waiter_count == len(asked) - 1)
+        for count in (1, 2):
+            [new] = await orders.append("orders", str(count))
+            for frames, (sub, credit) in zip(sockets, asked, strict=True):
+                frame = await frames.next("entries")
+                assert (frame["sub"], frame["credit_left"]) == (sub, credit - count)
+                assert frame["entries"] == [{"id": new, "fields": {"v": str(count)}}]
 
 
 async def test_whatever_carries_a_rid_is_answered_once_with_it(orders: Live) -> None:
