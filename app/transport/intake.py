@@ -179,6 +179,7 @@ class BoundedWebSocket(Peer, SocketProtocol):
         self._unparsed = Unparsed()
         self._message = bytearray()
         self._next: asyncio.Handle | None = None  # set while more is to be parsed soon
+        self._broke_off = False  # the connection has ended without a close frame
 
     def data_received(self, data: bytes) -> None:
         self._unparsed.add(data)
@@ -189,9 +190,7 @@ class BoundedWebSocket(Peer, SocketProtocol):
         # A peer that does not read is given up, by the system or to make room for others. It is
         # slow, and nothing says that it has failed.
         is_slow = not self.writable.is_set() and not isinstance(exc, ConnectionError)
-        if self.conn.close_rcvd is None and not is_slow:
-            code = CloseCode.ABNORMAL_CLOSURE  # uvicorn says 1005, as of a close without a code
-            self.queue.put_nowait({"type": "websocket.disconnect", "code": code})
+        self._broke_off = self.conn.close_rcvd is None and not is_slow
         # As uvicorn does it, but before the turn of the connection comes: the application may end
         # until then, and that would be logged as an error if the handshake were not over.
         self.disconnected = self.handshake_complete = True
@@ -199,6 +198,9 @@ class BoundedWebSocket(Peer, SocketProtocol):
 
     def leave(self, exc: Exception | None) -> None:
         """Clean up; parser, error and connection form a reference cycle, so drop them."""
+        if self._broke_off:
+            code = CloseCode.ABNORMAL_CLOSURE  # uvicorn says 1005, as of a close without a code
+            self.queue.put_nowait({"type": "websocket.disconnect", "code": code})
         super().leave(exc)
         self.conn.parser.close()
         self.conn.parser_exc = None

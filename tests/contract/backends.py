@@ -30,6 +30,7 @@ OF_REDIS = ALL - {Ability.JOURNAL, Ability.PATTERNS}
 async def running_by_itself(settings: Settings) -> AsyncIterator[Backend]:
     """Run the backend of these settings while the context lasts."""
     async with running(open_backend(settings)) as backend:
+        await until(lambda: backend.refusal is None)  # a busy machine may let its patience pass
         yield backend
 
 
@@ -43,7 +44,7 @@ async def running_behind_socket(settings: Settings) -> AsyncIterator[Backend]:
         served(engine) as options,
         running(RemoteBackend(options)) as backend,
     ):
-        await until(lambda: backend.refusal is None)  # a busy loop may let its patience pass
+        await until(lambda: backend.refusal is None)
         yield backend
 
 

@@ -82,7 +82,7 @@ async def test_the_engine_gives_what_sqs_gives(clock: ManualClock, seeds: range)
     "seeds",
     [
         pytest.param(range(HISTORIES // 2 - 1), id="quick"),
-        pytest.param(range(LONG_HISTORIES // 2), id="long", marks=pytest.mark.long),
+        pytest.param(range(LONG_HISTORIES // 6), id="long", marks=pytest.mark.long),
     ],
 )
 @pytest.mark.parametrize("fixture", ["redis_7", "valkey_9"])

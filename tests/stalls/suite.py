@@ -64,6 +64,7 @@ SETTINGS: Mapping[str, object] = {
     "log_level": "warning",
     "loop_delay_warn_ms": 10,
     "connections_max": 20_000,
+    "ping_interval_ms": 600_000,  # the sockets of a crowd answer none
 }
 _WARNED_AFTER_S = 1.2
 """A warning comes within about a second."""
