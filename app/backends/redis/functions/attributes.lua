@@ -18,12 +18,12 @@ do
     end
   end
 
-  -- The fault if attributes are not as a change expects them, or would be too many; else nil.
+  -- Raise a fault if attributes are not as a change expects them, or would be too many.
   -- change: nil if nothing is to change.
   -- info: of the stream; nil if there is none.
-  function attributes.refusal(call, change, info)
+  function attributes.check(call, change, info)
     if not change then
-      return nil
+      return
     end
     if info then
       drop_stale(call, info)
@@ -35,12 +35,12 @@ do
     end
     for at = 1, #change.expected, 2 do
       if there(change.expected[at]) ~= change.expected[at + 1] then
-        return fault('StreamsChanged')
+        raise('StreamsChanged')
       end
     end
     for _, name in ipairs(change.absent) do
       if there(name) then
-        return fault('StreamsChanged')
+        raise('StreamsChanged')
       end
     end
     local before_count = info and redis.call('HLEN', key) or 0
@@ -58,16 +58,15 @@ do
       more = more - bytes_of(name, before)
     end
     if count > before_count and count > change.count_max then
-      return fault('LimitReached', 'attributes of this stream', change.count_max)
+      raise('LimitReached', 'attributes of this stream', change.count_max)
     end
     if more > 0 and size + more > change.bytes_max then
-      return fault('LimitReached', 'bytes of attributes of this stream', change.bytes_max)
+      raise('LimitReached', 'bytes of attributes of this stream', change.bytes_max)
     end
     change.more = more
-    return nil
   end
 
-  -- Change attributes of a stream that exists by now. `refusal` was asked before.
+  -- Change attributes of a stream that exists by now. `check` was called before.
   function attributes.change(call, change)
     if not change or #change.values + #change.gone == 0 then
       return
@@ -79,7 +78,7 @@ do
     for _, name in ipairs(change.gone) do
       redis.call('HDEL', key, name)
     end
-    redis.call('HINCRBY', meta, 'attributes_bytes', string.format('%.0f', change.more))
+    redis.call('HINCRBY', meta, 'attributes_bytes', decimal(change.more))
     streams.expire_alike(call, key)
     streams.expire_alike(call, meta)
   end
@@ -107,10 +106,7 @@ do
 
   operations.ChangeAttributes = function(call)
     local change, info = call.args.change, require_info(call)
-    local refusal = attributes.refusal(call, change, info)
-    if refusal then
-      return refusal
-    end
+    attributes.check(call, change, info)
     attributes.change(call, change)
     return 1
   end

@@ -12,9 +12,8 @@ do
     if compare_ids(after, through) >= 0 then
       return { 0, after, 0 }
     end
-    local low = after == MIN_ID and '-' or '(' .. after
     local entries, is_all = read_range(
-      call.key, low, through, false, call.args.limit, COUNTED_BYTES_MAX, math.huge
+      call.key, above(after), through, false, call.args.limit, COUNTED_BYTES_MAX, math.huge
     )
     local last = #entries > 0 and entries[#entries][1] or after
     return { #entries, last, is_all and 0 or 1 }
@@ -23,10 +22,9 @@ do
   -- The ids of entries of a range, as for `count`, by their `places`, which ascend from 1. Reply:
   -- the ids; fewer if entries are gone.
   operations.places = function(call)
-    local after, places = call.args.after, call.args.places
-    local low = after == MIN_ID and '-' or '(' .. after
+    local places, first = call.args.places, above(call.args.after)
     local entries = read_range(
-      call.key, low, call.args.through, false, places[#places], math.huge, math.huge
+      call.key, first, call.args.through, false, places[#places], math.huge, math.huge
     )
     local ids = {}
     for _, place in ipairs(places) do

@@ -12,9 +12,9 @@ do
   -- About how many records are kept, and for how long after the last one.
   local RECORDS_MAX, KEPT_MS = 1000, 3600000
 
-  -- Begin to note what a consumer takes over.
+  -- Begin to note what a consumer gets, and what of it others held.
   function claims.by(consumer)
-    return { by = consumer, holders = {}, entries = {} }
+    return { by = consumer, holders = {}, entries = {}, deliveries = {} }
   end
 
   -- Note that the consumer takes an entry over.

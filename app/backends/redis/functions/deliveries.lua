@@ -100,10 +100,10 @@ do
   -- Reply: one letter for each id, and how many dead letters wait to be relayed.
   operations.Nack = function(call)
     local asked = call.args
-    local stream, group, mode = asked.stream, asked.group, asked.mode
+    local group, mode = asked.group, asked.mode
     groups.require(call, group)
     groups.check(call, group, true)
-    local policy = policies.of(call, group, stream)
+    local policy = policies.of(call, group)
 
     local function count_after(before)
       if asked.retry_count then
@@ -129,7 +129,7 @@ do
     for at, id in ipairs(asked.ids) do
       local row = pending.row(call, group, id)
       local outcome = row and (may_settle(row, asked.consumer) and DONE or CLAIMED) or NOT_PENDING
-      if not row and asked.force and #redis.call('XRANGE', call.key, id, id) > 0 then
+      if not row and asked.force and entry_at(call, id) then
         outcome = DONE
       end
       if row and asked.counts and not (row.owner and row.count == asked.counts[at]) then
@@ -149,9 +149,9 @@ do
       for _, id in ipairs(released) do
         local row = pending.row(call, group, id)
         if row and policy.is_spent(row.count) then
-          policies.dead_letter(call, group, stream, policy, row)
+          policies.dead_letter(call, group, policy, row)
         elseif row and timing.is_over(call, id) then
-          policies.expire(call, group, stream, policy, row)
+          policies.expire(call, group, policy, row)
         end
       end
     end
@@ -207,6 +207,15 @@ do
     }
   end
 
+  -- Give a pending entry to a consumer, and note the delivery and from whom it is taken.
+  -- taken: see claims.lua. fields, count, at: as for `delivery` and `assign`.
+  function pending.take_over(call, group, taken, row, fields, count, at)
+    pending.assign(call, group, taken.by, row, count, at)
+    claims.note(taken, row)
+    local delivery = pending.delivery(call, group, row, fields, taken.by, count)
+    taken.deliveries[#taken.deliveries + 1] = delivery
+  end
+
   -- Whether a row may be claimed: nobody owns it, or it is idle for long enough.
   local function is_claimable(call, group, row, idle_ms)
     if not row.owner then
@@ -245,29 +254,22 @@ do
     groups.check(call, group)
     local at = asked.time_ms and { 'TIME', asked.time_ms }
       or asked.idle_ms and { 'IDLE', asked.idle_ms }
-    local taken, deliveries, gone = claims.by(consumer), {}, {}
+    local taken, gone = claims.by(consumer), {}
     local has_room, is_over = room_of(asked.size_bytes_max, asked.parts_max, asked.is_first), 0
-
-    local function count_after(before)
-      return asked.retry_count or just_id and before or pending.one_more(before)
-    end
 
     -- Take an entry over. Reply: whether it has room.
     local function take(row, fields, before)
       if not just_id and not has_room(fields) then
         return false
       end
-      local after = count_after(before)
-      pending.assign(call, group, consumer, row, after, at)
-      claims.note(taken, row)
-      deliveries[#deliveries + 1] =
-        pending.delivery(call, group, row, not just_id and fields, consumer, after)
+      local after = asked.retry_count or just_id and before or pending.one_more(before)
+      pending.take_over(call, group, taken, row, not just_id and fields, after, at)
       return true
     end
 
     for _, id in ipairs(asked.ids) do
       local row = pending.row(call, group, id)
-      local entry = redis.call('XRANGE', call.key, id, id)[1]
+      local entry = entry_at(call, id)
       local had_room = true
       if not entry then
         if row then
@@ -287,7 +289,7 @@ do
       end
     end
     claims.write(call, group, taken)
-    if #deliveries == 0 then
+    if #taken.deliveries == 0 then
       redis.call('XGROUP', 'CREATECONSUMER', call.key, group, consumer)
     elseif at then
       pending.forget_oldest(call, group)
@@ -296,7 +298,7 @@ do
       -- An id that is never pending: this only raises the position.
       redis.call('XCLAIM', call.key, group, consumer, 0, MIN_ID, 'JUSTID', 'LASTID', asked.last_id)
     end
-    return { deliveries, gone, is_over }
+    return { taken.deliveries, gone, is_over }
   end
 
   -- Take over idle entries in order of their ids, with bounds as for `Claim`. This call looks at up
@@ -311,21 +313,20 @@ do
     groups.check(call, group)
     pending.oldest_ms(call, group)  -- which fails now if it is not what it has to be
     if asked.by_policy then
-      local policy = policies.of(call, group, asked.stream)
-      policies.dead_letters_before(call, group, asked.stream, policy, idle_ms)
+      policies.dead_letters_before(call, group, policies.of(call, group), idle_ms)
     end
     groups.check_room(call, info)
     redis.call('XGROUP', 'CREATECONSUMER', call.key, group, consumer)
-    local taken, deliveries, gone = claims.by(consumer), {}, {}
+    local taken, gone = claims.by(consumer), {}
     local has_room = room_of(asked.size_bytes_max, asked.parts_max, true)
     local rows = pending.rows(call, group, asked.start, '+', looked_at_max + 1)
     local next_start = MIN_ID
     for at, row in ipairs(rows) do
-      if at > looked_at_max or #deliveries + #gone == asked.limit then
+      if at > looked_at_max or #taken.deliveries + #gone == asked.limit then
         next_start = row.id
         break
       end
-      local entry = redis.call('XRANGE', call.key, row.id, row.id)[1]
+      local entry = entry_at(call, row.id)
       if not entry then
         gone[#gone + 1] = row.id
       elseif is_claimable(call, group, row, idle_ms) then
@@ -334,14 +335,11 @@ do
           break
         end
         local after = just_id and row.count or pending.one_more(row.count)
-        pending.assign(call, group, consumer, row, after)
-        claims.note(taken, row)
-        deliveries[#deliveries + 1] =
-          pending.delivery(call, group, row, not just_id and entry[2], consumer, after)
+        pending.take_over(call, group, taken, row, not just_id and entry[2], after)
       end
     end
     pending.settle(call, group, gone)
     claims.write(call, group, taken)
-    return { deliveries, gone, next_start, policies.outbox_count(call) }
+    return { taken.deliveries, gone, next_start, policies.outbox_count(call) }
   end
 end

@@ -10,25 +10,18 @@ do
     return redis.call('DUMP', call.key)
   end
 
-  -- Put the stream of a payload in the place of what is there. Reply: whether it is there now.
-  local function restore(call)
-    local payload, at_ms = call.words[call.first_word], call.args.expires_at_ms
-    if at_ms then
-      redis.call('RESTORE', call.key, at_ms, payload, 'REPLACE', 'ABSTTL')
-    else
-      redis.call('RESTORE', call.key, call.args.ttl_ms or 0, payload, 'REPLACE')
-    end
-    streams.drop_side_keys(call)
-    return redis.call('EXISTS', call.key) == 1
-  end
-
   -- Make the stream of a payload, which is a word, and in which `RELEASED` owns what nobody owns:
   -- `released` has the `group` and the `ids` of these entries.
   operations.RestoreStream = function(call)
     if stream_info(call) and not call.args.replace then
       return fault('StreamExists')
     end
-    if not restore(call) then
+    local payload, at_ms = call.words[call.first_word], call.args.expires_at_ms
+    local options = at_ms and { 'REPLACE', 'ABSTTL' } or { 'REPLACE' }
+    local expiry = at_ms or call.args.ttl_ms or 0
+    redis.call('RESTORE', call.key, expiry, payload, unpack(options))
+    streams.drop_side_keys(call)
+    if redis.call('EXISTS', call.key) == 0 then
       return 1  -- its time is over
     end
     streams.begin(call)

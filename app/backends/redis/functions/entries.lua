@@ -65,7 +65,7 @@ do
     if drafts.ids == '<' and compare_ids(drafts[1][1], last_id) > 0 then
       return nil
     end
-    local time_ms = string.format('%.0f', now_ms())
+    local time_ms = decimal(now_ms())
     for index, draft in ipairs(drafts) do
       local id, refusal = id_of(draft[1], last_id, time_ms, index - 1)
       if not id then
@@ -100,7 +100,7 @@ do
       return fault('StreamNotFound')
     end
     local last_id = info and info['last-generated-id'] or MIN_ID
-    local _, refusal = id_of(wanted, last_id, string.format('%.0f', now_ms()), 0)
+    local _, refusal = id_of(wanted, last_id, decimal(now_ms()), 0)
     return refusal
   end
 
@@ -175,8 +175,8 @@ do
     if expected and expected ~= last_id then
       return fault('LastIdMismatch', expected, last_id)
     end
-    local refusal = attributes.refusal(call, change, info)
-    refusal = refusal or not is_single and appends.settle_ids(drafts, last_id)
+    attributes.check(call, change, info)
+    local refusal = not is_single and appends.settle_ids(drafts, last_id)
     if not refusal and exists and #asked.timings > 0 then
       refusal = timing.refusal(call, #asked.timings, asked.timed_max)
     end
@@ -232,10 +232,7 @@ do
       if expected and not closed_at_ms and expected ~= info['last-generated-id'] then
         return fault('LastIdMismatch', expected, info['last-generated-id'])
       end
-      local refusal = attributes.refusal(call, call.args.attributes, info)
-      if refusal then
-        return refusal
-      end
+      attributes.check(call, call.args.attributes, info)
       attributes.change(call, call.args.attributes)
     end
     return { added, streams.close(call, call.args.closed_at_ms) }

@@ -106,7 +106,7 @@ do
 
   -- Settle an entry that would be delivered, and whose deadline is over. There may be others behind.
   local function expire(call, asked, policy, row)
-    policies.expire(call, asked.group, asked.stream, policy, row)
+    policies.expire(call, asked.group, policy, row)
     asked.has_expired = true
   end
 
@@ -115,13 +115,14 @@ do
   -- pending.
   local function claim(call, asked, policy, room)
     local rows, oldest_ms = claimable(call, asked, room)
-    local taken, deliveries, gained = claims.by(asked.consumer), {}, 0
+    local taken, gained = claims.by(asked.consumer), 0
+    local deliveries = taken.deliveries
     for _, row in ipairs(rows) do
       if #deliveries == room then
         break
       end
       if not policy.is_spent(row.count) then
-        local entry = redis.call('XRANGE', call.key, row.id, row.id)[1]
+        local entry = entry_at(call, row.id)
         if asked.by_policy and timing.is_over(call, row.id) then
           expire(call, asked, policy, row)
         elseif not entry then
@@ -131,12 +132,8 @@ do
           if not take(asked, row.id, entry[2], numbers, #deliveries == 0) then
             break
           end
-          local count = pending.one_more(row.count)
-          pending.assign(call, asked.group, asked.consumer, row, count)
-          claims.note(taken, row)
+          pending.take_over(call, asked.group, taken, row, entry[2], pending.one_more(row.count))
           gained = gained + (row.owner ~= asked.consumer and 1 or 0)
-          deliveries[#deliveries + 1] =
-            pending.delivery(call, asked.group, row, entry[2], asked.consumer, count)
         end
       end
     end
@@ -171,7 +168,7 @@ do
     local count = info['entries-read']
     redis.call(
       'XGROUP', 'SETID', call.key, asked.group, last_id, 'ENTRIESREAD',
-      count and string.format('%.0f', count - #ids) or -1
+      count and decimal(count - #ids) or -1
     )
   end
 
@@ -223,26 +220,23 @@ do
 
   -- Give held entries their turn, at most so many. Reply: the deliveries.
   local function begin_turns(call, asked, policy, room)
-    local deliveries = {}
+    local taken = claims.by(asked.consumer)
     for _, id in ipairs(room > 0 and turns.ready(call, asked.group, room) or {}) do
       local row = pending.row(call, asked.group, id)
-      local entry = row and redis.call('XRANGE', call.key, id, id)[1]
+      local entry = row and entry_at(call, id)
       if not entry then
         pending.settle(call, asked.group, { id })
       elseif timing.is_over(call, id) then
         expire(call, asked, policy, row)
       else
         local numbers = asked.claim_idle_ms and { 0, row.count } or {}
-        if not take(asked, id, entry[2], numbers, #deliveries == 0) then
+        if not take(asked, id, entry[2], numbers, #taken.deliveries == 0) then
           break
         end
-        local count = pending.one_more(row.count)
-        pending.assign(call, asked.group, asked.consumer, row, count)
-        deliveries[#deliveries + 1] =
-          pending.delivery(call, asked.group, row, entry[2], asked.consumer, count)
+        pending.take_over(call, asked.group, taken, row, entry[2], pending.one_more(row.count))
       end
     end
-    return deliveries
+    return taken.deliveries
   end
 
   -- Whether a new entry may be delivered by now. If it is to be pending before it may: its key, if
@@ -345,12 +339,14 @@ do
     return new, may_be_more, is_looking, is_blocked
   end
 
+  -- The greatest id but one.
+  local LAST_BUT_ONE = U64_MAX .. '-18446744073709551614'
+
   -- Note that the consumer was here: Redis 7.0 does not if there is nothing new. It reads what it
   -- holds after the greatest id but one: for the server, the greatest id means new entries.
   local function see(call, asked)
     redis.call(
-      'XREADGROUP', 'GROUP', asked.group, asked.consumer, 'COUNT', 1, 'STREAMS', call.key,
-      previous_id(MAX_ID)
+      'XREADGROUP', 'GROUP', asked.group, asked.consumer, 'COUNT', 1, 'STREAMS', call.key, LAST_BUT_ONE
     )
   end
 
@@ -434,10 +430,7 @@ do
     elseif may_be_more and not lag then
       local is_last = #new > 0 and not walks
       local last_id = is_last and new[#new][1] or info['last-delivered-id']
-      local first = next_id(last_id)
-      if not first or #redis.call('XRANGE', call.key, first, '+', 'COUNT', 1) == 0 then
-        state = CAUGHT_UP
-      end
+      state = has_entries_above(call, last_id) and LIVE or CAUGHT_UP
     end
     if asked.max_pending and held >= asked.max_pending then
       state = FULL
@@ -468,7 +461,7 @@ do
   end
 
   -- What a consumer gets that reads again what it holds.
-  local function repeat_history(call, asked, info, held)
+  local function repeat_history(call, asked, _, info, held)
     local group, consumer = asked.group, asked.consumer
     local room = asked.limit
     if asked.max_pending and held >= asked.max_pending then
@@ -546,7 +539,7 @@ do
     local info = groups.require_info(call, group)
     groups.check_room(call, info)
     groups.check(call, group)
-    local policy = policies.of(call, group, asked.stream)
+    local policy = policies.of(call, group)
     if #asked.acked > 0 then
       pending.oldest_ms(call, group)  -- which fails now if it is not what it has to be
       pending.acknowledge(call, group, asked.consumer, asked.acked)
@@ -556,20 +549,15 @@ do
     local settles = policy.max_deliveries or timing.exists(call)
     if asked.by_policy and settles and not asked.after then
       if info.pending > 0 then
-        policies.dead_letters_before(call, group, asked.stream, policy, asked.claim_idle_ms)
+        policies.dead_letters_before(call, group, policy, asked.claim_idle_ms)
       end
       outbox_count = policies.outbox_count(call)
     end
     local held, has_above = pending.held_count(call, group, asked.consumer, info)
     asked.has_pending_above = has_above
-    local is_served, lag, held_after, state, claim_in, deliveries, new
-    if asked.after then
-      is_served, lag, held_after, state, claim_in, deliveries, new =
-        repeat_history(call, asked, info, held)
-    else
-      is_served, lag, held_after, state, claim_in, deliveries, new =
-        deliver(call, asked, policy, info, held)
-    end
+    local serve = asked.after and repeat_history or deliver
+    local is_served, lag, held_after, state, claim_in, deliveries, new =
+      serve(call, asked, policy, info, held)
     return {
       is_served and 1 or 0, lag, held_after, state, claim_in or false, outbox_count,
       asked.budget_bytes or 0, asked.budget_parts or 0, deliveries, new,

@@ -14,8 +14,8 @@ do
 
   -- The kinds of side keys that are touched where a group has something pending, and where it is
   -- marked: those of its stream, and its own.
-  local TOUCHED, ITS_TOUCHED = { 'claims', 'outbox' }, { 'released', 'errors', 'walk' }
-  local MARKED, ITS_MARKED = { 'meta', 'outbox' }, { 'group', 'released', 'errors' }
+  local TOUCHED = { stream = { 'claims', 'outbox' }, group = { 'released', 'errors', 'walk' } }
+  local MARKED = { stream = { 'meta', 'outbox' }, group = { 'group', 'released', 'errors' } }
 
   -- Up to so many consumers, a look whether `RELEASED` is one of them is cheap.
   local CONSUMERS_LOOKED_AT_MAX = 1000
@@ -49,11 +49,8 @@ do
   -- the operation is over.
   -- marks: whether the group may be marked.
   function groups.check(call, group, marks)
-    if marks then
-      check_types(call, MARKED, group, ITS_MARKED)
-    else
-      check_types(call, TOUCHED, group, ITS_TOUCHED)
-    end
+    local kinds = marks and MARKED or TOUCHED
+    check_types(call, kinds.stream, group, kinds.group)
   end
 
   -- What XINFO GROUPS says of all groups; nil if there is no stream.
@@ -65,14 +62,19 @@ do
     return not string.find(infos.err, 'no such key', 1, true) and error(infos) or nil
   end
 
-  -- What XINFO GROUPS says of a group; nil if there is none.
-  local function info_of(call, group)
-    for _, info in ipairs(infos_of(call) or {}) do
-      if info[2] == group then
-        return info
+  -- What a reply of XINFO says of a name; nil if it says nothing.
+  local function row_of(rows, name)
+    for _, row in ipairs(rows) do
+      if row[2] == name then
+        return row
       end
     end
     return nil
+  end
+
+  -- What XINFO GROUPS says of a group; nil if there is none.
+  local function info_of(call, group)
+    return row_of(infos_of(call) or {}, group)
   end
 
   -- The same as a table.
@@ -86,14 +88,13 @@ do
     return groups.info(call, group) or error(not_found(call))
   end
 
-  -- Remove what is kept about a group.
+  -- Remove what is kept about a group, but for its oldest delivery.
   local function clear(call, group)
-    redis.call(
-      'DEL', call.side('group', group), call.side('released', group), call.side('errors', group),
-      call.side('rate', group), call.side('keyed', group), call.side('taken', group),
-      call.side('held', group), call.side('ready', group), call.side('turn_walk', group),
-      call.side('later', group)
-    )
+    local keys = {}
+    for _, kind in ipairs(GROUP_KINDS) do
+      keys[#keys + 1] = kind ~= 'oldest' and call.side(kind, group) or nil
+    end
+    redis.call('DEL', unpack(keys))
     redis.call('SREM', call.side('turning'), group)
   end
 
@@ -116,13 +117,6 @@ do
     redis.call('ZREM', key, MIN_ID)
   end
 
-  -- Drop the side keys of a group. Whoever waits for the group is woken.
-  function groups.drop(call, group)
-    groups.wake(call, group)
-    clear(call, group)
-    pending.forget_oldest(call, group)
-  end
-
   -- When the stream was closed; false: it is open. If another client has put something else there,
   -- it is open: what is delivered or settled by now must not fail.
   function groups.closed_at_ms(call)
@@ -133,11 +127,7 @@ do
   -- Whether nothing can come to a group any more: all of a closed stream is settled.
   -- info: what XINFO GROUPS says of the group.
   function groups.is_over(call, info)
-    if info.pending > 0 then
-      return false
-    end
-    local first = next_id(info['last-delivered-id'])
-    return not first or #redis.call('XRANGE', call.key, first, '+', 'COUNT', 1) == 0
+    return info.pending == 0 and not has_entries_above(call, info['last-delivered-id'])
   end
 
   -- Wake the reads of a group of a closed stream if all of that is settled now.
@@ -218,7 +208,7 @@ do
   -- Describe the groups of these `names`. Reply: for each group that exists, what XINFO GROUPS says
   -- and the additions.
   operations.describe_groups = function(call)
-    local infos = infos_of(call) or error(fault('StreamNotFound'))
+    local infos = infos_of(call) or raise('StreamNotFound')
     local is_wanted = {}
     for _, name in ipairs(call.args.names) do
       is_wanted[name] = true
@@ -234,7 +224,7 @@ do
 
   -- The names of all groups, in any order.
   operations.group_names = function(call)
-    local infos = infos_of(call) or error(fault('StreamNotFound'))
+    local infos = infos_of(call) or raise('StreamNotFound')
     for at, info in ipairs(infos) do
       infos[at] = info[2]
     end
@@ -260,14 +250,14 @@ do
   -- stream: the name of the stream.
   local function check_policy(policy, stream)
     if (policy.max_deliveries == nil) ~= (policy.dead_letter_stream == nil) then
-      error(fault('Invalid', 'max_deliveries and dead_letter_stream belong together', 'policy'))
+      raise('Invalid', 'max_deliveries and dead_letter_stream belong together', 'policy')
     end
     if policy.on_expiry == '1' and not policy.dead_letter_stream then
-      error(fault('Invalid', 'on_expiry needs a dead_letter_stream', 'policy', 'on_expiry'))
+      raise('Invalid', 'on_expiry needs a dead_letter_stream', 'policy', 'on_expiry')
     end
     if policy.dead_letter_stream == '.' .. stream then
       local text = 'a stream cannot be its own dead letter stream'
-      error(fault('Invalid', text, 'policy', 'dead_letter_stream'))
+      raise('Invalid', text, 'policy', 'dead_letter_stream')
     end
   end
 
@@ -291,7 +281,7 @@ do
       return -1
     end
     local info = stream_info(call)
-    local added = info and string.format('%.0f', info['entries-added']) or '0'
+    local added = info and decimal(info['entries-added']) or '0'
     return compare_numbers(count, added) > 0 and added or count
   end
 
@@ -352,23 +342,21 @@ do
     return described(call, group)
   end
 
-  -- Reply: whether the group existed.
+  -- Whoever waits for the group is woken. Reply: whether the group existed.
   operations.DestroyGroup = function(call)
     local group = call.args.group
     require_stream(call)
     groups.check(call, group)
     local is_gone = redis.call('XGROUP', 'DESTROY', call.key, group)
-    groups.drop(call, group)
+    groups.wake(call, group)
+    clear(call, group)
+    pending.forget_oldest(call, group)
     return is_gone
   end
 
   -- What XINFO CONSUMERS says of a consumer; nil if there is none.
   local function consumer_of(call, group, name)
-    for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', call.key, group)) do
-      if consumer[2] == name then
-        return consumer
-      end
-    end
+    return row_of(redis.call('XINFO', 'CONSUMERS', call.key, group), name)
   end
 
   -- Reply: what XINFO CONSUMERS says of each consumer of the group.
@@ -393,7 +381,7 @@ do
       and info.consumers - redis.call('EXISTS', call.side('group', info.name)) >= consumers_max
       and redis.call('XGROUP', 'CREATECONSUMER', call.key, info.name, consumer) == 1 then
       redis.call('XGROUP', 'DELCONSUMER', call.key, info.name, consumer)
-      error(fault('LimitReached', 'consumers in this group', consumers_max))
+      raise('LimitReached', 'consumers in this group', consumers_max)
     end
   end
 

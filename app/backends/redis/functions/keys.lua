@@ -83,7 +83,7 @@ do
     end
     local count = redis.call('ZCARD', producers)
     if count >= producers_max then
-      redis.call('ZREMRANGEBYSCORE', producers, '-inf', string.format('(%.0f', key.since_ms))
+      redis.call('ZREMRANGEBYSCORE', producers, '-inf', '(' .. decimal(key.since_ms))
       count = redis.call('ZCARD', producers)
     end
     return count < producers_max
@@ -95,9 +95,9 @@ do
     local place = redis.call('HINCRBY', call.side('meta'), 'keys_added', 1)
     local made = string.format('%.0f %s %.0f ', key.at_ms, first_id, count) .. digest
     redis.call('HSET', key.keys, key.name, made)
-    redis.call('ZADD', key.key_times, string.format('%.0f', place), key.name)
+    redis.call('ZADD', key.key_times, decimal(place), key.name)
     forget_some(key)
-    redis.call('ZADD', producers, string.format('%.0f', key.at_ms), key.producer)
+    redis.call('ZADD', producers, decimal(key.at_ms), key.producer)
     for _, side_key in ipairs({ key.keys, key.key_times, producers }) do
       redis.call('PEXPIRE', side_key, key.window_ms + 1)
     end
@@ -121,7 +121,7 @@ do
   -- keys ever remembered, repeats.
   operations.describe_keys = function(call)
     local window_ms, keys_max = idempotency.bounds(settings.of_stream(call))
-    local since_ms = string.format('%.0f', now_ms() - window_ms)
+    local since_ms = decimal(now_ms() - window_ms)
     local names = redis.call('ZRANGEBYSCORE', call.side('producers'), since_ms, '+inf')
     local count = 0
     for _, producer in ipairs(names) do
@@ -138,7 +138,7 @@ do
     local asked = call.args
     local name, entry_id = asked.key, asked.entry_id
     require_stream(call)
-    if #redis.call('XRANGE', call.key, entry_id, entry_id) == 0 then
+    if not entry_at(call, entry_id) then
       return fault('EntryNotFound', entry_id)
     end
     local key = idempotency.key(call, asked.producer, name, settings.of_stream(call))

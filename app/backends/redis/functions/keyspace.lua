@@ -11,7 +11,7 @@ do
       local kind, name = unpack(pair)
       if not EXPIRES[kind] then
         if at_ms > 0 then
-          redis.call('PEXPIREAT', call.side(kind, name), string.format('%.0f', at_ms))
+          redis.call('PEXPIREAT', call.side(kind, name), decimal(at_ms))
         else
           redis.call('PERSIST', call.side(kind, name))
         end
@@ -110,8 +110,8 @@ do
       deleted = info['max-deleted-entry-id']
     end
     redis.call(
-      'XSETID', call.key, last_id,
-      'ENTRIESADDED', added or string.format('%.0f', info['entries-added']), 'MAXDELETEDID', deleted
+      'XSETID', call.key, last_id, 'ENTRIESADDED', added or decimal(info['entries-added']),
+      'MAXDELETEDID', deleted
     )
     return 1
   end

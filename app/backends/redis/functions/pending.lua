@@ -47,7 +47,7 @@ do
     if count < 0 or count >= 2 ^ 63 then
       return COUNT_MAX
     end
-    return string.format('%.0f', count)
+    return decimal(count)
   end
 
   -- Errors kept of one group, as many as the embedded engine keeps.
@@ -98,7 +98,7 @@ do
 
   -- Rows that are idle for at least `idle_ms`.
   function pending.idle_rows(call, group, idle_ms, first, last, limit, consumer)
-    local least = string.format('%.0f', math.min(idle_ms, 2 ^ 53))
+    local least = decimal(math.min(idle_ms, 2 ^ 53))
     return asked({ 'XPENDING', call.key, group, 'IDLE', least, first, last, limit, consumer })
   end
 
@@ -136,14 +136,10 @@ do
   -- Keep the error of an entry that was given back. If there are too many, another one goes.
   function pending.note_error(call, group, id, text)
     local key = call.side('errors', group)
-    local is_first = redis.call('EXISTS', key) == 0
     if redis.call('HLEN', key) >= ERRORS_MAX then
       redis.call('HDEL', key, redis.call('HRANDFIELD', key))
     end
-    redis.call('HSET', key, id, text)
-    if is_first then
-      streams.expire_alike(call, key)
-    end
+    streams.put(call, key, 'HSET', id, text)
   end
 
   -- The last error of an entry; false if there is none.
@@ -161,18 +157,20 @@ do
     end
   end
 
-  -- Give a pending entry to a consumer. Without `at` its idle time begins now.
+  -- Make an entry a consumer's, whether it is pending or not. Without `at` its idle time begins now.
   -- count: its delivery count from now on.
   -- at: { 'IDLE' or 'TIME', ms }
-  function pending.assign(call, group, consumer, row, count, at)
-    local clock, ms = 'IDLE', 0
-    if at then
-      clock, ms = at[1], at[2]
-    end
-    redis.call(
-      'XCLAIM', call.key, group, consumer, 0, row.id, clock, ms, 'RETRYCOUNT', count, 'FORCE',
-      'JUSTID'
+  -- Reply: its id; nothing if the entry is gone from the stream.
+  local function give(call, group, consumer, id, count, at)
+    local clock, ms = unpack(at or { 'IDLE', 0 })
+    return redis.call(
+      'XCLAIM', call.key, group, consumer, 0, id, clock, ms, 'RETRYCOUNT', count, 'FORCE', 'JUSTID'
     )
+  end
+
+  -- Give a pending entry to a consumer, as `give`.
+  function pending.assign(call, group, consumer, row, count, at)
+    give(call, group, consumer, row.id, count, at)
     if not row.owner then
       redis.call('ZREM', call.side('released', group), row.id)
       turns.begin(call, group, row.id)
@@ -185,10 +183,8 @@ do
   function pending.count_deliveries(call, group, consumer, ids_by_count)
     for count, ids in pairs(ids_by_count) do
       for first = 1, #ids, WORDS_MAX do
-        local words = { 'XCLAIM', call.key, group, consumer, 0 }
-        for at = first, math.min(first + WORDS_MAX - 1, #ids) do
-          words[#words + 1] = ids[at]
-        end
+        local last = math.min(first + WORDS_MAX - 1, #ids)
+        local words = { 'XCLAIM', call.key, group, consumer, 0, unpack(ids, first, last) }
         for _, word in ipairs({ 'IDLE', 0, 'RETRYCOUNT', count, 'JUSTID' }) do
           words[#words + 1] = word
         end
@@ -211,11 +207,7 @@ do
     local time_us = tonumber(now_us())
     for _, entry in ipairs(entries) do
       local id, count, delay_ms = entry[1], entry[2], entry[3]
-      local claimed = redis.call(
-        'XCLAIM', call.key, group, RELEASED, 0, id, 'IDLE', 0, 'RETRYCOUNT', count, 'FORCE',
-        'JUSTID'
-      )
-      if #claimed > 0 then
+      if #give(call, group, RELEASED, id, count) > 0 then
         turns.begin(call, group, id)
         -- A microsecond for each of the call, so that they come back in the order of release.
         call.released_count = (call.released_count or 0) + 1
@@ -235,15 +227,8 @@ do
   -- due_ms: it is delayed until then; nil: it waits for its turn at once.
   function pending.hold(call, group, id, key, due_ms)
     groups.mark(call, group)
-    redis.call(
-      'XCLAIM', call.key, group, RELEASED, 0, id, 'IDLE', 0, 'RETRYCOUNT', 0, 'FORCE', 'JUSTID'
-    )
-    local released = call.side('released', group)
-    local is_new = redis.call('EXISTS', released) == 0
+    give(call, group, RELEASED, id, 0)
     turns.hold(call, group, id, key, due_ms)
-    if is_new then
-      streams.expire_alike(call, released)
-    end
   end
 
   -- Rows of entries that nobody owns and that a reader may get now: the first ones by the time from
@@ -252,10 +237,9 @@ do
     local key = call.side('released', group)
     local rows, skipped = {}, 0
     while #rows < limit do
-      local ids = redis.call(
-        'ZRANGEBYSCORE', key, '-inf', string.format('(%.0f', now_ms() + 1),
-        'LIMIT', #rows, limit - #rows
-      )
+      local high = '(' .. decimal(now_ms() + 1)
+      local ids =
+        redis.call('ZRANGEBYSCORE', key, '-inf', high, 'LIMIT', #rows, limit - #rows)
       for _, id in ipairs(ids) do
         local row = pending.row(call, group, id)
         if row and not row.owner then
@@ -275,9 +259,8 @@ do
 
   -- How many entries that nobody owns are not due yet, about.
   function pending.delayed_count(call, group)
-    local rested = redis.call(
-      'ZCOUNT', call.side('released', group), string.format('%.0f', now_ms() + 1), '(' .. turns.NEVER
-    )
+    local low, high = decimal(now_ms() + 1), '(' .. turns.NEVER
+    local rested = redis.call('ZCOUNT', call.side('released', group), low, high)
     return rested + redis.call('ZCARD', call.side('later', group))
   end
 
@@ -285,8 +268,8 @@ do
   function pending.next_due_in(call, group, has_turns)
     local time_ms = now_ms()
     local first = redis.call(
-      'ZRANGEBYSCORE', call.side('released', group), string.format('%.0f', time_ms + 1), '+inf',
-      'WITHSCORES', 'LIMIT', 0, 1
+      'ZRANGEBYSCORE', call.side('released', group), decimal(time_ms + 1), '+inf', 'WITHSCORES',
+      'LIMIT', 0, 1
     )
     local is_due = first[2] and not turns.is_held(first[2])
     local due_in = is_due and math.floor(tonumber(first[2])) - time_ms or nil
@@ -306,10 +289,8 @@ do
   -- Which consumers a search for idle entries asks about, one by one; { false } is all together.
   -- spared: a consumer whose entries do not count; nil: all count.
   local function searched_holders(call, group, spared, holders)
-    if not spared and redis.call('EXISTS', call.side('released', group)) == 0 then
-      return { false }
-    end
-    if #holders > SEARCHED_HOLDERS_MAX then
+    local are_many = #holders > SEARCHED_HOLDERS_MAX
+    if are_many or not spared and redis.call('EXISTS', call.side('released', group)) == 0 then
       return { false }
     end
     local searched = {}
@@ -440,11 +421,11 @@ do
     local walk = call.side('walk', group)
     local everybody = spared and searched_holders(call, group, nil, holders) or searched
     oldest_ms = math.min(part.oldest_ms, search_oldest(call, group, everybody, nil, part))
-    local text = string.format('%.0f', oldest_ms)
+    local text = decimal(oldest_ms)
     if not part.is_last then
       redis.call(
-        'HSET', walk, 'next', next_id(part.last), 'oldest_ms', text,
-        'not_before_ms', string.format('%.0f', time_ms + PART_PAUSE_MS)
+        'HSET', walk, 'next', next_id(part.last), 'oldest_ms', text, 'not_before_ms',
+        decimal(time_ms + PART_PAUSE_MS)
       )
       redis.call('PEXPIRE', walk, WALK_KEPT_MS)
       return {}, nil
@@ -505,12 +486,11 @@ do
     else
       rows = pending.idle_rows(call, group, idle_ms, first, last, limit, consumer)
       if not consumer then  -- nobody's entries count whatever their idle time is
-        local nobodys = pending.rows(call, group, first, last, limit, RELEASED)
         local is_listed = {}
         for _, row in ipairs(rows) do
           is_listed[row.id] = true
         end
-        for _, row in ipairs(nobodys) do
+        for _, row in ipairs(pending.rows(call, group, first, last, limit, RELEASED)) do
           if not is_listed[row.id] then
             rows[#rows + 1] = row
           end

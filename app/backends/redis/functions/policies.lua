@@ -5,6 +5,9 @@
 -- another slot. A record of the outbox has the fields
 --   to      the name of the dead letter stream
 --   fields  names and values of the dead letter (MessagePack, an array of strings)
+--
+-- Operations by whose calls entries become dead letters have the name of their stream in the argument
+-- `stream`.
 
 local policies = {}
 
@@ -28,9 +31,9 @@ do
   policies.NONE = { delays = {}, is_spent = function() return false end }
 
   -- The policy of a group. For operations that change the state.
-  -- stream: the name of the stream. A stream is not its own dead letter stream, whatever the policy
-  --   says: it may have got that name later.
-  function policies.of(call, group, stream)
+  -- A stream is not its own dead letter stream, whatever the policy says: it may have got that name
+  -- later.
+  function policies.of(call, group)
     local kept = groups.kept(call, group)
     if not next(kept) then
       return policies.NONE
@@ -53,7 +56,7 @@ do
       policy.delays[#policy.delays + 1] = tonumber(delay_ms)
     end
     local dead_letters = kept.dead_letter_stream and string.sub(kept.dead_letter_stream, 2)
-    if kept.max_deliveries and dead_letters ~= stream then
+    if kept.max_deliveries and dead_letters ~= call.args.stream then
       policy.max_deliveries, policy.dead_letters = kept.max_deliveries, dead_letters
     end
     -- Whether an entry with this delivery count is not delivered again.
@@ -100,7 +103,7 @@ do
       local ahead_ms = used_ms(call, group) + count * 1000 / policy.rate_per_s
       redis.call(
         'SET', call.side('rate', group), string.format('%.3f', now_ms() + ahead_ms),
-        'PX', string.format('%.0f', math.ceil(ahead_ms))
+        'PX', decimal(math.ceil(ahead_ms))
       )
     end
   end
@@ -129,10 +132,10 @@ do
   -- stream only stops being pending.
   -- reason: nil if it was delivered too often.
   -- Reply: whether the entry is pending no more.
-  function policies.dead_letter(call, group, stream, policy, row, reason)
-    local entry = redis.call('XRANGE', call.key, row.id, row.id)[1]
+  function policies.dead_letter(call, group, policy, row, reason)
+    local entry = entry_at(call, row.id)
     if entry then
-      local fields = entry[2]
+      local fields, stream = entry[2], call.args.stream
       if #fields > PARTS_MAX - 2 * #ORIGIN - 2 or was_dead_before(fields, stream, group) then
         return false
       end
@@ -148,19 +151,17 @@ do
       if text then
         fields[#fields + 1], fields[#fields + 2] = ERROR, text
       end
-      redis.call(
-        'XADD', call.side('outbox'), '*', 'to', policy.dead_letters,
-        'fields', cmsgpack.pack(fields)
-      )
+      local packed = cmsgpack.pack(fields)
+      redis.call('XADD', call.side('outbox'), '*', 'to', policy.dead_letters, 'fields', packed)
     end
     pending.settle(call, group, { row.id })
     return true
   end
 
   -- Settle a pending entry whose deadline is over. It becomes a dead letter if the policy says so.
-  function policies.expire(call, group, stream, policy, row)
+  function policies.expire(call, group, policy, row)
     local becomes_dead = policy.on_expiry and policy.dead_letters
-    if not (becomes_dead and policies.dead_letter(call, group, stream, policy, row, 'expired')) then
+    if not (becomes_dead and policies.dead_letter(call, group, policy, row, 'expired')) then
       pending.settle(call, group, { row.id })
     end
   end
@@ -168,7 +169,7 @@ do
   -- Make dead letters of entries that were delivered too often, and settle expired ones.
   -- rows: pending entries that nobody owns or that are idle for long enough.
   -- Reply: how many were made.
-  local function dead_letters(call, group, stream, policy, rows)
+  local function dead_letters(call, group, policy, rows)
     local count, looked_at = 0, 0
     for _, row in ipairs(rows) do
       if looked_at == DEAD_MAX then
@@ -176,12 +177,12 @@ do
       end
       if policy.is_spent(row.count) then
         looked_at = looked_at + 1
-        if policies.dead_letter(call, group, stream, policy, row) then
+        if policies.dead_letter(call, group, policy, row) then
           count = count + 1
         end
       elseif timing.is_over(call, row.id) then
         looked_at, count = looked_at + 1, count + 1
-        policies.expire(call, group, stream, policy, row)
+        policies.expire(call, group, policy, row)
       end
     end
     return count
@@ -191,12 +192,11 @@ do
   -- idle_ms: an entry that a consumer owns may be delivered after this idle time, or that of the
   --   policy if it is shorter; nil: that of the policy counts.
   -- Reply: how many were made.
-  function policies.dead_letters_before(call, group, stream, policy, idle_ms)
+  function policies.dead_letters_before(call, group, policy, idle_ms)
     if not policy.max_deliveries and not timing.exists(call) then
       return 0
     end
-    local due = pending.due(call, group, LOOKED_AT_MAX)
-    local count = dead_letters(call, group, stream, policy, due)
+    local count = dead_letters(call, group, policy, pending.due(call, group, LOOKED_AT_MAX))
     if policy.claim_idle_ms and (not idle_ms or policy.claim_idle_ms < idle_ms) then
       idle_ms = policy.claim_idle_ms
     end
@@ -204,7 +204,7 @@ do
       return count
     end
     local idle = pending.search(call, group, idle_ms, nil, LOOKED_AT_MAX)
-    return count + dead_letters(call, group, stream, policy, idle)
+    return count + dead_letters(call, group, policy, idle)
   end
 
   -- How many dead letters wait to be relayed.
@@ -215,7 +215,7 @@ do
   -- Make dead letters as time passes.
   -- Reply: whether all are made; whether the policy acts as time passes.
   operations.dead_letters = function(call)
-    local stream, group = call.args.stream, call.args.group
+    local group = call.args.group
     if groups.missing(call, group) then
       return { 1, 0 }
     end
@@ -224,9 +224,7 @@ do
     if not (kept.max_deliveries or kept.consumer_ttl_ms or timing.exists(call)) then
       return { 1, 0 }
     end
-    local count = policies.dead_letters_before(
-      call, group, stream, policies.of(call, group, stream)
-    )
+    local count = policies.dead_letters_before(call, group, policies.of(call, group))
     return { count < DEAD_MAX and 1 or 0, 1 }
   end
 
@@ -236,19 +234,19 @@ do
     if redis.call('EXISTS', call.key) == 0 or not timing.exists(call) then
       return { 0, 0 }
     end
-    local stream, infos = call.args.stream, trims.groups_of(call)
+    local infos = trims.groups_of(call)
     local limit = math.max(math.floor(LOOKED_AT_MAX / math.max(#infos, 1)), 1)
+    limit = math.min(limit, DEAD_MAX)
     local ids = redis.call(
-      'ZRANGEBYSCORE', call.side('expiring'), '-inf', string.format('%.0f', now_ms()),
-      'LIMIT', 0, math.min(limit, DEAD_MAX)
+      'ZRANGEBYSCORE', call.side('expiring'), '-inf', decimal(now_ms()), 'LIMIT', 0, limit
     )
     for _, info in ipairs(#ids > 0 and infos or {}) do
       groups.check(call, info.name)
-      local policy = policies.of(call, info.name, stream)
+      local policy = policies.of(call, info.name)
       for _, id in ipairs(ids) do
         local row = pending.row(call, info.name, id)
         if row and not row.owner then
-          policies.expire(call, info.name, stream, policy, row)
+          policies.expire(call, info.name, policy, row)
         end
       end
     end
@@ -308,16 +306,15 @@ do
     local group, source = call.args.group, call.args.source
     groups.require(call, group)
     groups.check(call, group, true)
-    local policy, reply = policies.of(call, group, ''), {}
+    local policy, reply = policies.of(call, group), {}
     for _, dead_letter in ipairs(call.args.dead_letters) do
       local id = dead_letter.origin
       local key = call.side('redriven', group .. ':' .. source .. ':' .. dead_letter.id)
-      local known = redis.call('GET', key)
-      local is_released = #redis.call('XRANGE', call.key, id, id) > 0 and not timing.is_over(call, id)
+      local known, entry = redis.call('GET', key), entry_at(call, id)
+      local is_released = entry and not timing.is_over(call, id)
       if known then
         is_released, id = string.sub(known, 1, 1) == '1', string.sub(known, 2)
       elseif is_released then
-        local entry = redis.call('XRANGE', call.key, id, id)[1]
         local key = policy.key_field and turns.key_in(policy, entry[2])
         if key and not pending.row(call, group, id) then
           pending.hold(call, group, id, key)

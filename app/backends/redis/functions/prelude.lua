@@ -11,11 +11,16 @@
 
 local operations = {}
 
+-- A whole number as text.
+local function decimal(number)
+  return string.format('%.0f', number)
+end
+
 -- An error reply "HG <name> <fact> ...", each fact escaped as in URLs.
 local function fault(name, ...)
   local words = { 'HG', name }
   for _, fact in ipairs({ ... }) do
-    local text = type(fact) == 'number' and string.format('%.0f', fact) or fact
+    local text = type(fact) == 'number' and decimal(fact) or fact
     words[#words + 1] = string.gsub(text, '[^%w%.:_-]', function(byte)
       return string.format('%%%02X', string.byte(byte))
     end)
@@ -47,6 +52,11 @@ local function side_of(head, tail)
   end
 end
 
+-- Raise a fault.
+local function raise(name, ...)
+  error(fault(name, ...))
+end
+
 -- The fault if another client has put something of another type under a key; else nil.
 local function mismatch(key, type_name)
   local found = redis.call('TYPE', key).ok
@@ -61,18 +71,18 @@ end
 -- kinds: of side keys of the stream.
 -- name, its_kinds: of a group or a producer, and the kinds of its side keys.
 local function check_types(call, kinds, name, its_kinds)
-  local keys, types = {}, {}
+  local keys = {}
   for _, kind in ipairs(kinds) do
-    keys[#keys + 1], types[#keys + 1] = call.side(kind), TYPES[kind]
+    keys[#keys + 1] = call.side(kind)
   end
   for _, kind in ipairs(its_kinds or {}) do
-    keys[#keys + 1], types[#keys + 1] = call.side(kind, name), TYPES[kind]
+    keys[#keys + 1] = call.side(kind, name)
   end
   if redis.call('EXISTS', unpack(keys)) == 0 then
     return
   end
-  for at, key in ipairs(keys) do
-    local wrong = mismatch(key, types[at])
+  for _, key in ipairs(keys) do
+    local wrong = mismatch(key, named[key])
     if wrong then
       error(wrong)
     end
@@ -133,42 +143,29 @@ local function compare_ids(left, right)
   return compare_numbers(left_seq, right_seq)
 end
 
+-- A number plus 1 or -1. `last` is the digit behind which the one before it changes, too, and `first`
+-- the digit that follows.
+local function stepped(text, step, last, first)
+  if #text < 16 then
+    return decimal(tonumber(text) + step)
+  end
+  local digits = { string.byte('0' .. text, 1, -1) }
+  local at = #digits
+  while digits[at] == string.byte(last) do
+    digits[at], at = string.byte(first), at - 1
+  end
+  digits[at] = digits[at] + step
+  return (string.gsub(string.char(unpack(digits)), '^0+(%d)', '%1'))
+end
+
 -- A number plus one; nil if it is the greatest.
 local function next_number(text)
-  if text == U64_MAX then
-    return nil
-  end
-  if #text < 16 then
-    return string.format('%.0f', tonumber(text) + 1)
-  end
-  local digits = { string.byte(text, 1, -1) }
-  for at = #digits, 1, -1 do
-    if digits[at] < 57 then
-      digits[at] = digits[at] + 1
-      return string.char(unpack(digits))
-    end
-    digits[at] = 48
-  end
-  return '1' .. string.char(unpack(digits))
+  return text ~= U64_MAX and stepped(text, 1, '9', '0') or nil
 end
 
 -- A number minus one; nil if it is zero.
 local function previous_number(text)
-  if text == '0' then
-    return nil
-  end
-  if #text < 16 then
-    return string.format('%.0f', tonumber(text) - 1)
-  end
-  local digits = { string.byte(text, 1, -1) }
-  for at = #digits, 1, -1 do
-    if digits[at] > 48 then
-      digits[at] = digits[at] - 1
-      break
-    end
-    digits[at] = 57
-  end
-  return (string.gsub(string.char(unpack(digits)), '^0+(%d)', '%1'))
+  return text ~= '0' and stepped(text, -1, '0', '9') or nil
 end
 
 -- The id after an id; nil if there is none.
@@ -182,15 +179,9 @@ local function next_id(id)
   return next_ms and next_ms .. '-0'
 end
 
--- The id before an id; nil if there is none.
-local function previous_id(id)
-  local ms, seq = split_id(id)
-  local previous_seq = previous_number(seq)
-  if previous_seq then
-    return ms .. '-' .. previous_seq
-  end
-  local previous_ms = previous_number(ms)
-  return previous_ms and previous_ms .. '-' .. U64_MAX
+-- The lowest bound of a range above an id.
+local function above(id)
+  return id == MIN_ID and '-' or '(' .. id
 end
 
 -- Whether a text is an id.
@@ -233,7 +224,7 @@ local function fields_of(key, fields)
   for at, field in ipairs(fields) do
     local check = check_of(field)
     if values[at] and check and not check(values[at]) then
-      error(fault('WrongType', key, field .. ' is not what it has to be'))
+      raise('WrongType', key, field .. ' is not what it has to be')
     end
   end
   return values
@@ -256,8 +247,19 @@ end
 -- Raise a fault if there is no stream.
 local function require_stream(call)
   if redis.call('EXISTS', call.key) == 0 then
-    error(fault('StreamNotFound'))
+    raise('StreamNotFound')
   end
+end
+
+-- The entry of the stream with an id; nil if there is none.
+local function entry_at(call, id)
+  return redis.call('XRANGE', call.key, id, id)[1]
+end
+
+-- Whether the stream has entries above an id.
+local function has_entries_above(call, id)
+  local first = next_id(id)
+  return first ~= nil and #redis.call('XRANGE', call.key, first, '+', 'COUNT', 1) > 0
 end
 
 -- What XINFO STREAM says of the stream, as a table; nil if there is no stream.
@@ -274,5 +276,5 @@ end
 
 -- The same; a fault is raised if there is no stream.
 local function require_info(call)
-  return stream_info(call) or error(fault('StreamNotFound'))
+  return stream_info(call) or raise('StreamNotFound')
 end

@@ -73,17 +73,14 @@ do
     elseif after == '$' then
       after = last_id
     elseif asked.count_max > 0 and info.length > 0 and compare_ids(last_id, after) > 0 then
-      local low = after == MIN_ID and '-' or '(' .. after
       entries, is_all = read_range(
-        call.key, low, '+', false, asked.count_max, asked.bytes_max, asked.parts_max
+        call.key, above(after), '+', false, asked.count_max, asked.bytes_max, asked.parts_max
       )
     end
     local closed_at_ms = known[2] or false
-    if closed_at_ms then
-      local following = next_id(#entries > 0 and entries[#entries][1] or after)
-      if following and #redis.call('XRANGE', call.key, following, '+', 'COUNT', 1) > 0 then
-        closed_at_ms = false
-      end
+    local through = #entries > 0 and entries[#entries][1] or after
+    if closed_at_ms and has_entries_above(call, through) then
+      closed_at_ms = false
     end
     local has_times = #entries > 0 and timing.exists(call)
     return {

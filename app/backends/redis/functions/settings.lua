@@ -29,7 +29,7 @@ do
     for _, name in ipairs(names) do
       local check = check_of(name)
       if kept[name] and check and not check(kept[name]) then
-        error(fault('WrongType', key, name .. ' is no ' .. FORMS[name]))
+        raise('WrongType', key, name .. ' is no ' .. FORMS[name])
       end
     end
   end

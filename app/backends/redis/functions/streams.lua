@@ -71,7 +71,16 @@ do
   function streams.expire_alike(call, side_key)
     local at_ms = redis.call('PEXPIRETIME', call.key)
     if at_ms > 0 then
-      redis.call('PEXPIREAT', side_key, string.format('%.0f', at_ms))
+      redis.call('PEXPIREAT', side_key, decimal(at_ms))
+    end
+  end
+
+  -- Put something under a side key, which may be new: a command, and its words behind the key.
+  function streams.put(call, side_key, command, ...)
+    local is_new = redis.call('EXISTS', side_key) == 0
+    redis.call(command, side_key, ...)
+    if is_new then
+      streams.expire_alike(call, side_key)
     end
   end
 
@@ -145,10 +154,7 @@ do
       end
       return { 0, present }
     end
-    local refusal = attributes.refusal(call, asked.attributes)
-    if refusal then
-      return refusal
-    end
+    attributes.check(call, asked.attributes)
     streams.begin(call, asked.epoch)
     streams.create_empty(call)
     attributes.change(call, asked.attributes)
@@ -181,7 +187,7 @@ do
   local function touch(call)
     local at_ms = redis.call('PEXPIRETIME', call.key)
     if at_ms > 0 then
-      redis.call('PEXPIREAT', call.key, string.format('%.0f', at_ms))
+      redis.call('PEXPIREAT', call.key, decimal(at_ms))
     else
       redis.call('PEXPIRE', call.key, TOUCHED_MS)
       redis.call('PERSIST', call.key)
@@ -193,7 +199,7 @@ do
   -- Returns the epoch, and when the stream was closed.
   function streams.close(call, at_ms)
     local present, meta = described(call, true), call.side('meta')
-    at_ms = at_ms or string.format('%.0f', now_ms())
+    at_ms = at_ms or decimal(now_ms())
     if redis.call('HSETNX', meta, 'closed_at_ms', at_ms) == 1 then
       touch(call)
     end
@@ -235,7 +241,7 @@ do
           is_allowed = is_allowed or prefixes[string.sub(name, 1, length)]
         end
         if not is_allowed then
-          error(fault('OutOfReach', name))
+          raise('OutOfReach', name)
         end
       end
     end
@@ -253,15 +259,13 @@ do
     return table.concat({
       epoch, info.length, newest and newest[1] or '', info['recorded-first-entry-id'],
       info['last-generated-id'], info['max-deleted-entry-id'],
-      string.format('%.0f', info['entries-added']),
-      string.format('%.0f', redis.call('PEXPIRETIME', call.key)), present[11] or '',
+      decimal(info['entries-added']), decimal(redis.call('PEXPIRETIME', call.key)),
+      present[11] or '',
     }, '/')
   end
 
   -- Reply with the revision of the stream, whether it exists or not.
-  operations.revision = function(call)
-    return revision(call)
-  end
+  operations.revision = revision
 
   -- Change a side key that is watched unless the stream has this `revision`: EXEC then does
   -- nothing.

@@ -58,7 +58,7 @@ do
     local gone = {}
     for _, kind in ipairs({ 'due', 'deadlines' }) do
       for _, id in ipairs(redis.call('ZRANDMEMBER', call.side(kind), CHECKED)) do
-        if #redis.call('XRANGE', call.key, id, id) == 0 then
+        if not entry_at(call, id) then
           gone[#gone + 1] = id
         end
       end
@@ -68,22 +68,12 @@ do
 
   -- The fault if so many more entries of the stream may not have times; else nil.
   function timing.refusal(call, more, timed_max)
-    local count = math.max(
-      redis.call('ZCARD', call.side('due')), redis.call('ZCARD', call.side('deadlines'))
-    )
-    if count + more > timed_max then
-      return fault('LimitReached', 'entries with times in this stream', timed_max)
-    end
-    return nil
+    local is_full = timing.count(call) + more > timed_max
+    return is_full and fault('LimitReached', 'entries with times in this stream', timed_max) or nil
   end
 
   local function put(call, kind, id, at_ms)
-    local key = call.side(kind)
-    local is_new = redis.call('EXISTS', key) == 0
-    redis.call('ZADD', key, string.format('%.0f', at_ms), id)
-    if is_new then
-      streams.expire_alike(call, key)
-    end
+    streams.put(call, call.side(kind), 'ZADD', decimal(at_ms), id)
   end
 
   -- Give entries their times, as a writer says them.
@@ -128,7 +118,7 @@ do
     for at, id in ipairs(timing.exists(call) and call.args.ids or {}) do
       local due_ms = redis.call('ZSCORE', call.side('due'), id)
       local deadline_ms = redis.call('ZSCORE', call.side('deadlines'), id)
-      if (due_ms or deadline_ms) and #redis.call('XRANGE', call.key, id, id) > 0 then
+      if (due_ms or deadline_ms) and entry_at(call, id) then
         times[#times + 1] = { at - 1, due_ms, deadline_ms }
       end
     end

@@ -19,10 +19,6 @@ do
   -- How many entries an approximate trim removes at a time: those of a full node.
   local NODE_ENTRIES = 100
 
-  local function text(number)
-    return string.format('%.0f', number)
-  end
-
   -- Note the greatest id that a trim has removed.
   local function note_trimmed(call, id)
     local meta = call.side('meta')
@@ -36,7 +32,7 @@ do
 
   -- Remove the oldest `count` entries, the last of which has this id.
   local function cut(call, length, count, id)
-    redis.call('XTRIM', call.key, 'MAXLEN', '=', text(length - count))
+    redis.call('XTRIM', call.key, 'MAXLEN', '=', decimal(length - count))
     note_trimmed(call, id)
     return count
   end
@@ -200,8 +196,7 @@ do
     local evicted, looked_at = {}, 0
     local next_part = true
     while true do
-      local low = after == MIN_ID and '-' or '(' .. after
-      local ids = after == MAX_ID and {} or ids_of(call.key, low, '+', NODE_ENTRIES)
+      local ids = after == MAX_ID and {} or ids_of(call.key, above(after), '+', NODE_ENTRIES)
       if #ids == 0 or to.limit and removed_before + #evicted + #ids > to.limit then
         break
       end
@@ -233,7 +228,7 @@ do
       if oldest[1] ~= evicted[first] then
         break
       end
-      redis.call('XTRIM', call.key, 'MAXLEN', '=', text(redis.call('XLEN', call.key) - 1))
+      redis.call('XTRIM', call.key, 'MAXLEN', '=', decimal(redis.call('XLEN', call.key) - 1))
       first = first + 1
     end
     for at = first, #evicted do
@@ -276,7 +271,7 @@ do
   function trims.retain(call, config, appended)
     local is_last = true
     if config.max_age_ms then
-      cut_below(call, text(math.max(now_ms() - tonumber(config.max_age_ms), 0)) .. '-0')
+      cut_below(call, decimal(math.max(now_ms() - tonumber(config.max_age_ms), 0)) .. '-0')
     end
     if config.max_length then
       local _

@@ -49,6 +49,16 @@ do
     return #key .. ':' .. key
   end
 
+  -- The member for an entry in a set that is in the order of keys.
+  local function member_of(key, id)
+    return prefix(key) .. padded(id)
+  end
+
+  -- The key in such a member.
+  local function key_in_member(member)
+    return string.match(member, '^%d+:(.*)' .. string.rep('.', DIGITS) .. '$')
+  end
+
   -- The members of a set that are of a key, from the first on.
   local function of_key(call, kind, group, key, limit)
     local first = prefix(key)
@@ -107,19 +117,10 @@ do
     return member and string.sub(member, DIGITS + 1)
   end
 
-  local function note(call, kind, group, id, key)
-    for _, name in ipairs({ 'keyed', kind }) do
-      local side = call.side(name, group)
-      local is_new = redis.call('EXISTS', side) == 0
-      local member = name == 'keyed' and padded(id) .. key or prefix(key) .. padded(id)
-      if name == 'later' then
-        member = id
-      end
-      redis.call('ZADD', side, 0, member)
-      if is_new then
-        streams.expire_alike(call, side)
-      end
-    end
+  -- Note the key of an entry, and put the entry into the set of a kind.
+  local function note(call, kind, group, id, key, score, member)
+    streams.put(call, call.side('keyed', group), 'ZADD', 0, padded(id) .. key)
+    streams.put(call, call.side(kind, group), 'ZADD', score or 0, member or member_of(key, id))
     if redis.call('SADD', call.side('turning'), group) == 1 then
       streams.expire_alike(call, call.side('turning'))
       redis.call('HSET', call.side('group', group), 'has_turns', 1)
@@ -136,13 +137,12 @@ do
   -- Hold an entry back, which is pending without an owner.
   -- due_ms: it is delayed until then; nil: it waits for its turn at once.
   function turns.hold(call, group, id, key, due_ms)
-    redis.call('ZADD', call.side('released', group), HELD_SCORE, id)
-    if not due_ms then
-      note(call, 'held', group, id, key)
-      return check(call, group, key)
+    streams.put(call, call.side('released', group), 'ZADD', HELD_SCORE, id)
+    if due_ms then
+      return note(call, 'later', group, id, key, decimal(due_ms), id)
     end
-    note(call, 'later', group, id, key)
-    redis.call('ZADD', call.side('later', group), string.format('%.0f', due_ms), id)
+    note(call, 'held', group, id, key)
+    check(call, group, key)
   end
 
   local function join(call, group, id, key)
@@ -155,8 +155,7 @@ do
   -- Let entries that are due wait for their turn. Reply: whether there may be more.
   function turns.join(call, group)
     local ids = redis.call(
-      'ZRANGEBYSCORE', call.side('later', group), '-inf', string.format('%.0f', now_ms()),
-      'LIMIT', 0, LOOKED_AT_MAX
+      'ZRANGEBYSCORE', call.side('later', group), '-inf', decimal(now_ms()), 'LIMIT', 0, LOOKED_AT_MAX
     )
     for _, id in ipairs(ids) do
       local key = key_of(call, group, id)
@@ -192,14 +191,14 @@ do
     if key then
       join(call, group, id, key)
     end
-    if key and redis.call('ZREM', call.side('held', group), prefix(key) .. padded(id)) == 1 then
-      redis.call('ZADD', call.side('taken', group), 0, prefix(key) .. padded(id))
+    if key and redis.call('ZREM', call.side('held', group), member_of(key, id)) == 1 then
+      redis.call('ZADD', call.side('taken', group), 0, member_of(key, id))
       check(call, group, key)
     end
   end
 
   local function finish(call, group, id, key)
-    local member = prefix(key) .. padded(id)
+    local member = member_of(key, id)
     redis.call('ZREM', call.side('keyed', group), padded(id) .. key)
     redis.call('ZREM', call.side('taken', group), member)
     redis.call('ZREM', call.side('held', group), member)
@@ -222,7 +221,7 @@ do
 
   -- End the turn of an entry that is gone from the stream. One that is held is pending no more.
   local function drop(call, group, id, key)
-    if redis.call('ZSCORE', call.side('held', group), prefix(key) .. padded(id))
+    if redis.call('ZSCORE', call.side('held', group), member_of(key, id))
       or redis.call('ZSCORE', call.side('later', group), id) then
       pending.settle(call, group, { id })
     else
@@ -250,8 +249,7 @@ do
     call.rechecks_left = left - #ids
     for _, text in ipairs(ids) do
       local id = plain(text)
-      if #redis.call('XPENDING', call.key, group, id, id, 1) == 0
-        or #redis.call('XRANGE', call.key, id, id) == 0 then
+      if #redis.call('XPENDING', call.key, group, id, id, 1) == 0 or not entry_at(call, id) then
         drop(call, group, id, key)
       end
     end
@@ -271,7 +269,7 @@ do
       drop(call, group, plain(string.sub(member, 1, DIGITS)), string.sub(member, DIGITS + 1))
     end
     for _, member in ipairs(redis.call('ZRANDMEMBER', call.side('held', group), CHECKED)) do
-      recheck(call, group, string.match(member, '^%d+:(.*)' .. string.rep('.', DIGITS) .. '$'))
+      recheck(call, group, key_in_member(member))
     end
     local place = redis.call('GET', call.side('turn_walk', group))
     if not place then
@@ -281,7 +279,7 @@ do
       'ZRANGEBYLEX', call.side('held', group), '(' .. place, '+', 'LIMIT', 0, LOOKED_AT_MAX
     )
     for _, member in ipairs(page) do
-      check(call, group, string.match(member, '^%d+:(.*)' .. string.rep('.', DIGITS) .. '$'))
+      check(call, group, key_in_member(member))
     end
     if #page < LOOKED_AT_MAX then
       redis.call('DEL', call.side('turn_walk', group))
@@ -325,7 +323,7 @@ do
   -- The first entry whose turn a held entry waits for; nil if it is not held.
   function turns.before(call, group, id)
     local key = exist(call, group) and key_of(call, group, id)
-    if not key or not redis.call('ZSCORE', call.side('held', group), prefix(key) .. padded(id)) then
+    if not key or not redis.call('ZSCORE', call.side('held', group), member_of(key, id)) then
       return nil
     end
     local first = of_key(call, 'taken', group, key, 1)[1]

@@ -21,7 +21,7 @@ do
   local function note_commit(call, writer, batch, at_ms)
     local writers, times = call.side('writers'), call.side('writer_times')
     redis.call('HSET', writers, writer, string.format('%s %.0f', batch, at_ms))
-    redis.call('ZADD', times, string.format('%.0f', at_ms), writer)
+    redis.call('ZADD', times, decimal(at_ms), writer)
     streams.expire_alike(call, writers)
     streams.expire_alike(call, times)
     for _ = 1, FORGOTTEN_AT_ONCE do
@@ -45,6 +45,7 @@ do
     local at = call.first_word
     for _, part in ipairs(parts) do
       part.drafts, at = appends.read_drafts(call.words, at)
+      part.timings = {}
       part.info = stream_info(part)
       check_types(part, { 'meta', 'writers', 'writer_times' })
       part.config, part.closed_at_ms = settings.of_stream(part)
@@ -53,12 +54,8 @@ do
         return false
       end
     end
-    local timings = {}
-    for place in ipairs(parts) do
-      timings[place] = {}
-    end
     for _, each in ipairs(call.args.timings) do
-      table.insert(timings[each.stream], each)
+      table.insert(parts[each.stream].timings, each)
     end
     for place, part in ipairs(parts) do
       if part.info and part.closed_at_ms then
@@ -69,8 +66,8 @@ do
       end
       local last_id = part.info and part.info['last-generated-id'] or MIN_ID
       local refusal = appends.settle_ids(part.drafts, last_id)
-      if not refusal and #timings[place] > 0 then
-        refusal = timing.refusal(part, #timings[place], call.args.timed_max)
+      if not refusal and #part.timings > 0 then
+        refusal = timing.refusal(part, #part.timings, call.args.timed_max)
       end
       if refusal then
         return { err = refusal.err .. ' ' .. (place - 1) }
@@ -78,15 +75,15 @@ do
     end
     local at_ms = now_ms()
     local reply = {}
-    for place, part in ipairs(parts) do
+    for at, part in ipairs(parts) do
       if not part.info then
         streams.begin(part)
       end
       local ids = appends.append_all(part.key, call.words, part.drafts)
-      timing.put(part, part.drafts, ids, timings[place])
+      timing.put(part, part.drafts, ids, part.timings)
       note_commit(part, writer, batch, at_ms)
       trims.retain(part, part.config, #ids)
-      reply[#reply + 1] = { #ids, ids[1], ids[#ids] }
+      reply[at] = { #ids, ids[1], ids[#ids] }
     end
     return reply
   end
