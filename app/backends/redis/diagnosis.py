@@ -57,87 +57,55 @@ async def asking(
 # The server itself says so (ACL DRYRUN), for a sample of each command on a key of ours. No sample
 # is carried out.
 
-SAMPLES = """\
-CLIENT TRACKING ON BCAST
-COMMAND INFO get
-COPY {key} {key}
-DEL {key}
-DUMP {key}
-EVALSHA hash 1 {key}
-EXEC
-EXISTS {key}
-FCALL name 1 {key}
-FUNCTION LOAD REPLACE text
-GET {side}
-HDEL {side} field
-HGET {side} field
-HGETALL {side}
-HINCRBY {side} field 1
-HKEYS {side}
-HLEN {side}
-HMGET {side} field
-HRANDFIELD {side}
-HSET {side} field value
-HSETNX {side} field value
-INFO
-MEMORY USAGE {key}
-MULTI
-PERSIST {key}
-PEXPIRE {key} 1000
-PEXPIREAT {key} 1000
-PEXPIRETIME {key}
-PING
-PTTL {key}
-RENAME {key} {key}
-RESTORE {key} 0 payload
-SADD {side} member
-SCARD {side}
-SCAN 0
-SCRIPT LOAD text
-SET {side} value
-SMEMBERS {side}
-SREM {side} member
-TIME
-TYPE {key}
-UNLINK {key}
-WATCH {key}
-XACK {key} group 1-1
-XADD {key} * name value
-XAUTOCLAIM {key} group consumer 0 0-0
-XCLAIM {key} group consumer 0 1-1
-XDEL {key} 1-1
-XGROUP CREATE {key} group $
-XGROUP CREATECONSUMER {key} group consumer
-XGROUP DELCONSUMER {key} group consumer
-XGROUP DESTROY {key} group
-XGROUP SETID {key} group $
-XINFO CONSUMERS {key} group
-XINFO GROUPS {key}
-XINFO STREAM {key}
-XLEN {key}
-XPENDING {key} group
-XRANGE {key} - +
-XREAD STREAMS {key} 0
-XREADGROUP GROUP group consumer STREAMS {key} >
-XREVRANGE {key} + -
-XSETID {key} 1-1
-XTRIM {key} MAXLEN 1
-ZADD {side} 1 member
-ZCARD {side}
-ZCOUNT {side} 0 1
-ZLEXCOUNT {side} - +
-ZPOPMIN {side}
-ZRANDMEMBER {side} 1
-ZRANGE {side} 0 -1
-ZRANGEBYLEX {side} - +
-ZRANGEBYSCORE {side} 0 1
-ZREM {side} member
-ZREMRANGEBYSCORE {side} 0 1
-ZSCORE {side} member
+_SAMPLES = """\
+: EXEC, INFO, MULTI, PING, TIME
+ON BCAST: CLIENT TRACKING
+get: COMMAND INFO
+text: SCRIPT LOAD
+REPLACE text: FUNCTION LOAD
+hash 1 {key}: EVALSHA
+name 1 {key}: FCALL
+0: SCAN
+{key}: DEL, DUMP, EXISTS, MEMORY USAGE, PERSIST, PEXPIRETIME, PTTL, TYPE, UNLINK, WATCH
+{key}: XINFO GROUPS, XINFO STREAM, XLEN
+{key} {key}: COPY, RENAME
+{key} 1000: PEXPIRE, PEXPIREAT
+{key} 0 payload: RESTORE
+{key} * name value: XADD
+{key} 1-1: XDEL, XSETID
+{key} - +: XRANGE
+{key} + -: XREVRANGE
+{key} MAXLEN 1: XTRIM
+{key} group: XGROUP DESTROY, XINFO CONSUMERS, XPENDING
+{key} group $: XGROUP CREATE, XGROUP SETID
+{key} group 1-1: XACK
+{key} group consumer: XGROUP CREATECONSUMER, XGROUP DELCONSUMER
+{key} group consumer 0 0-0: XAUTOCLAIM
+{key} group consumer 0 1-1: XCLAIM
+STREAMS {key} 0: XREAD
+GROUP group consumer STREAMS {key} >: XREADGROUP
+{side}: GET, HGETALL, HKEYS, HLEN, HRANDFIELD, SCARD, SMEMBERS, ZCARD, ZPOPMIN
+{side} value: SET
+{side} field: HDEL, HGET, HMGET
+{side} field 1: HINCRBY
+{side} field value: HSET, HSETNX
+{side} member: SADD, SREM, ZREM, ZSCORE
+{side} 1: ZRANDMEMBER
+{side} 1 member: ZADD
+{side} 0 1: ZCOUNT, ZRANGEBYSCORE, ZREMRANGEBYSCORE
+{side} 0 -1: ZRANGE
+{side} - +: ZLEXCOUNT, ZRANGEBYLEX
 """
-"""A sample of each command that the gateway and its functions use."""
+"""The commands that the gateway and its functions use, behind the words that each is asked with."""
 
-_OF_CLUSTERS = "CLUSTER SLOTS\nASKING\n"
+SAMPLES = sorted(
+    f"{command} {words}".strip()
+    for words, _, commands in (line.partition(": ") for line in _SAMPLES.splitlines())
+    for command in commands.split(", ")
+)
+"""A sample of each command."""
+
+_OF_CLUSTERS = ["CLUSTER SLOTS", "ASKING"]
 
 
 class Rights(NamedTuple):
@@ -152,7 +120,7 @@ async def rights_of(ask: Ask, names: KeyNames, *, is_cluster: bool) -> Rights:
     lacking = []
     try:
         user = (await ask(b"ACL", b"WHOAMI")).decode()
-        for sample in (SAMPLES + _OF_CLUSTERS * is_cluster).splitlines():
+        for sample in SAMPLES + _OF_CLUSTERS * is_cluster:
             words = [word.format(**values) for word in sample.split(" ")]
             if not await _may(ask, user, words):
                 lacking.append(_name(words))

@@ -92,7 +92,7 @@ def test_a_server_that_is_not_there_is_a_fault() -> None:
 
 
 def test_every_command_of_our_functions_is_asked_for() -> None:
-    sampled = {sample.split(" ")[0] for sample in SAMPLES.splitlines()}
+    sampled = {sample.split(" ")[0] for sample in SAMPLES}
     used = {
         command
         for path in FUNCTIONS.glob("*.lua")
