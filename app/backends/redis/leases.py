@@ -27,7 +27,7 @@ from redis.crc import key_slot
 from headgate.app.backends.port import Holding, Perform
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors
-from headgate.app.backends.redis.node import Words
+from headgate.app.backends.redis.node import Word, Words
 from headgate.app.backends.releasing import (
     delete_consumer,
     give_back,
@@ -55,6 +55,7 @@ class GatewayLeases:
         self._client = client
         self._perform = perform
         self._lease_ms = client.options.lease_ms
+        self._members = client.names.side_index(b"gateways")
         self._gateway = b""  # its name, a new one for each life of the lease
         self._held: Counter[Holding] = Counter()
         self._is_registered = False  # the servers know all that is held here
@@ -77,8 +78,7 @@ class GatewayLeases:
         """Note that a connection has ended and released what it held; raises Disconnected."""
         is_last = self._held[holding] <= 1
         if is_last:
-            key = self._key(b"holdings", self._gateway)
-            await self._at(key, (b"HDEL", key, _encode(holding)))
+            await self._do(b"HDEL", self._key(b"holdings", self._gateway), _encode(holding))
         self._held[holding] -= 1
         if self._held[holding] <= 0:
             del self._held[holding]
@@ -107,9 +107,7 @@ class GatewayLeases:
 
         Renewing takes no memory, so the lease lasts even while the servers are out of memory.
         """
-        lease = self._key(b"lease", self._gateway)
-        [is_there] = await self._at(lease, (b"PEXPIRE", lease, self._lease_ms))
-        if not is_there:
+        if not await self._do(b"PEXPIRE", self._key(b"lease", self._gateway), self._lease_ms):
             self._is_registered = False
             await self._join()
         if self._is_registered:
@@ -122,24 +120,21 @@ class GatewayLeases:
             raise
 
     async def _join(self) -> None:
-        gateway, members = token_hex(8).encode(), self._index(b"gateways")
-        lease = self._key(b"lease", gateway)
-        await self._at(lease, (b"SET", lease, b"1", b"PX", self._lease_ms))
-        await self._at(members, (b"SADD", members, gateway))
+        gateway = token_hex(8).encode()
+        await self._do(b"SET", self._key(b"lease", gateway), b"1", b"PX", self._lease_ms)
+        await self._do(b"SADD", self._members, gateway)
         self._gateway = gateway
 
     async def _note(self, *holdings: Holding) -> None:
-        key = self._key(b"holdings", self._gateway)
         fields = [part for holding in holdings for part in (_encode(holding), b"1")]
         if fields:
-            await self._at(key, (b"HSET", key, *fields))
+            await self._do(b"HSET", self._key(b"holdings", self._gateway), *fields)
 
     async def _release_all(self) -> None:
         while self._unreleased:
             await self._give_back(*self._unreleased[0])
             self._unreleased.popleft()
-        members = self._index(b"gateways")
-        [gateways] = await self._at(members, (b"SMEMBERS", members))
+        gateways = await self._do(b"SMEMBERS", self._members)
         seen_missing, self._missing = self._missing, frozenset()
         missing = [each for each in gateways if not await self._is_alive(each)]
         alive = [each for each in gateways if each not in missing]
@@ -159,9 +154,7 @@ class GatewayLeases:
         return gateway == self._gateway or await self._has_lease(gateway)
 
     async def _has_lease(self, gateway: bytes) -> bool:
-        lease = self._key(b"lease", gateway)
-        [is_there] = await self._at(lease, (b"EXISTS", lease))
-        return bool(is_there)
+        return bool(await self._do(b"EXISTS", self._key(b"lease", gateway)))
 
     async def _give_back(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
         await give_back(self._perform, holding, counts)
@@ -170,7 +163,7 @@ class GatewayLeases:
     async def _end(self, gateway: bytes, alive: Sequence[bytes]) -> None:
         """Release the entries of a dead gateway, unless a living one holds them."""
         key = self._key(b"holdings", gateway)
-        [fields] = await self._at(key, (b"HKEYS", key))
+        fields = await self._do(b"HKEYS", key)
         log.warning(
             "a gateway has died: its holdings are released",
             extra={"gateway": gateway.decode(), "consumers": len(fields)},
@@ -179,7 +172,7 @@ class GatewayLeases:
             if not await self._is_held(field, alive):
                 with ignoring_what_is_gone():
                     await self._release(_decode(field))
-            await self._at(key, (b"HDEL", key, field))
+            await self._do(b"HDEL", key, field)
         await self._forget(gateway)
 
     async def _is_held(self, field: bytes, gateways: Sequence[bytes]) -> bool:
@@ -188,9 +181,7 @@ class GatewayLeases:
         That connection read what the consumer held when it began, and releases it when it ends.
         """
         for gateway in gateways:
-            key = self._key(b"holdings", gateway)
-            [is_there] = await self._at(key, (b"HEXISTS", key, field))
-            if is_there:
+            if await self._do(b"HEXISTS", self._key(b"holdings", gateway), field):
                 return True
         return False
 
@@ -205,16 +196,16 @@ class GatewayLeases:
             await delete_consumer(self._perform, holding)
 
     async def _forget(self, gateway: bytes) -> None:
-        members = self._index(b"gateways")
-        await self._at(members, (b"SREM", members, gateway))
-        for key in (self._key(b"lease", gateway), self._key(b"holdings", gateway)):
-            await self._at(key, (b"DEL", key))
-
-    def _index(self, kind: bytes) -> bytes:
-        return self._client.names.side_index(kind)
+        await self._do(b"SREM", self._members, gateway)
+        for kind in (b"lease", b"holdings"):
+            await self._do(b"DEL", self._key(kind, gateway))
 
     def _key(self, kind: bytes, gateway: bytes) -> bytes:
-        return self._index(kind) + b":" + gateway
+        return self._client.names.side_index(kind) + b":" + gateway
+
+    async def _do(self, command: bytes, key: bytes, *words: Word) -> Any:
+        [reply] = await self._at(key, (command, key, *words))
+        return reply
 
     async def _at(self, key: bytes, *commands: Words) -> Sequence[Any]:
         with as_stream_errors(b""):
