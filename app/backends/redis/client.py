@@ -84,6 +84,10 @@ Send = Callable[[int, Callable[[], Sequence[Words]], bool], Coroutine[Any, Any, 
 change the state."""
 
 
+At = bytes | Sequence[StreamKeys]
+"""Where an operation is carried out: a stream, or keys of one slot."""
+
+
 class _Primary(NamedTuple):
     changes: Node
     reads: Node  # the same, unless changes wait until they are durable
@@ -116,26 +120,12 @@ class Client:
     ) -> Any:
         """Run the operation that is named like the request's class; `more` overrides its fields."""
         facts = {**asdict(request), **more}
-        keys = [self.names.of(facts["stream"])]
-        return await self.call_at(effect, type(request).__name__, keys, *words, **facts)
-
-    async def perform_at(
-        self,
-        effect: Effect,
-        request: Request[Any],
-        keys: Sequence[StreamKeys],
-        /,
-        *words: Word,
-        **more: object,
-    ) -> Any:
-        """Run the operation that is named like the request's class, on streams of one slot."""
-        facts = {**asdict(request), **more}
-        return await self.call_at(effect, type(request).__name__, keys, *words, **facts)
+        return await self.call(effect, type(request).__name__, facts["stream"], *words, **facts)
 
     async def call(
-        self, effect: Effect, operation: str, stream: bytes, /, *words: Word, **facts: object
+        self, effect: Effect, operation: str, at: At, /, *words: Word, **facts: object
     ) -> Any:
-        """Run one of our operations on a stream and return its reply.
+        """Run one of our operations on a stream, or on keys of one slot, and return its reply.
 
         `words` follow the arguments unchanged: entries, which may be long. `facts` are its
         arguments by name; None leaves one out.
@@ -147,17 +137,7 @@ class Client:
             NotSent: no server could carry it out. Nothing has happened.
             Lost: the reply is lost. The operation may have happened.
         """
-        return await self.call_at(effect, operation, [self.names.of(stream)], *words, **facts)
-
-    async def call_at(
-        self,
-        effect: Effect,
-        operation: str,
-        keys: Sequence[StreamKeys],
-        /,
-        *words: Word,
-        **facts: object,
-    ) -> Any:
+        keys = [self.names.of(at)] if isinstance(at, bytes) else at
         called = _words(operation, keys, facts, words)
         reply = await self.send(
             keys[0].slot, lambda: [self._calling(effect, called)], effect is not Effect.READ

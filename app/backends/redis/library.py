@@ -89,19 +89,19 @@ def _read(setting: Setting, text: bytes) -> Any:
 
 
 _PARTS = (
+    *("prelude", "settings", "filters", "keys", "streams", "attributes", "timing", "turns"),
     *(
-        "prelude",
-        "settings",
-        "filters",
-        "keys",
-        "streams",
-        "attributes",
-        "timing",
-        "turns",
         "keyspace",
         "ranges",
+        "trims",
+        "entries",
+        "writes",
+        "bulk",
+        "claims",
+        "pending",
+        "groups",
+        "policies",
     ),
-    *("trims", "entries", "writes", "bulk", "claims", "pending", "groups", "policies"),
     *("deliveries", "group_reads", "dumps", "schedules"),
 )
 """The files of operations, in the order in which they are joined."""
@@ -158,17 +158,8 @@ def _quoted(flags: str) -> str:
 
 
 _TEXTS = {
-    *(
-        "at_ms",
-        "batch",
-        "closed_at_ms",
-        "entries_added",
-        "entries_read",
-        "epoch",
-        "expires_at_ms",
-        "idle_ms",
-    ),
-    *("retry_count", "samples", "time_ms", "ttl_ms"),
+    *("at_ms", "batch", "closed_at_ms", "entries_added", "entries_read", "epoch"),
+    *("expires_at_ms", "idle_ms", "retry_count", "samples", "time_ms", "ttl_ms"),
 }
 """Numbers that may be any. They are texts, as a number of Lua is exact up to 2^53 only."""
 
@@ -195,12 +186,10 @@ def _plain(value: Any) -> Any:
     return _named(value._asdict()) if hasattr(value, "_asdict") else value
 
 
-def change_argument(change: AttributeChange | None) -> dict[str, object] | None:
+def _change(change: AttributeChange) -> dict[str, object]:
     """Return a change of attributes as our functions take it: alternating names and values."""
-    if change is None:
-        return None
     values, expected = change
-    return {
+    facts = {
         "values": [part for pair in values.items() if pair[1] is not None for part in pair],
         "gone": [name for name, value in values.items() if value is None],
         "expected": [part for pair in expected.items() if pair[1] is not None for part in pair],
@@ -208,6 +197,7 @@ def change_argument(change: AttributeChange | None) -> dict[str, object] | None:
         "count_max": ATTRIBUTES_MAX,
         "bytes_max": ATTRIBUTES_BYTES_MAX,
     }
+    return _named(facts)
 
 
 def _raw(data: bytes) -> msgspec.Raw:
@@ -236,5 +226,6 @@ _FORMS: dict[type, Callable[[Any], Any]] = {
         (StreamConfig, GroupPolicy), lambda value: _named(setting_texts(Patch.to(value)))
     ),
     NameFilter: lambda names: _named(asdict(names)),
+    AttributeChange: _change,
 }
 """The plain form of a value, by its type. A tuple with names is a map; all else is as it is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from headgate.app.backends.redis.client import Client
@@ -38,12 +38,26 @@ _DELETIONS = {"d": Deletion.DELETED, "n": Deletion.NOT_FOUND, "r": Deletion.REFE
 """Meaning of the codes in a reply. `d` is the requested outcome."""
 
 
-async def ack(client: Client, request: Ack) -> list[Outcome]:
-    outcomes: list[Outcome] = []
-    for ids in _parts(request.ids, _ACKED_AT_ONCE_MAX):
-        codes = await client.perform(Effect.FREE, request, ids=ids)
-        outcomes += _outcomes(codes, Outcome.ACKED)
-    return outcomes
+def _outcomes(done: Outcome) -> dict[str, Outcome]:
+    return {_DONE: done, "n": Outcome.NOT_PENDING, "c": Outcome.CLAIMED}
+
+
+def _in_parts(
+    size: int, meanings: Mapping[str, T]
+) -> Callable[[Client, Any], Coroutine[Any, Any, list[T]]]:
+    """Return what performs a request about `ids`, so many in a call, whose replies are codes."""
+
+    async def perform(client: Client, request: Any) -> list[T]:
+        outcomes: list[T] = []
+        for ids in _parts(request.ids, size):
+            codes = await client.perform(Effect.FREE, request, ids=ids)
+            outcomes += [meanings[code] for code in codes.decode()]
+        return outcomes
+
+    return perform
+
+
+ack = _in_parts(_ACKED_AT_ONCE_MAX, _outcomes(Outcome.ACKED))
 
 
 async def ack_through(client: Client, request: AckThrough) -> None:
@@ -52,23 +66,16 @@ async def ack_through(client: Client, request: AckThrough) -> None:
         start = await client.perform(Effect.FREE, request, start=start, limit=_ACKED_AT_ONCE_MAX)
 
 
-async def ack_and_delete(client: Client, request: AckAndDelete) -> list[Deletion]:
-    deletions: list[Deletion] = []
-    for ids in _parts(request.ids, _RELEASED_AT_ONCE_MAX):
-        codes = await client.perform(Effect.FREE, request, ids=ids)
-        deletions += [_DELETIONS[code] for code in codes.decode()]
-    return deletions
-
-
 async def nack(client: Client, request: Nack) -> list[Outcome]:
     """Give deliveries back (XNACK); entries delivered too often become dead letters."""
     outcomes: list[Outcome] = []
+    meanings = _outcomes(Outcome.RELEASED)
     for ids in _parts(request.ids, _RELEASED_AT_ONCE_MAX):
         counts = request.counts and [str(request.counts[each]) for each in ids]
         codes, dead_letter_count = await client.perform(
             Effect.FREE, request, ids=ids, counts=counts
         )
-        outcomes += _outcomes(codes, Outcome.RELEASED)
+        outcomes += [meanings[code] for code in codes.decode()]
         if dead_letter_count:
             await relay_now(client, request.stream)
     return outcomes
@@ -81,24 +88,10 @@ async def give_back(client: Client, request: GiveBack) -> None:
         await client.perform(Effect.FREE, request, counts=None, deliveries=portion)
 
 
-async def extend(client: Client, request: Extend) -> list[Outcome]:
-    """Restart the idle time of entries that the consumer owns (XCLAIM JUSTID)."""
-    outcomes: list[Outcome] = []
-    for ids in _parts(request.ids, _RELEASED_AT_ONCE_MAX):
-        codes = await client.perform(Effect.FREE, request, ids=ids)
-        outcomes += _outcomes(codes, Outcome.EXTENDED)
-    return outcomes
-
-
 def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """Yield parts of this size; no items make one empty part, so that the group is checked."""
     for at in range(0, max(len(items), 1), size):
         yield items[at : at + size]
-
-
-def _outcomes(codes: bytes, done: Outcome) -> list[Outcome]:
-    meanings = {_DONE: done, "n": Outcome.NOT_PENDING, "c": Outcome.CLAIMED}
-    return [meanings[code] for code in codes.decode()]
 
 
 _CLAIMED_AT_ONCE_MAX = 200
@@ -172,10 +165,10 @@ def read_deliveries(deliveries: Sequence[Sequence[Any]], *, by_id: bool = False)
 PERFORMERS: Performers = {
     Ack: by_function(ack),
     AckThrough: by_function(ack_through),
-    AckAndDelete: by_function(ack_and_delete),
+    AckAndDelete: by_function(_in_parts(_RELEASED_AT_ONCE_MAX, _DELETIONS)),
     Nack: by_function(nack),
     GiveBack: by_function(give_back),
-    Extend: by_function(extend),
+    Extend: by_function(_in_parts(_RELEASED_AT_ONCE_MAX, _outcomes(Outcome.EXTENDED))),
     Claim: by_function(claim),
     Autoclaim: by_function(autoclaim),
 }

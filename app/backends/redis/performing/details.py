@@ -16,8 +16,7 @@ from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function, by_operation
 from headgate.app.backends.redis.performing.entries import range_
 from headgate.app.backends.redis.performing.groups import list_consumers, list_groups
-from headgate.app.backends.redis.performing.keyspace import now_ms
-from headgate.app.backends.redis.performing.name_ranges import first_names_of
+from headgate.app.backends.redis.performing.keyspace import first_names_of, now_ms
 from headgate.app.backends.redis.performing.streams import describe
 from headgate.engine.entry import MAX_ID, Entry
 from headgate.engine.errors import ENTRY_BYTES, ReplyTooLarge, WrongType
@@ -44,10 +43,6 @@ from headgate.engine.requests.entries import Range
 from headgate.engine.requests.groups import ListConsumers, ListGroups
 from headgate.engine.requests.keyspace import InspectStream
 from headgate.engine.requests.streams import DetailStream, Observe
-
-NOBODY = b"\0released"
-"""The consumer that has, for the servers, the entries that nobody owns."""
-
 
 _LISTED_AT_ONCE_MAX = 1_000
 """Pending entries that one call lists. Each one takes about 1 µs."""
@@ -79,7 +74,7 @@ def _read_summary(reply: Any) -> PendingSummary:
 
 def _read_item(item: Any) -> PendingItem:
     entry_id, owner, idle_ms, count, delay_ms, error, before = item
-    if owner is None or owner == NOBODY:
+    if owner is None:
         waits_for = None if before is None else read_id(before)
         return PendingItem(read_id(entry_id), None, None, int(count), delay_ms, error, waits_for)
     return PendingItem(read_id(entry_id), owner, idle_ms, int(count), last_error=error)

@@ -6,7 +6,7 @@ owner; a copy includes it.
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from headgate.app.backends.payloads import PAYLOADS, written
 from headgate.app.backends.redis.client import Client
@@ -85,7 +85,8 @@ async def copy_stream(client: Client, request: CopyStream) -> bool:
     if client.is_cluster and source.slot != target.slot:
         raise SeveralSlots("copies")
     async with govern(client, request.to, is_needed=True):
-        return bool(await client.perform_at(Effect.WRITE, request, [source, target]))
+        keys = [source, target]
+        return bool(await client.call(Effect.WRITE, "CopyStream", keys, **asdict(request)))
 
 
 PERFORMERS: Performers = {

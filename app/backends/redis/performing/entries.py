@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, read_id
-from headgate.app.backends.redis.library import Effect, change_argument
+from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.node import Word
 from headgate.app.backends.redis.performing import Performers, by_function, not_supported
 from headgate.app.backends.redis.performing.streams import bounded, describe, govern
@@ -86,16 +86,21 @@ async def add(client: Client, request: Add) -> Added:
         may_create = request.create_stream
         added = await client.call(Effect.WRITE, "append", stream, *words, create_stream=may_create)
         return Added([read_id(added)], is_repeat=False)
-    more = {
-        "producers_max": client.options.keyspace.producers_max,
-        "trim": None if request.trim is None else bounded(request.trim),
-        "attributes": change_argument(request.attributes),
-        **timed(client, timings),
-    }
-    async with govern(client, stream, is_needed=bool(timings)):
-        return _added(
-            *await client.perform(Effect.WRITE, request, *drafts_words(drafts), drafts=None, **more)
-        )
+    to = None if request.trim is None else bounded(request.trim)
+    return _added(*await _append(client, request, Effect.WRITE, timings, trim=to))
+
+
+async def _append(
+    client: Client,
+    request: Add | CloseStream,
+    effect: Effect,
+    timings: Sequence[_Timing],
+    **more: object,
+) -> Any:
+    words = drafts_words(request.drafts)
+    more |= {"producers_max": client.options.keyspace.producers_max, **timed(client, timings)}
+    async with govern(client, request.stream, is_needed=bool(timings)):
+        return await client.perform(effect, request, *words, drafts=None, **more)
 
 
 def timed(client: Client, timings: Sequence[_Timing]) -> dict[str, object]:
@@ -110,16 +115,9 @@ def _added(is_repeat: int, first: Any, *count: int) -> Added:
 
 async def close_stream(client: Client, request: CloseStream) -> ClosedStream:
     check_drafts(request.drafts)
+    effect = Effect.WRITE if request.drafts or request.is_new else Effect.FREE
     timings = timings_of(request.drafts)
-    async with govern(client, request.stream, is_needed=bool(timings)):
-        added, epoch, closed_at_ms = await client.perform(
-            *(Effect.WRITE if request.drafts or request.is_new else Effect.FREE, request),
-            *drafts_words(request.drafts),
-            drafts=None,
-            producers_max=client.options.keyspace.producers_max,
-            attributes=change_argument(request.attributes),
-            **timed(client, timings),
-        )
+    added, epoch, closed_at_ms = await _append(client, request, effect, timings)
     return ClosedStream(*_added(*added), int(epoch), int(closed_at_ms))
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
 from headgate.app.backends.redis.client import Client
-from headgate.app.backends.redis.faults import read_id
+from headgate.app.backends.redis.faults import by_name, read_id
 from headgate.app.backends.redis.library import Effect, read_settings
 from headgate.app.backends.redis.performing import Performers, by_function, by_operation
-from headgate.app.backends.redis.performing.name_ranges import exists
+from headgate.app.backends.redis.performing.keyspace import exists
 from headgate.app.backends.redis.performing.streams import govern
 from headgate.engine.config import GroupPolicy
 from headgate.engine.errors import StreamNotFound
@@ -85,11 +85,6 @@ async def list_consumers(client: Client, request: ListConsumers) -> list[Consume
     return infos[: request.limit]
 
 
-async def describe_consumer(client: Client, request: DescribeConsumer) -> ConsumerInfo | None:
-    described = await client.perform(Effect.READ, request)
-    return None if described is None else read_consumer_info(described)
-
-
 async def create_consumer(client: Client, request: CreateConsumer) -> Created[ConsumerInfo]:
     consumers_max = client.options.keyspace.consumers_max
     is_new, description = await client.perform(Effect.WRITE, request, consumers_max=consumers_max)
@@ -112,7 +107,7 @@ def _given(value: T | UnsetType | None, default: str | None) -> T | str | None:
 
 
 def read_group_info(description: Sequence[Any]) -> GroupInfo:
-    facts = _by_name(description[0])
+    facts = by_name(description[0])
     nobodys_count, hidden_count, policy, closed_at_ms, is_over, delayed_count = description[1]
     return GroupInfo(
         name=facts[b"name"],
@@ -134,7 +129,7 @@ def read_consumer_info(description: Sequence[Any]) -> ConsumerInfo:
 
     Redis 7.0 does not report when a consumer last got something; its last attempt counts instead.
     """
-    facts = _by_name(description)
+    facts = by_name(description)
     inactive_ms = facts.get(b"inactive", facts[b"idle"])
     return ConsumerInfo(
         name=facts[b"name"],
@@ -144,10 +139,6 @@ def read_consumer_info(description: Sequence[Any]) -> ConsumerInfo:
     )
 
 
-def _by_name(pairs: Sequence[Any]) -> Mapping[bytes, Any]:
-    return dict(zip(pairs[::2], pairs[1::2], strict=True))
-
-
 PERFORMERS: Performers = {
     ListGroups: by_function(list_groups),
     DescribeGroup: by_operation(Effect.READ, read_group_info),
@@ -155,7 +146,9 @@ PERFORMERS: Performers = {
     UpdateGroup: by_function(update_group),
     DestroyGroup: by_operation(Effect.FREE, bool),
     ListConsumers: by_function(list_consumers),
-    DescribeConsumer: by_function(describe_consumer),
+    DescribeConsumer: by_operation(
+        Effect.READ, lambda reply: None if reply is None else read_consumer_info(reply)
+    ),
     CreateConsumer: by_function(create_consumer),
     DeleteConsumer: by_function(delete_consumer),
 }

@@ -1,29 +1,26 @@
-"""Requests that only Redis commands make."""
+"""All streams, names and expiry; the search for names, as the servers have no ordered list."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from heapq import nsmallest
+from itertools import takewhile
 
+from msgspec.structs import asdict
 from redis.exceptions import ResponseError
 
+from headgate.app.backends.redis.address import Address
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors
 from headgate.app.backends.redis.library import KEY_DEFAULTS, Effect
 from headgate.app.backends.redis.performing import (
+    Performer,
     Performers,
     by_function,
     by_operation,
     natively,
     not_supported,
-)
-from headgate.app.backends.redis.performing.name_ranges import (
-    NAMES_AT_ONCE,
-    Shown,
-    exists,
-    first_names,
-    pages,
-    search,
 )
 from headgate.engine.errors import Invalid, SeveralSlots, StreamNotFound, WrongType
 from headgate.engine.limits import CHUNK_BYTES_MAX, CHUNK_ENTRIES_MAX, COUNT_MAX
@@ -39,6 +36,7 @@ from headgate.engine.requests.keyspace import (
     GetDefaults,
     GetExpiry,
     ListNames,
+    NameFilter,
     PersistStream,
     PickName,
     RememberKey,
@@ -48,8 +46,113 @@ from headgate.engine.requests.keyspace import (
     SetCounters,
     TellTime,
     TimeToLive,
+    is_shown,
 )
 from headgate.engine.requests.streams import DeleteStream
+
+_KEYS_AT_ONCE = 1_000
+"""Keys that a server looks at before other commands run (SCAN COUNT)."""
+
+_NAMES_AT_ONCE = 500
+"""Streams that are asked about, or deleted, before other requests run."""
+
+
+async def first_names(
+    client: Client,
+    limit: int | None,
+    prefix: bytes = b"",
+    after: bytes | None = None,
+    only: NameFilter | None = None,
+) -> list[bytes]:
+    return (await first_names_of(client, limit, prefix, after, only))[0]
+
+
+async def first_names_of(
+    client: Client,
+    limit: int | None,
+    prefix: bytes = b"",
+    after: bytes | None = None,
+    only: NameFilter | None = None,
+) -> tuple[list[bytes], int]:
+    """Return the first names in byte order, and how many there are in all.
+
+    `limit` None returns all; `after` is exclusive. No more names than are returned are kept
+    meanwhile. A stream may be counted twice while a server resizes its table.
+    """
+    kept: set[bytes] = set()
+    count = 0
+    async for names in pages(client, prefix, only):
+        following = [name for name in names if after is None or name > after]
+        count += len(following)
+        kept.update(following)
+        if limit is not None and len(kept) > limit + _KEYS_AT_ONCE:
+            kept = set(nsmallest(limit, kept))
+    return (sorted(kept) if limit is None else nsmallest(limit, kept)), count
+
+
+async def pages(
+    client: Client, prefix: bytes = b"", only: NameFilter | None = None
+) -> AsyncIterator[list[bytes]]:
+    """Yield the names of streams in no order; a name may come twice."""
+    shown = Shown(prefix, only)
+    if not shown.starts:
+        for at in range(0, len(shown.names), _NAMES_AT_ONCE):
+            yield await _existing(client, shown.names[at : at + _NAMES_AT_ONCE])
+        return
+    for address in await client.known():
+        cursor = 0
+        while True:
+            cursor, names = await search(client, address, cursor, _KEYS_AT_ONCE, shown)
+            yield names
+            if not cursor:
+                break
+
+
+async def search(
+    client: Client, address: Address, cursor: int, count: int, shown: Shown
+) -> tuple[int, list[bytes]]:
+    """Look at about `count` keys of a server; return the next cursor and the names to show."""
+    pattern = client.names.pattern(shown.stem)
+    words = (b"SCAN", cursor, b"MATCH", pattern, b"COUNT", count, b"TYPE", b"stream")
+    following, keys = await client.execute_at(address, *words, changes=False)
+    names = [client.names.name(key) for key in keys if client.names.is_stream(key)]
+    return int(following), [name for name in names if shown.shows(name)]
+
+
+async def _existing(client: Client, names: Sequence[bytes]) -> list[bytes]:
+    exist = await asyncio.gather(*(exists(client, name) for name in names))
+    return [name for name, is_there in zip(names, exist, strict=True) if is_there]
+
+
+class Shown:
+    def __init__(self, prefix: bytes, only: NameFilter | None) -> None:
+        self._prefix, self._only = prefix, only
+        prefixes = (b"",) if only is None else only.prefixes
+        names = () if only is None else only.names
+        # The longer of two prefixes says it all, if it begins with the other.
+        self.starts = tuple(
+            max(prefix, each, key=len)
+            for each in prefixes
+            if prefix.startswith(each) or each.startswith(prefix)
+        )
+        self.names = sorted(name for name in names if name.startswith(prefix))
+
+    @property
+    def stem(self) -> bytes:
+        beginnings = [*self.starts, *self.names]
+        pairs = zip(min(beginnings), max(beginnings), strict=False)
+        return bytes(first for first, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    def shows(self, name: bytes) -> bool:
+        return name.startswith(self._prefix) and is_shown(name, self._only)
+
+
+async def exists(client: Client, stream: bytes) -> bool:
+    kind = await client.execute(stream, b"TYPE", client.names.of(stream).key, changes=False)
+    return bytes(kind) == b"stream"
+
+
+# Requests
 
 
 async def tell_time(client: Client, request: TellTime) -> int:
@@ -97,8 +200,8 @@ async def count_streams(client: Client, request: CountStreams) -> int:
 
 async def _sum_of(client: Client, streams: Sequence[bytes]) -> int:
     count = 0
-    for at in range(0, len(streams), NAMES_AT_ONCE):
-        names = streams[at : at + NAMES_AT_ONCE]
+    for at in range(0, len(streams), _NAMES_AT_ONCE):
+        names = streams[at : at + _NAMES_AT_ONCE]
         count += sum(await asyncio.gather(*(exists(client, name) for name in names)))
     return count
 
@@ -108,16 +211,26 @@ async def describe_keyspace(client: Client, request: DescribeKeyspace) -> Keyspa
     count, ttls = 0, list[int]()
     async for names in pages(client):
         count += len(names)
-        replies = await asyncio.gather(*(ttl_ms(client, name) for name in names))
+        replies = await asyncio.gather(*(_expiry_ms(client, name) for name in names))
         ttls += [ttl for ttl in replies if ttl >= 0]
     average_ms = sum(ttls) // len(ttls) if ttls else 0
     return KeyspaceInfo(await now_ms(client), count, len(ttls), average_ms)
 
 
-async def ttl_ms(client: Client, stream: bytes) -> int:
-    """Return a stream's time to live as PTTL does: -1 has no expiry, -2 does not exist."""
+async def _expiry_ms(client: Client, stream: bytes, command: bytes = b"PTTL") -> int:
+    """Return when a stream expires as PTTL does: -1 has no expiry, -2 does not exist."""
     key = client.names.of(stream).key
-    return int(await client.execute(stream, b"PTTL", key, changes=False))
+    return int(await client.execute(stream, command, key, changes=False))
+
+
+def _expiry_by(command: bytes) -> Performer:
+    async def perform(client: Client, request: TimeToLive | GetExpiry) -> int | None:
+        expiry_ms = await _expiry_ms(client, request.stream, command)
+        if expiry_ms == -2:
+            raise StreamNotFound(request.stream)
+        return None if expiry_ms < 0 else expiry_ms
+
+    return natively(perform)
 
 
 async def now_ms(client: Client) -> int:
@@ -140,8 +253,8 @@ async def delete_all(client: Client, request: DeleteAll) -> None:
 
 async def _delete(client: Client, streams: Sequence[bytes]) -> int:
     count = 0
-    for at in range(0, len(streams), NAMES_AT_ONCE):
-        names = streams[at : at + NAMES_AT_ONCE]
+    for at in range(0, len(streams), _NAMES_AT_ONCE):
+        names = streams[at : at + _NAMES_AT_ONCE]
         count += sum(await asyncio.gather(*(_delete_if_stream(client, name) for name in names)))
     return count
 
@@ -158,7 +271,8 @@ async def rename_stream(client: Client, request: RenameStream) -> bool:
     source, target = client.names.of(request.stream), client.names.of(request.to)
     if client.is_cluster and source.slot != target.slot:
         raise SeveralSlots("renames")
-    return bool(await client.perform_at(Effect.FREE, request, [source, target]))
+    keys = [source, target]
+    return bool(await client.call(Effect.FREE, "RenameStream", keys, **asdict(request)))
 
 
 async def expire_stream(client: Client, request: ExpireStream) -> bool:
@@ -172,22 +286,6 @@ async def expire_stream(client: Client, request: ExpireStream) -> bool:
         if "invalid expire time" in str(error):
             raise out_of_range from None
         raise
-
-
-async def time_to_live(client: Client, request: TimeToLive) -> int | None:
-    left_ms = await ttl_ms(client, request.stream)
-    if left_ms == -2:
-        raise StreamNotFound(request.stream)
-    return None if left_ms < 0 else left_ms
-
-
-async def get_expiry(client: Client, request: GetExpiry) -> int | None:
-    """Return a stream's expiry as unix time in milliseconds (PEXPIRETIME)."""
-    key = client.names.of(request.stream).key
-    at_ms = int(await client.execute(request.stream, b"PEXPIRETIME", key, changes=False))
-    if at_ms == -2:
-        raise StreamNotFound(request.stream)
-    return None if at_ms < 0 else at_ms
 
 
 async def pick_name(client: Client, request: PickName) -> bytes | None:
@@ -217,8 +315,8 @@ PERFORMERS: Performers = {
     RenameStream: by_function(rename_stream),
     ExpireStream: by_function(expire_stream),
     PersistStream: by_operation(Effect.FREE, bool),
-    TimeToLive: natively(time_to_live),
-    GetExpiry: natively(get_expiry),
+    TimeToLive: _expiry_by(b"PTTL"),
+    GetExpiry: _expiry_by(b"PEXPIRETIME"),
     PickName: natively(pick_name),
     RememberKey: by_operation(Effect.WRITE),
     SetCounters: by_operation(Effect.FREE),

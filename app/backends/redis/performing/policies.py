@@ -17,7 +17,14 @@ from typing import NamedTuple
 from redis.exceptions import ResponseError
 
 from headgate.app.backends.redis.client import Client
-from headgate.app.backends.redis.faults import Fault, Lost, NotSent, as_stream_errors, read_id
+from headgate.app.backends.redis.faults import (
+    Fault,
+    Lost,
+    NotSent,
+    as_stream_errors,
+    by_name,
+    read_id,
+)
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function
 from headgate.app.backends.redis.performing.entries import range_
@@ -91,7 +98,7 @@ async def _relay_some(
     foreign_count = 0
     failure: Exception | None = None
     for outbox_id, words in page:
-        record = dict(zip(words[0::2], words[1::2], strict=True))
+        record = by_name(words)
         if {b"to", b"fields"} <= record.keys():
             by_target.setdefault(record[b"to"], []).append((outbox_id, record[b"fields"]))
         else:

@@ -85,7 +85,7 @@ def identity_of(info: ScheduleInfo) -> bytes:
 
 
 async def call(client: Client, effect: Effect, operation: str, **facts: object) -> Any:
-    return await client.call_at(effect, operation, [client.names.of_schedules()], **facts)
+    return await client.call(effect, operation, [client.names.of_schedules()], **facts)
 
 
 _PAGE = 100

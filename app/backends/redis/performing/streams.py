@@ -14,15 +14,15 @@ from typing import Any
 from redis.crc import key_slot
 
 from headgate.app.backends.redis.client import Client
-from headgate.app.backends.redis.faults import Fault, read_id
-from headgate.app.backends.redis.library import Effect, change_argument, read_settings
+from headgate.app.backends.redis.faults import Fault, by_name, read_id
+from headgate.app.backends.redis.library import Effect, read_settings
 from headgate.app.backends.redis.performing import (
     Performers,
     by_function,
     by_operation,
     not_supported,
 )
-from headgate.app.backends.redis.performing.name_ranges import first_names
+from headgate.app.backends.redis.performing.keyspace import first_names
 from headgate.engine.config import StreamConfig
 from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import NoArchive, StreamsChanged, WrongType
@@ -138,9 +138,7 @@ async def create_stream(client: Client, request: CreateStream) -> Created[Stream
     if request.config.archive:
         raise NoArchive
     async with govern(client, stream, is_needed=request.config.max_age_ms is not None):
-        is_new, row = await client.perform(
-            Effect.WRITE, request, attributes=change_argument(request.attributes)
-        )
+        is_new, row = await client.perform(Effect.WRITE, request)
     return Created(bool(is_new), _info(stream, row))
 
 
@@ -182,15 +180,6 @@ async def govern(client: Client, stream: bytes, *, is_needed: bool) -> AsyncIter
         await execute_at_index(client, b"SADD", stream)
 
 
-async def get_attributes(client: Client, request: GetAttributes) -> dict[bytes, bytes]:
-    reply = await client.perform(Effect.READ, request)
-    return dict(zip(reply[::2], reply[1::2], strict=True))
-
-
-async def change_attributes(client: Client, request: ChangeAttributes) -> None:
-    await client.perform(Effect.WRITE, request, change=change_argument(request.change))
-
-
 async def execute_at_index(client: Client, command: bytes, *words: bytes | int) -> Any:
     key = client.names.side_index(b"governed")
     [reply] = await client.execute_all(
@@ -209,6 +198,6 @@ PERFORMERS: Performers = {
     DeleteStream: by_operation(Effect.FREE, bool),
     GetRevisions: by_function(get_revisions),
     IfUnchanged: by_function(if_unchanged),
-    GetAttributes: by_function(get_attributes),
-    ChangeAttributes: by_function(change_attributes),
+    GetAttributes: by_operation(Effect.READ, by_name),
+    ChangeAttributes: by_operation(Effect.WRITE),
 }

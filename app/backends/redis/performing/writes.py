@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
+from msgspec.structs import asdict
+
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, as_stream_errors, read_id, stream_error
 from headgate.app.backends.redis.library import Effect
@@ -105,12 +107,12 @@ async def _commit(
     ]
     try:
         keys = list(map(client.names.of, streams))
-        more = timed(client, timings)
         async with AsyncExitStack() as governed:
             for number in {each.stream for each in timings}:
                 stream = streams[number - 1]
                 await governed.enter_async_context(govern(client, stream, is_needed=True))
-            rows = await client.perform_at(Effect.WRITE, request, keys, *words, drafts=None, **more)
+            more = {**asdict(request), "drafts": None, **timed(client, timings)}
+            rows = await client.call(Effect.WRITE, "CommitBatch", keys, *words, **more)
     except Fault as fault:
         *facts, place = fault.facts
         stream = streams[int(place)]
@@ -144,7 +146,7 @@ async def _last_commit(client: Client, writer: bytes) -> Commit | None:
 async def _at_writer(client: Client, writer: bytes, operation: str, **facts: object) -> Any:
     with as_stream_errors(b""):
         keys = [client.names.of_writer(writer)]
-        return await client.call_at(Effect.FREE, operation, keys, **facts)
+        return await client.call(Effect.FREE, operation, keys, **facts)
 
 
 PERFORMERS: Performers = {

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 
 from headgate.app.backends.redis.client import Client
-from headgate.app.backends.redis.faults import as_stream_errors, read_id
+from headgate.app.backends.redis.faults import as_stream_errors, by_name, read_id
 from headgate.app.runtime import periodic
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import Unavailable
@@ -41,13 +41,8 @@ class Claims:
         self._tasks: asyncio.TaskGroup | None = None
         self._on_outcome = periodic.watch("takeovers read")
 
-    def claims(
-        self, stream: bytes, group: bytes, consumer: bytes
-    ) -> AbstractAsyncContextManager[AsyncIterator[Takeover]]:
-        return self._open(stream, group, consumer)
-
     @asynccontextmanager
-    async def _open(
+    async def claims(
         self, stream: bytes, group: bytes, consumer: bytes
     ) -> AsyncIterator[AsyncIterator[Takeover]]:
         records = await self._follow(stream)
@@ -110,7 +105,7 @@ class Claims:
                     )
                 for record_id, fields in rows:
                     records.last = record_id
-                    self._put(stream, dict(zip(fields[0::2], fields[1::2], strict=True)))
+                    self._put(stream, by_name(fields))
                 records.has_new |= len(rows) == _AT_ONCE
         except Unavailable:
             pass  # all records are looked for again when the server is back
