@@ -9,9 +9,11 @@ its consumer holds less. If there is nothing for it then, it joins the queue at 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, Generic, NamedTuple, TypeVar
+
+from headgate.engine.errors import Draining, TooManyWaiters
 
 T = TypeVar("T")
 
@@ -180,3 +182,84 @@ class WaitQueue(Generic[W]):
         if consumer is None:
             return list(chain.from_iterable(self._full.values()))
         return list(self._full.get(consumer, ()))
+
+
+Q = TypeVar("Q", bound=WaitQueue[Any])
+
+
+class BlockedReads(Generic[W, Q]):
+    """All blocked reads. Each stands in one queue for each stream and group that it names."""
+
+    def __init__(self, make_queue: Callable[[], Q], limit: int) -> None:
+        """Start without reads; `limit` bounds how many may be blocked."""
+        self._new_queue = make_queue
+        self._limit = limit
+        self._count = 0
+        self._queues: dict[bytes, dict[bytes | None, Q]] = {}  # by stream and group
+        self._grouped_count = 0  # streams with queues of groups
+        self.is_draining = False  # no read may block any more
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def stream_count(self) -> int:
+        return len(self._queues)
+
+    @property
+    def grouped_stream_count(self) -> int:
+        return self._grouped_count
+
+    def check_room(self) -> None:
+        """Raise TooManyWaiters or Draining if no other read may block."""
+        if self.is_draining:
+            raise Draining
+        if self._count >= self._limit:
+            raise TooManyWaiters(self._limit)
+
+    def add(self, read: W) -> None:
+        """Put a blocked read at the end of its queues; raises as `check_room`."""
+        self.check_room()
+        self._count += 1
+        for key in read.queues:
+            queue = self._find(key)
+            queue = self._make_queue(key) if queue is None else queue
+            queue.place(read, is_full=key.stream in read.full)
+
+    def remove(self, read: W) -> None:
+        for key in read.queues:
+            queue = self._find(key)
+            if queue is None or read not in queue:
+                return
+            queue.remove(read)
+            if not queue:
+                self._remove_queue(key, queue)
+        self._count -= 1
+
+    def _place(self, read: W) -> None:
+        for key in read.queues:
+            queue = self._find(key)
+            if queue is not None and read in queue:
+                queue.place(read, is_full=key.stream in read.full)
+
+    def _find(self, key: QueueKey) -> Q | None:
+        return self._queues.get(key.stream, {}).get(key.group)
+
+    def _make_queue(self, key: QueueKey) -> Q:
+        queues = self._queues.setdefault(key.stream, {})
+        self._grouped_count += key.group is not None and not _group_count(queues)
+        queue = queues[key.group] = self._new_queue()
+        return queue
+
+    def _remove_queue(self, key: QueueKey, queue: Q) -> None:
+        if queue.timer is not None:
+            queue.timer.cancel()
+        queues = self._queues[key.stream]
+        del queues[key.group]
+        self._grouped_count -= key.group is not None and not _group_count(queues)
+        if not queues:
+            del self._queues[key.stream]
+
+
+def _group_count(queues: Mapping[bytes | None, object]) -> int:
+    return len(queues) - (None in queues)

@@ -28,9 +28,9 @@ from enum import Enum
 from itertools import chain
 from typing import Any, NamedTuple
 
-from headgate.engine.errors import Draining, StreamError, TooManyWaiters
+from headgate.engine.errors import Draining, StreamError
 from headgate.engine.limits import SERVED_AT_ONCE_MAX
-from headgate.engine.loop.wait_queue import QueueKey, Waiter, WaitQueue
+from headgate.engine.loop.wait_queue import BlockedReads, QueueKey, Waiter, WaitQueue
 from headgate.engine.threads import this_turn
 
 _TIMER_MS_MAX = 10 * 365 * 86_400_000
@@ -61,7 +61,7 @@ _Noted = tuple[_Signal, bytes]
 """A signal, and the consumer that it is about (for `FREED`)."""
 
 
-class Waiters:
+class Waiters(BlockedReads[Waiter[Any], _Queue]):
     def __init__(
         self,
         steady_ms: Callable[[], int],
@@ -69,12 +69,9 @@ class Waiters:
         limit: int,
     ) -> None:
         """Start without waiters; `limit` bounds how many reads may be blocked."""
+        super().__init__(_Queue, limit)
         self._steady_ms = steady_ms
         self._claimable = claimable
-        self._limit = limit
-        self._count = 0
-        self._queues: dict[bytes, dict[bytes | None, _Queue]] = {}
-        self._grouped_count = 0
         self._noted: OrderedDict[QueueKey, dict[_Noted, None]] = OrderedDict()
         self._serving: Iterator[bool] | None = None  # the walk under way, if any
         # Queues that were ended, each with the error that its waiters get.
@@ -82,66 +79,14 @@ class Waiters:
         self._turns: dict[QueueKey, asyncio.Event] = {}  # see `wait_turn`
         # Signals to all queues of a stream, or of all, since a queue was last served or made.
         self._noted_to_all: set[tuple[bytes | None, _Signal]] = set()
-        self.is_draining = False  # no read may block any more
 
-    def __len__(self) -> int:
-        return self._count
-
-    @property
-    def stream_count(self) -> int:
-        return len(self._queues)
-
-    @property
-    def grouped_stream_count(self) -> int:
-        return self._grouped_count
-
-    def add(self, waiter: Waiter[Any]) -> None:
-        """Put a blocked read at the end of its queues; raises as `check_room`."""
-        self.check_room()
-        self._count += 1
-        for key in waiter.queues:
-            self._make_queue(key).place(waiter, is_full=key.stream in waiter.full)
-        self._arm(waiter)
-
-    def _find(self, key: QueueKey) -> _Queue | None:
-        return self._queues.get(key.stream, {}).get(key.group)
+    def add(self, read: Waiter[Any]) -> None:
+        super().add(read)
+        self._arm(read)
 
     def _make_queue(self, key: QueueKey) -> _Queue:
-        queues = self._queues.get(key.stream)
-        if queues is None:
-            queues = self._queues[key.stream] = {}
-        queue = queues.get(key.group)
-        if queue is None:
-            self._grouped_count += key.group is not None and not _group_count(queues)
-            queue = queues[key.group] = _Queue()
-            self._noted_to_all.clear()  # not to this one
-        return queue
-
-    def check_room(self) -> None:
-        """Raise TooManyWaiters or Draining if no other read may block."""
-        if self.is_draining:
-            raise Draining
-        if self._count >= self._limit:
-            raise TooManyWaiters(self._limit)
-
-    def remove(self, waiter: Waiter[Any]) -> None:
-        for key in waiter.queues:
-            queue = self._find(key)
-            if queue is None or waiter not in queue:
-                return
-            queue.remove(waiter)
-            if not queue:
-                self._remove_queue(key, queue)
-        self._count -= 1
-
-    def _remove_queue(self, key: QueueKey, queue: _Queue) -> None:
-        if queue.timer is not None:
-            queue.timer.cancel()
-        queues = self._queues[key.stream]
-        del queues[key.group]
-        self._grouped_count -= key.group is not None and not _group_count(queues)
-        if not queues:
-            del self._queues[key.stream]
+        self._noted_to_all.clear()  # not to this one
+        return super()._make_queue(key)
 
     # What happened
 
@@ -356,12 +301,6 @@ class Waiters:
         self.remove(waiter)
         return True
 
-    def _place(self, waiter: Waiter[Any]) -> None:
-        for key in waiter.queues:
-            queue = self._find(key)
-            if queue is not None and waiter in queue:
-                queue.place(waiter, is_full=key.stream in waiter.full)
-
     # Time
 
     def _arm(self, waiter: Waiter[Any]) -> None:
@@ -398,10 +337,6 @@ class Waiters:
 def _due_ms(claimable: Claimable, claim_idle_ms: int, now_ms: int) -> int:
     # Nothing is pending. An entry that is delivered now is idle for long enough only then.
     return now_ms + claim_idle_ms if claimable.at_ms is None else claimable.at_ms
-
-
-def _group_count(queues: dict[bytes | None, _Queue]) -> int:
-    return len(queues) - (None in queues)
 
 
 def _end(queues: Iterable[_Queue], error: StreamError) -> Iterator[bool]:

@@ -379,9 +379,7 @@ class RedisBackend:
 
     @property
     def waited_for(self) -> tuple[int, int]:
-        keys = list(self._queues.keys)
-        grouped = {key.stream for key in keys if key.group is not None}
-        return len({key.stream for key in keys}), len(grouped)
+        return self._queues.stream_count, self._queues.grouped_stream_count
 
     @property
     def unsaved_count(self) -> int:

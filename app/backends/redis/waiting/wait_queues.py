@@ -17,7 +17,6 @@ queues.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, count, islice
@@ -26,8 +25,8 @@ from typing import Any, TypeVar
 from headgate.app.backends.redis.faults import Lost, NotSent
 from headgate.app.backends.redis.keys import KeyNames
 from headgate.app.runtime import periodic
-from headgate.engine.errors import AnswerLost, Draining, TooManyWaiters, Unavailable
-from headgate.engine.loop.wait_queue import BlockedRead, QueueKey, WaitQueue
+from headgate.engine.errors import AnswerLost, Draining, Unavailable
+from headgate.engine.loop.wait_queue import BlockedRead, BlockedReads, QueueKey, WaitQueue
 
 T = TypeVar("T")
 
@@ -53,7 +52,7 @@ group that another client destroys sends none."""
 
 
 class QueuedRead(BlockedRead[T]):
-    __slots__ = ("_idle", "_is_expired", "_is_running", "_run", "give_back", "request")
+    __slots__ = ("_idle", "_is_expired", "_run", "give_back", "is_running", "request")
 
     def __init__(
         self,
@@ -79,25 +78,21 @@ class QueuedRead(BlockedRead[T]):
         self.request: Any = request
         self.give_back = give_back
         self._run = attempt
-        self._is_running = False
+        self.is_running = False
         self._idle: asyncio.Event | None = None  # somebody waits until it is not being run
         self._is_expired = False  # the wait time ended while the read was run
 
     async def attempt(self) -> T | None:
-        self._is_running = True
+        self.is_running = True
         try:
             return await self._run()
         finally:
-            self._is_running = False
+            self.is_running = False
             if self._idle is not None:
                 self._idle.set()
 
-    @property
-    def is_running(self) -> bool:
-        return self._is_running
-
     async def until_idle(self) -> None:
-        if self._is_running:
+        if self.is_running:
             self._idle = asyncio.Event()
             await self._idle.wait()
 
@@ -108,7 +103,7 @@ class QueuedRead(BlockedRead[T]):
         be given back.
         """
         self._is_expired = True
-        if not self._is_running:
+        if not self.is_running:
             super().expire()
 
     def go_on(self) -> None:
@@ -134,69 +129,45 @@ class Watch:
 
 
 class _Queue(WaitQueue[QueuedRead[Any]]):
-    __slots__ = ("due", "due_at_s", "has_signal", "serving")
+    __slots__ = ("due_at_s", "has_signal", "serving")
 
     def __init__(self) -> None:
         super().__init__()
         self.has_signal = False
         self.serving: asyncio.Task[None] | None = None
-        self.due: asyncio.Handle | None = None  # the signal when something becomes claimable
-        self.due_at_s = 0.0  # a handle of uvloop does not tell when it is due, if that is now
+        # When the timer signals that something becomes claimable: a handle of uvloop does not tell
+        # when it is due, if that is now.
+        self.due_at_s = 0.0
 
 
-class WaitQueues:
+class WaitQueues(BlockedReads[QueuedRead[Any], _Queue]):
     def __init__(self, names: KeyNames, limit: int, are_noticed: Callable[[], bool]) -> None:
         """Allow `limit` blocked reads; `are_noticed` tells if every change is signalled now."""
+        super().__init__(_Queue, limit)
         self._names = names
         self.are_noticed = are_noticed
-        self._watches: dict[bytes, set[Watch]] = {}
+        self._watches: dict[bytes, dict[Watch, QueueKey]] = {}  # by stream
+        # By the side key of released entries.
+        self._by_released: dict[bytes, dict[Watch, QueueKey]] = {}
         self._numbers = count()
         self._changes: dict[bytes, int] = {}  # number of the last change of a stream
-        self._limit = limit
-        self._count = 0
-        self._queues: dict[QueueKey, _Queue] = {}
-        self._by_released: dict[bytes, QueueKey] = {}  # by the side key of released entries
-        self._interest: Counter[bytes] = Counter()  # reads that depend on such a key
-        self._by_stream: dict[bytes, set[QueueKey]] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._on_outcome = periodic.watch("blocked reads served")
-        self.is_draining = False  # no read may block any more
-
-    def __len__(self) -> int:
-        return self._count
-
-    @property
-    def keys(self) -> Iterable[QueueKey]:
-        return self._queues.keys()
-
-    def check_room(self) -> None:
-        """Raise TooManyWaiters or Draining if another read may not block."""
-        if self.is_draining:
-            raise Draining
-        if self._count >= self._limit:
-            raise TooManyWaiters(self._limit)
 
     @contextmanager
     def watching(self, keys: Sequence[QueueKey]) -> Iterator[Watch]:
         """Record the signals of queues from now on, for a read that may block in them soon."""
         watch = Watch()
         for key in keys:
-            self._watches.setdefault(key.stream, set()).add(watch)
+            self._watches.setdefault(key.stream, {})[watch] = key
             if key.group is not None:
-                released = self._released_key(key)
-                self._by_released[released] = key
-                self._interest[released] += 1
+                self._by_released.setdefault(self._released_key(key), {})[watch] = key
         try:
             yield watch
         finally:
             for key in keys:
-                if key.group is not None:
-                    self._drop_interest(self._released_key(key))
-                watches = self._watches.get(key.stream)
-                if watches is not None:
-                    watches.discard(watch)
-                    if not watches:
-                        del self._watches[key.stream]
+                _end(watch, self._watches, key.stream)
+                _end(watch, self._by_released, self._released_key(key))
 
     def change_of(self, stream: bytes) -> int | None:
         """Return the number of a stream's last change, or None if changes may go unnoticed."""
@@ -220,8 +191,7 @@ class WaitQueues:
         `due_in_ms` is when the read may claim something even if nothing changes; None is never.
         Raises TooManyWaiters, Draining, or what the read raised when it was run again.
         """
-        self.check_room()
-        self._add(read)
+        self.add(read)
         for key in read.queues:
             if watch.has_signal:
                 self.signal(key)
@@ -237,14 +207,14 @@ class WaitQueues:
         finally:
             if timer is not None:
                 timer.cancel()
-            self._remove(read)
+            self.remove(read)
             read.leave()
 
     async def wait_turn(self, keys: Iterable[QueueKey]) -> None:
         """Wait until the reads that block in these queues have been run again."""
         for key in keys:
             self.signal(key)
-            queue = self._queues.get(key)
+            queue = self._find(key)
             if queue is not None and queue.serving is not None:
                 await asyncio.wait({queue.serving})  # however that ends
 
@@ -253,7 +223,7 @@ class WaitQueues:
     def signal(self, key: QueueKey) -> None:
         for watch in self._watches.get(key.stream, ()):
             watch.has_signal = True
-        queue = self._queues.get(key)
+        queue = self._find(key)
         if queue is None or self._tasks is None:
             return
         queue.has_signal = True
@@ -265,33 +235,40 @@ class WaitQueues:
             self._changes[stream] = next(self._numbers)
         for watch in self._watches.get(stream, ()):
             watch.has_signal = True
-        for key in list(self._by_stream.get(stream, ())):
-            self.signal(key)
+        for group in list(self._queues.get(stream, ())):
+            self.signal(QueueKey(stream, group))
 
     def freed(self, stream: bytes) -> None:
         """Note that consumers of groups of a stream may hold less than before."""
-        for key in list(self._by_stream.get(stream, ())):
-            if self._queues[key].has_full_consumers:
-                self.signal(key)
+        for group, queue in list(self._queues.get(stream, {}).items()):
+            if queue.has_full_consumers:
+                self.signal(QueueKey(stream, group))
 
     def signal_side(self, key: bytes) -> None:
         """Note a changed side key: entries of its group may have been released."""
-        queue_key = self._by_released.get(key)
-        if queue_key is not None:
+        for queue_key in set(self._by_released.get(key, {}).values()):
             self.signal(queue_key)
 
     def signal_all(self) -> None:
         self._changes.clear()
         for watch in chain.from_iterable(self._watches.values()):
             watch.has_signal = True
-        for key in list(self._queues):
+        for key, _ in self._all():
             self.signal(key)
+
+    def _all(self) -> list[tuple[QueueKey, _Queue]]:
+        return [
+            (QueueKey(stream, group), queue)
+            for stream, queues in self._queues.items()
+            for group, queue in queues.items()
+        ]
 
     def drain(self) -> None:
         """End all blocked reads with `Draining`, in turns; no read may block from now on."""
         self.is_draining = True
-        queues = list(self._queues.values())
-        reads = [read for queue in queues for read in chain(queue.in_order(), queue.of_full())]
+        reads = [
+            read for _, queue in self._all() for read in chain(queue.in_order(), queue.of_full())
+        ]
         _end_in_turns(iter(reads))
 
     async def run(self) -> None:
@@ -305,13 +282,13 @@ class WaitQueues:
 
     async def _look_at_full(self) -> None:
         await asyncio.sleep(_FULL_LOOK_S)
-        for key, queue in list(self._queues.items()):
+        for key, queue in self._all():
             if queue.has_full_consumers:
                 self.signal(key)
 
     async def _look_at_all(self) -> None:
         await asyncio.sleep(_ALL_LOOK_S)
-        for at, key in enumerate(list(self._queues)):
+        for at, (key, _) in enumerate(self._all()):
             self.signal(key)
             if at % _TOGETHER_MAX == 0:
                 await asyncio.sleep(_PAUSE_S)
@@ -388,45 +365,7 @@ class WaitQueues:
             read.give(outcome)
         elif not read.served.done():
             read.served.set_exception(outcome)
-        self._remove(read)
-
-    # Queues
-
-    def _add(self, read: QueuedRead[Any]) -> None:
-        self._count += 1
-        for key in read.queues:
-            queue = self._queues.get(key)
-            if queue is None:
-                queue = self._queues[key] = _Queue()
-                self._by_stream.setdefault(key.stream, set()).add(key)
-            queue.place(read, is_full=key.stream in read.full)
-
-    def _place(self, read: QueuedRead[Any]) -> None:
-        for key in read.queues:
-            queue = self._queues.get(key)
-            if queue is not None and read in queue:
-                queue.place(read, is_full=key.stream in read.full)
-
-    def _remove(self, read: QueuedRead[Any]) -> None:
-        for key in read.queues:
-            queue = self._queues.get(key)
-            if queue is None or read not in queue:
-                return
-            queue.remove(read)
-            if not queue:
-                if queue.due is not None:
-                    queue.due.cancel()
-                del self._queues[key]
-                keys = self._by_stream[key.stream]
-                keys.discard(key)
-                if not keys:
-                    del self._by_stream[key.stream]
-        self._count -= 1
-
-    def _drop_interest(self, released: bytes) -> None:
-        self._interest[released] -= 1
-        if not self._interest[released]:
-            del self._interest[released], self._by_released[released]
+        self.remove(read)
 
     def _released_key(self, key: QueueKey) -> bytes:
         return self._names.of(key.stream).side(b"released", key.group)
@@ -434,16 +373,22 @@ class WaitQueues:
     # Time
 
     def due_in(self, key: QueueKey, delay_ms: int) -> None:
-        queue = self._queues.get(key)
+        queue = self._find(key)
         if queue is None:
             return
         loop = asyncio.get_running_loop()
         at_s = loop.time() + max(delay_ms, 1) / 1000
-        if queue.due is not None and not queue.due.cancelled():
+        if queue.timer is not None and not queue.timer.cancelled():
             if loop.time() < queue.due_at_s <= at_s:
                 return
-            queue.due.cancel()
-        queue.due, queue.due_at_s = loop.call_at(at_s, self.signal, key), at_s
+            queue.timer.cancel()
+        queue.timer, queue.due_at_s = loop.call_at(at_s, self.signal, key), at_s
+
+
+def _end(watch: Watch, watches: dict[bytes, dict[Watch, QueueKey]], key: bytes) -> None:
+    watched = watches.get(key, {})
+    if watched.pop(watch, None) is not None and not watched:
+        del watches[key]
 
 
 def _end_in_turns(reads: Iterator[QueuedRead[Any]]) -> None:
