@@ -11,10 +11,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from copy import copy
+from functools import partial
 from typing import Any, NamedTuple, Self, TypeGuard, cast
 
 from msgspec.structs import asdict
-from redis.asyncio import Connection
 from redis.exceptions import (
     AskError,
     BusyLoadingError,
@@ -110,7 +110,7 @@ class Client:
         self._loading: dict[Node, asyncio.Future[None]] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self.obstacle: str | None = "they are not connected yet"  # why nothing can be asked
-        self.on_topology: Callable[[Sequence[Address]], None] = _ignore
+        self.on_topology: Callable[[Sequence[Address]], None] = lambda _: None
         self.send: Send = self._attempt
 
     # What is asked
@@ -338,20 +338,19 @@ class Client:
             raise NotSent(self.obstacle or "they are not known") from None
 
     async def _has_loaded(self, node: Node) -> bool:
-        """Load our functions; return whether the server has them now or cannot take them yet."""
-        try:
-            await self._load(node)
-        except (NotSent, Lost, *_NOT_YET):
-            return False
-        return True
+        """Load our functions into a server, once for all calls that miss them together.
 
-    async def _load(self, node: Node) -> None:
-        """Load our functions into a server, once for all calls that miss them together."""
+        Return whether the server has them now, or cannot take them yet.
+        """
         loading = self._loading.get(node)
         if loading is None:
             loading = self._loading[node] = asyncio.ensure_future(self._load_once(node))
             loading.add_done_callback(lambda _: self._loading.pop(node, None))
-        await asyncio.shield(loading)
+        try:
+            await asyncio.shield(loading)
+        except (NotSent, Lost, *_NOT_YET):
+            return False
+        return True
 
     async def _load_once(self, node: Node) -> None:
         """Load our functions; where functions are not allowed, load them as scripts."""
@@ -362,9 +361,8 @@ class Client:
             except ResponseError as error:
                 if not _is_forbidden(error):
                     raise
-                log.warning(
-                    "functions cannot be loaded: scripts are used", extra={"why": str(error)}
-                )
+                extra = {"why": str(error)}
+                log.warning("functions cannot be loaded: scripts are used", extra=extra)
                 self._uses_scripts = True
         if self._uses_scripts:
             for script in self._library.scripts.values():
@@ -446,13 +444,8 @@ class Client:
         if primary is None:
             if self._tasks is None:
                 raise NotSent("the gateway is about to stop")
-            options = self.options
-
-            def connect() -> Connection:
-                return connection_to(
-                    options.servers, address, timeout_s=options.connect_ms_max / 1000
-                )
-
+            options, connect_s = self.options, self.options.connect_ms_max / 1000
+            connect = partial(connection_to, options.servers, address, timeout_s=connect_s)
             changes = Node(connect, self._durability, options.answer_ms_max / 1000)
             reads = changes
             if self._durability.wait is not None:
@@ -483,10 +476,6 @@ def _words(
     for each in keys:
         called += each.head, each.tail
     return [*called, *words]
-
-
-def _ignore(primaries: Sequence[Address]) -> None:
-    del primaries
 
 
 def _is_error(reply: object) -> TypeGuard[Exception]:

@@ -35,8 +35,7 @@ do
 
   -- Reply: one letter for each id.
   operations.Ack = function(call)
-    local group = call.args.group
-    groups.require(call, group)
+    local group = groups.require(call)
     groups.check(call, group)
     return pending.acknowledge(call, group, call.args.consumer, call.args.ids)
   end
@@ -46,9 +45,8 @@ do
   -- Reply: the id to go on from; nil at the end.
   -- An entry counts if its id is not greater and it was delivered no later, to the millisecond.
   operations.AckThrough = function(call)
-    local asked = call.args
-    local group, consumer, seen = asked.group, asked.consumer, asked.seen
-    groups.require(call, group)
+    local asked, group = call.args, groups.require(call)
+    local consumer, seen = asked.consumer, asked.seen
     groups.check(call, group)
     local last = pending.row(call, group, seen)
     if not last or last.owner ~= consumer then
@@ -99,9 +97,8 @@ do
 
   -- Reply: one letter for each id, and how many dead letters wait to be relayed.
   operations.Nack = function(call)
-    local asked = call.args
-    local group, mode = asked.group, asked.mode
-    groups.require(call, group)
+    local asked, group = call.args, groups.require(call)
+    local mode = asked.mode
     groups.check(call, group, true)
     local policy = policies.of(call, group)
 
@@ -180,9 +177,7 @@ do
 
   -- Restart the idle time of entries. Reply: one letter for each id.
   operations.Extend = function(call)
-    local group, consumer = call.args.group, call.args.consumer
-    groups.require(call, group)
-    local outcomes = {}
+    local group, consumer, outcomes = groups.require(call), call.args.consumer, {}
     for at, id in ipairs(call.args.ids) do
       local row = pending.row(call, group, id)
       if not row or not row.owner then
@@ -224,48 +219,77 @@ do
     return row.idle >= idle_ms
   end
 
-  -- What the entries may take that a claim gets: a function that takes their fields in, and tells
-  -- whether they have room.
-  -- bytes, parts: of names and values, and how many of them; nil is without bound.
-  -- is_first: whether the next fields are the first, which have room whatever their size is.
-  local function room_of(bytes, parts, is_first)
-    return function(fields)
-      if not bytes then
-        return true
-      end
-      local size = size_of(fields)
-      if not is_first and (size > bytes or #fields > parts) then
-        return false
-      end
-      is_first, bytes, parts = false, bytes - size, parts - #fields
-      return true
-    end
+  -- How long a number is in RESP2, with what stands around it.
+  local function header_bytes(number)
+    return #tostring(number) + 3
   end
 
-  -- Take entries over by id. They have `size_bytes_max` bytes and `parts_max` names and values at
+  -- How long an entry is in RESP2: id, names and values, numbers.
+  local function reply_bytes(id, fields, numbers)
+    local size = header_bytes(2 + #numbers) + header_bytes(#id) + #id + 2
+    if not fields then
+      size = size + 5
+    else
+      size = size + header_bytes(#fields)
+      for _, part in ipairs(fields) do
+        size = size + header_bytes(#part) + #part + 2
+      end
+    end
+    for _, number in ipairs(numbers) do
+      size = size + header_bytes(number)
+    end
+    return size
+  end
+
+  -- Take an entry into the reply. Reply: whether there is room for it. The first entry has room
+  -- whatever its size is.
+  -- numbers: what the reply says of it beside id and fields.
+  function pending.take(asked, id, fields, numbers, is_first)
+    local parts, size = fields and #fields or 0, fields and size_of(fields) or 0
+    if asked.size_bytes_max then
+      if not is_first and (size > asked.size_bytes_max or parts > asked.parts) then
+        return false
+      end
+      asked.size_bytes_max, asked.parts = asked.size_bytes_max - size, asked.parts - parts
+    end
+    if asked.budget_bytes then
+      if asked.is_spent then
+        return false
+      end
+      if asked.counts_reply then
+        size = reply_bytes(id, fields, numbers)
+      end
+      asked.budget_bytes, asked.budget_parts = asked.budget_bytes - size, asked.budget_parts - parts
+      asked.is_spent = asked.budget_bytes <= 0 or asked.budget_parts <= 0
+    end
+    return true
+  end
+
+  -- Take an entry over for a claim, which names its bounds as a read does. Reply: whether it has room.
+  -- before: its delivery count. at: as for `assign`.
+  local function claim(call, taken, row, fields, before, at)
+    local asked, is_first = call.args, call.args.is_first and #taken.deliveries == 0
+    if not asked.just_id and not pending.take(asked, row.id, fields, {}, is_first) then
+      return false
+    end
+    local after = asked.retry_count or asked.just_id and before or pending.one_more(before)
+    pending.take_over(call, asked.group, taken, row, not asked.just_id and fields, after, at)
+    return true
+  end
+
+  -- Take entries over by id. They have `size_bytes_max` bytes and `parts` names and values at
   -- most; the first one has room in any case if it `is_first`. There may be `consumers_max`
   -- consumers.
   -- Reply: deliveries, ids that are gone from the stream, and whether an entry had no room.
   operations.Claim = function(call)
     local asked = call.args
-    local group, consumer, just_id = asked.group, asked.consumer, asked.just_id
+    local group, consumer = asked.group, asked.consumer
     local info = groups.require_info(call, group)
     groups.check_room(call, info)
     groups.check(call, group)
     local at = asked.time_ms and { 'TIME', asked.time_ms }
       or asked.idle_ms and { 'IDLE', asked.idle_ms }
-    local taken, gone = claims.by(consumer), {}
-    local has_room, is_over = room_of(asked.size_bytes_max, asked.parts_max, asked.is_first), 0
-
-    -- Take an entry over. Reply: whether it has room.
-    local function take(row, fields, before)
-      if not just_id and not has_room(fields) then
-        return false
-      end
-      local after = asked.retry_count or just_id and before or pending.one_more(before)
-      pending.take_over(call, group, taken, row, not just_id and fields, after, at)
-      return true
-    end
+    local taken, gone, is_over = claims.by(consumer), {}, 0
 
     for _, id in ipairs(asked.ids) do
       local row = pending.row(call, group, id)
@@ -276,12 +300,11 @@ do
           pending.settle(call, group, { id })
           gone[#gone + 1] = id
         end
-      elseif not row then
-        if asked.force then
-          had_room = take({ id = id, idle = 0, count = '0' }, entry[2], '1')
-        end
-      elseif is_claimable(call, group, row, asked.min_idle_ms) then
-        had_room = take(row, entry[2], row.count)
+      elseif not row and asked.force then
+        row = { id = id, idle = 0, count = '0' }
+        had_room = claim(call, taken, row, entry[2], '1', at)
+      elseif row and is_claimable(call, group, row, asked.min_idle_ms) then
+        had_room = claim(call, taken, row, entry[2], row.count, at)
       end
       if not had_room then
         is_over = 1
@@ -307,7 +330,7 @@ do
   -- letters wait to be relayed.
   operations.Autoclaim = function(call)
     local asked = call.args
-    local group, consumer, just_id = asked.group, asked.consumer, asked.just_id
+    local group, consumer = asked.group, asked.consumer
     local idle_ms, looked_at_max = asked.min_idle_ms, asked.looked_at_max
     local info = groups.require_info(call, group)
     groups.check(call, group)
@@ -318,7 +341,6 @@ do
     groups.check_room(call, info)
     redis.call('XGROUP', 'CREATECONSUMER', call.key, group, consumer)
     local taken, gone = claims.by(consumer), {}
-    local has_room = room_of(asked.size_bytes_max, asked.parts_max, true)
     local rows = pending.rows(call, group, asked.start, '+', looked_at_max + 1)
     local next_start = MIN_ID
     for at, row in ipairs(rows) do
@@ -330,12 +352,10 @@ do
       if not entry then
         gone[#gone + 1] = row.id
       elseif is_claimable(call, group, row, idle_ms) then
-        if not just_id and not has_room(entry[2]) then
+        if not claim(call, taken, row, entry[2], row.count) then
           next_start = row.id
           break
         end
-        local after = just_id and row.count or pending.one_more(row.count)
-        pending.take_over(call, group, taken, row, not just_id and entry[2], after)
       end
     end
     pending.settle(call, group, gone)

@@ -19,52 +19,6 @@ do
   -- not let through.
   local PASSED_MAX, PASSED_BYTES_MAX = 1000, 2 ^ 20
 
-  -- How long a number is in RESP2, with what stands around it.
-  local function header_bytes(number)
-    return #tostring(number) + 3
-  end
-
-  -- How long an entry is in RESP2: id, names and values, numbers.
-  local function reply_bytes(id, fields, numbers)
-    local size = header_bytes(2 + #numbers) + header_bytes(#id) + #id + 2
-    if not fields then
-      size = size + 5
-    else
-      size = size + header_bytes(#fields)
-      for _, part in ipairs(fields) do
-        size = size + header_bytes(#part) + #part + 2
-      end
-    end
-    for _, number in ipairs(numbers) do
-      size = size + header_bytes(number)
-    end
-    return size
-  end
-
-  -- Take an entry into the reply. Reply: whether there is room for it. The first entry has room
-  -- whatever its size is.
-  -- numbers: what the reply says of it beside id and fields.
-  local function take(asked, id, fields, numbers, is_first)
-    local parts, size = fields and #fields or 0, fields and size_of(fields) or 0
-    if asked.size_bytes_max then
-      if not is_first and (size > asked.size_bytes_max or parts > asked.parts) then
-        return false
-      end
-      asked.size_bytes_max, asked.parts = asked.size_bytes_max - size, asked.parts - parts
-    end
-    if asked.budget_bytes then
-      if asked.is_spent then
-        return false
-      end
-      if asked.counts_reply then
-        size = reply_bytes(id, fields, numbers)
-      end
-      asked.budget_bytes, asked.budget_parts = asked.budget_bytes - size, asked.budget_parts - parts
-      asked.is_spent = asked.budget_bytes <= 0 or asked.budget_parts <= 0
-    end
-    return true
-  end
-
   -- Whether no further entry has room.
   local function is_full(asked)
     return asked.is_spent
@@ -129,7 +83,7 @@ do
           pending.settle(call, asked.group, { row.id })
         else
           local numbers = asked.claim_idle_ms and { row.owner and row.idle or 0, row.count } or {}
-          if not take(asked, row.id, entry[2], numbers, #deliveries == 0) then
+          if not pending.take(asked, row.id, entry[2], numbers, #deliveries == 0) then
             break
           end
           pending.take_over(call, asked.group, taken, row, entry[2], pending.one_more(row.count))
@@ -179,7 +133,7 @@ do
     while first and count < room do
       local page = redis.call('XRANGE', call.key, first, '+', 'COUNT', STEP_ENTRIES)
       for _, entry in ipairs(page) do
-        if count == room or not take(asked, entry[1], entry[2], numbers, count == 0) then
+        if count == room or not pending.take(asked, entry[1], entry[2], numbers, count == 0) then
           return count
         end
         count = count + 1
@@ -204,7 +158,7 @@ do
       local count = math.min(step, room - #new)
       local batch = read(call, asked, count, '>')
       for at, entry in ipairs(batch) do
-        if not take(asked, entry[1], entry[2], numbers, #new == 0) then
+        if not pending.take(asked, entry[1], entry[2], numbers, #new == 0) then
           put_back(call, asked, batch, at, last_id)
           return new, true
         end
@@ -230,7 +184,7 @@ do
         expire(call, asked, policy, row)
       else
         local numbers = asked.claim_idle_ms and { 0, row.count } or {}
-        if not take(asked, id, entry[2], numbers, #taken.deliveries == 0) then
+        if not pending.take(asked, id, entry[2], numbers, #taken.deliveries == 0) then
           break
         end
         pending.take_over(call, asked.group, taken, row, entry[2], pending.one_more(row.count))
@@ -312,7 +266,7 @@ do
         run_matches = is_match
       end
       local taken = #new + run
-      if is_match and not take(asked, entry[1], entry[2], numbers, taken == 0) then
+      if is_match and not pending.take(asked, entry[1], entry[2], numbers, taken == 0) then
         return false
       end
       if key or due_ms then
@@ -480,7 +434,7 @@ do
       local batch = #rows > 0 and read(call, asked, #rows, after) or {}
       for at, row in ipairs(rows) do
         local fields = batch[at] and batch[at][2] or nil
-        if not is_over and not take(asked, row.id, fields, {}, #deliveries == 0) then
+        if not is_over and not pending.take(asked, row.id, fields, {}, #deliveries == 0) then
           is_over = true
         end
         if is_over then

@@ -37,12 +37,11 @@ do
     return reply
   end
 
-  -- Raise an error if there is no such group.
-  function groups.require(call, group)
+  -- The group of the call. Raise an error if there is no such group.
+  function groups.require(call)
+    local group = call.args.group
     local missing = groups.missing(call, group)
-    if missing then
-      error(missing)
-    end
+    return missing and error(missing) or group
   end
 
   -- Raise a fault if another client has put something else under a side key that is touched before
@@ -242,7 +241,7 @@ do
   end
 
   operations.require_group = function(call)
-    groups.require(call, call.args.group)
+    groups.require(call)
     return 1
   end
 
@@ -361,14 +360,12 @@ do
 
   -- Reply: what XINFO CONSUMERS says of each consumer of the group.
   operations.ListConsumers = function(call)
-    groups.require(call, call.args.group)
-    return (consumers(call, call.args.group))
+    return (consumers(call, groups.require(call)))
   end
 
   -- Reply: what XINFO CONSUMERS says of the consumer; nil if there is none.
   operations.DescribeConsumer = function(call)
-    local group, consumer = call.args.group, call.args.consumer
-    groups.require(call, group)
+    local group, consumer = groups.require(call), call.args.consumer
     return consumer ~= RELEASED and consumer_of(call, group, consumer) or false
   end
 
@@ -398,8 +395,7 @@ do
   -- Delete a consumer, or release up to `limit` of its entries.
   -- Reply: how many entries it held (nil: there is no such consumer), and whether it is gone.
   operations.DeleteConsumer = function(call)
-    local group, consumer, release = call.args.group, call.args.consumer, call.args.release
-    groups.require(call, group)
+    local group, consumer, release = groups.require(call), call.args.consumer, call.args.release
     groups.check(call, group, true)
     local known = consumer_of(call, group, consumer)
     if not known or consumer == RELEASED then

@@ -473,10 +473,9 @@ do
   -- Reply: for each entry its id, owner (nil: nobody), idle time (ms), delivery count, for how long
   -- nobody gets it (ms), its last error (nil: none), and the entry it waits for (nil: none).
   operations.ListPending = function(call)
-    local asked = call.args
-    local group, first, last, limit = asked.group, asked.start, asked['end'], asked.limit
+    local asked, group = call.args, groups.require(call)
+    local first, last, limit = asked.start, asked['end'], asked.limit
     local idle_ms, consumer = asked.min_idle_ms, asked.consumer
-    groups.require(call, group)
     if consumer == RELEASED then
       return {}
     end
@@ -515,9 +514,7 @@ do
 
   -- Reply: as XPENDING without a range; the entries that nobody owns count, but have no consumer.
   operations.SumPending = function(call)
-    local group = call.args.group
-    groups.require(call, group)
-    local summary = redis.call('XPENDING', call.key, group)
+    local summary = redis.call('XPENDING', call.key, groups.require(call))
     local holders = {}
     for _, holder in ipairs(summary[4] or {}) do
       if holder[1] ~= RELEASED then

@@ -213,19 +213,19 @@ do
   end
 
   -- Make dead letters as time passes.
-  -- Reply: whether all are made; whether the policy acts as time passes.
+  -- Reply: whether there may be more; whether the policy acts as time passes.
   operations.dead_letters = function(call)
     local group = call.args.group
     if groups.missing(call, group) then
-      return { 1, 0 }
+      return { 0, 0 }
     end
     groups.check(call, group)
     local kept = groups.kept(call, group)
     if not (kept.max_deliveries or kept.consumer_ttl_ms or timing.exists(call)) then
-      return { 1, 0 }
+      return { 0, 0 }
     end
     local count = policies.dead_letters_before(call, group, policies.of(call, group))
-    return { count < DEAD_MAX and 1 or 0, 1 }
+    return { count < DEAD_MAX and 0 or 1, 1 }
   end
 
   -- Settle entries that nobody holds and whose deadline is over, in all groups.
@@ -303,8 +303,7 @@ do
   -- Reply: for each whether it was released, and its id here.
   -- An entry that is gone is appended as a new one. A repeat changes nothing.
   operations.redrive = function(call)
-    local group, source = call.args.group, call.args.source
-    groups.require(call, group)
+    local group, source = groups.require(call), call.args.source
     groups.check(call, group, true)
     local policy, reply = policies.of(call, group), {}
     for _, dead_letter in ipairs(call.args.dead_letters) do
@@ -336,9 +335,8 @@ do
 
   -- The dead letter stream of a group. Reply: its name; nil: there is none.
   operations.dead_letter_stream = function(call)
-    local group = call.args.group
-    groups.require(call, group)
-    local name = redis.call('HGET', call.side('group', group), 'dead_letter_stream')
+    local key = call.side('group', groups.require(call))
+    local name = redis.call('HGET', key, 'dead_letter_stream')
     return name and string.sub(name, 2)
   end
 end

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from headgate.app.backends.port import Way
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.library import Effect
 from headgate.engine.errors import NotSupported
 from headgate.engine.requests import Request
+
+T = TypeVar("T")
 
 PerformBy = Callable[[Client, Any], Coroutine[Any, Any, Any]]
 
@@ -21,6 +23,12 @@ class Performer(NamedTuple):
 
 Performers = dict[type[Request[Any]], Performer]
 """For each type of request, how it is carried out."""
+
+
+def portions(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Yield the items in turn, so many at a time."""
+    for at in range(0, len(items), size):
+        yield items[at : at + size]
 
 
 def natively(perform: PerformBy) -> Performer:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import read_id
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers, by_function
+from headgate.app.backends.redis.performing import Performers, by_function, portions
 from headgate.app.backends.redis.performing.policies import relay_now
 from headgate.engine.entry import MIN_ID
 from headgate.engine.limits import AUTOCLAIM_MAX, AUTOCLAIM_SCAN_FACTOR, AUTOCLAIM_SCAN_MAX
@@ -84,14 +84,13 @@ async def nack(client: Client, request: Nack) -> list[Outcome]:
 async def give_back(client: Client, request: GiveBack) -> None:
     """Undo deliveries that nobody received or settled (XNACK SILENT)."""
     deliveries = [(each, str(count)) for each, count in request.counts.items()]
-    for portion in _parts(deliveries, _RELEASED_AT_ONCE_MAX) if deliveries else ():
+    for portion in portions(deliveries, _RELEASED_AT_ONCE_MAX):
         await client.perform(Effect.FREE, request, counts=None, deliveries=portion)
 
 
-def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Yield parts of this size; no items make one empty part, so that the group is checked."""
-    for at in range(0, max(len(items), 1), size):
-        yield items[at : at + size]
+def _parts(ids: Sequence[T], size: int) -> Iterable[Sequence[T]]:
+    """Return parts of this size; no ids make one empty part, so that the group is checked."""
+    return portions(ids, size) if ids else [ids]
 
 
 _CLAIMED_AT_ONCE_MAX = 200
@@ -122,7 +121,7 @@ def _bounds(client: Client, room: ReadRoom) -> dict[str, int | None]:
     return {
         "consumers_max": client.options.keyspace.consumers_max,
         "size_bytes_max": room.bytes_left,
-        "parts_max": room.parts_left,
+        "parts": room.parts_left,
     }
 
 
@@ -131,6 +130,7 @@ async def autoclaim(client: Client, request: Autoclaim) -> Claimed:
     limit = min(request.limit, AUTOCLAIM_MAX)
     deliveries, gone, next_start, dead_letter_count = await client.perform(
         *(Effect.FREE, request),
+        is_first=True,
         limit=limit,
         looked_at_max=min(limit * AUTOCLAIM_SCAN_FACTOR, AUTOCLAIM_SCAN_MAX),
         **_bounds(client, ReadRoom(request.size_bytes_max)),

@@ -14,7 +14,7 @@ from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, read_id
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.node import Word
-from headgate.app.backends.redis.performing import Performers, by_function, not_supported
+from headgate.app.backends.redis.performing import Performers, by_function, not_supported, portions
 from headgate.app.backends.redis.performing.streams import bounded, describe, govern
 from headgate.engine.clock import SystemClock
 from headgate.engine.entry import (
@@ -194,8 +194,7 @@ def _id_word(wanted: IdRequest) -> bytes:
 
 async def find_times(client: Client, request: FindTimes) -> dict[EntryId, EntryTimes]:
     times: dict[EntryId, EntryTimes] = {}
-    for at in range(0, len(request.ids), _TIMES_AT_ONCE):
-        ids = request.ids[at : at + _TIMES_AT_ONCE]
+    for ids in portions(request.ids, _TIMES_AT_ONCE):
         for place, due_ms, deadline_ms in await client.perform(Effect.READ, request, ids=ids):
             times[ids[place]] = EntryTimes(_whole(due_ms), _whole(deadline_ms))
     return times
@@ -294,9 +293,7 @@ async def range_packed(client: Client, request: RangePacked) -> PackedPage:
     info = await describe(client, request.stream)
     runs = [
         PackedEntries(len(run), encode_entries(run), None)
-        for run in (
-            entries[at : at + CHUNK_ENTRIES_MAX] for at in range(0, len(entries), CHUNK_ENTRIES_MAX)
-        )
+        for run in portions(entries, CHUNK_ENTRIES_MAX)
     ]
     last_id = entries[-1].id if entries else request.end
     return PackedPage(runs, last_id, info.epoch, info.trimmed_through)
@@ -405,8 +402,7 @@ async def _read_in_order(client: Client, request: Read, budget: Budget) -> list[
     """Read stream by stream until the budget is used up; the reply omits the others."""
     reads: list[StreamRead] = []
     left = ReplyRoom(budget)
-    for start in range(0, len(request.cursors), _STREAMS_AT_ONCE):
-        cursors = request.cursors[start : start + _STREAMS_AT_ONCE]
+    for cursors in portions(request.cursors, _STREAMS_AT_ONCE):
         if not left.count:
             break
         rooms = [ReadRoom(budget.size_bytes_max) for _ in cursors]

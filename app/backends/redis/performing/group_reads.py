@@ -90,10 +90,9 @@ async def undo(client: Client, request: ReadGroup, reads: list[GroupRead]) -> No
     for cursor, read in zip(request.cursors, reads, strict=False):
         if cursor.after is None:  # else the reader held its history before the read
             counts = {delivery.id: delivery.delivery_count for delivery in read.deliveries}
+            undone = GiveBack(read.stream, request.group, request.consumer, counts)
             with as_stream_errors(read.stream, request.group):
-                await give_back(
-                    client, GiveBack(read.stream, request.group, request.consumer, counts)
-                )
+                await give_back(client, undone)
 
 
 class _Left:
@@ -104,11 +103,9 @@ class _Left:
         self.counts_reply = False
         self._is_first = True
         if budget is not None:
-            self.counts_reply = budget.reply_bytes_max is not None
-            self._bytes = min(
-                budget.size_bytes_max,
-                budget.size_bytes_max if budget.reply_bytes_max is None else budget.reply_bytes_max,
-            )
+            size_bytes, reply_bytes = budget.size_bytes_max, budget.reply_bytes_max
+            self.counts_reply = reply_bytes is not None
+            self._bytes = size_bytes if reply_bytes is None else min(size_bytes, reply_bytes)
 
     def limit(self, limit: int | None) -> int:
         limit = GROUP_READ_MAX if limit is None else min(limit, GROUP_READ_MAX)

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import by_name, read_id
 from headgate.app.backends.redis.library import Effect, read_settings
-from headgate.app.backends.redis.performing import Performers, by_function, by_operation
+from headgate.app.backends.redis.performing import Performers, by_function, by_operation, portions
 from headgate.app.backends.redis.performing.keyspace import exists
 from headgate.app.backends.redis.performing.streams import govern
 from headgate.engine.config import GroupPolicy
@@ -42,8 +42,7 @@ async def list_groups(client: Client, request: ListGroups) -> list[GroupInfo]:
         names = [name for name in names if name > request.after]
     names = names[: request.limit]
     described = []
-    for at in range(0, len(names), LISTED_AT_ONCE_MAX):
-        page = names[at : at + LISTED_AT_ONCE_MAX]
+    for page in portions(names, LISTED_AT_ONCE_MAX):
         described += await client.call(Effect.READ, "describe_groups", stream, names=page)
     return sorted(map(read_group_info, described), key=lambda info: info.name)
 

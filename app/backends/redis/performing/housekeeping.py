@@ -142,12 +142,11 @@ class Housekeeper:
             groups = await self._client.call(Effect.READ, "group_names", stream)
         except Fault:  # the stream is gone; its outbox may still have dead letters
             groups = []
-        needs = await self._let_expire(stream) or needs
+        needs = await self._act("expire", stream) or needs
         for group in groups:
             needs = await self._keep_policy(stream, group) or needs
         outbox = self._client.names.of(stream).side(b"outbox")
-        waiting = await self._client.execute(stream, b"XLEN", outbox, changes=False)
-        if waiting:
+        if await self._client.execute(stream, b"XLEN", outbox, changes=False):
             await relay(self._client, stream)
             return True
         return needs
@@ -171,26 +170,20 @@ class Housekeeper:
                     break
         return True
 
-    async def _let_expire(self, stream: bytes) -> bool:
-        has_times = 0
-        for _ in range(_PARTS_MAX):
-            has_more, has_times = await self._client.call(
-                Effect.FREE, "expire", stream, stream=stream
-            )
-            if not has_more:
-                break
-        return bool(has_times)
-
     async def _keep_policy(self, stream: bytes, group: bytes) -> bool:
-        needs = 0
-        for _ in range(_PARTS_MAX):
-            is_over, needs = await self._client.call(
-                Effect.FREE, "dead_letters", stream, stream=stream, group=group
-            )
-            if is_over:
-                break
+        needs = await self._act("dead_letters", stream, group=group)
         if needs:
             await self._forget_consumers(stream, group)
+        return needs
+
+    async def _act(self, operation: str, stream: bytes, **facts: bytes) -> bool:
+        """Run an operation until it has done all, and return whether it is needed again."""
+        needs = 0
+        facts["stream"] = stream
+        for _ in range(_PARTS_MAX):
+            has_more, needs = await self._client.call(Effect.FREE, operation, stream, **facts)
+            if not has_more:
+                break
         return bool(needs)
 
     async def _forget_consumers(self, stream: bytes, group: bytes) -> None:

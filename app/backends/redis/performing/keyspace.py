@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from heapq import nsmallest
 from itertools import takewhile
+from typing import Any
 
 from msgspec.structs import asdict
 from redis.exceptions import ResponseError
@@ -21,6 +22,7 @@ from headgate.app.backends.redis.performing import (
     by_operation,
     natively,
     not_supported,
+    portions,
 )
 from headgate.engine.errors import Invalid, SeveralSlots, StreamNotFound, WrongType
 from headgate.engine.limits import CHUNK_BYTES_MAX, CHUNK_ENTRIES_MAX, COUNT_MAX
@@ -96,8 +98,9 @@ async def pages(
     """Yield the names of streams in no order; a name may come twice."""
     shown = Shown(prefix, only)
     if not shown.starts:
-        for at in range(0, len(shown.names), _NAMES_AT_ONCE):
-            yield await _existing(client, shown.names[at : at + _NAMES_AT_ONCE])
+        for names in portions(shown.names, _NAMES_AT_ONCE):
+            exist = await asyncio.gather(*(exists(client, name) for name in names))
+            yield [name for name, is_there in zip(names, exist, strict=True) if is_there]
         return
     for address in await client.known():
         cursor = 0
@@ -117,11 +120,6 @@ async def search(
     following, keys = await client.execute_at(address, *words, changes=False)
     names = [client.names.name(key) for key in keys if client.names.is_stream(key)]
     return int(following), [name for name in names if shown.shows(name)]
-
-
-async def _existing(client: Client, names: Sequence[bytes]) -> list[bytes]:
-    exist = await asyncio.gather(*(exists(client, name) for name in names))
-    return [name for name, is_there in zip(names, exist, strict=True) if is_there]
 
 
 class Shown:
@@ -195,14 +193,18 @@ async def count_streams(client: Client, request: CountStreams) -> int:
     """Count streams (EXISTS, DBSIZE), perhaps one twice while a server resizes its table."""
     if request.streams is None:
         return sum([len(names) async for names in pages(client, only=request.only)])
-    return await _sum_of(client, request.streams)
+    return await _count(client, request.streams, exists)
 
 
-async def _sum_of(client: Client, streams: Sequence[bytes]) -> int:
+async def _count(
+    client: Client,
+    streams: Sequence[bytes],
+    act: Callable[[Client, bytes], Coroutine[Any, Any, bool]],
+) -> int:
+    """Return for how many streams `act` returns true."""
     count = 0
-    for at in range(0, len(streams), _NAMES_AT_ONCE):
-        names = streams[at : at + _NAMES_AT_ONCE]
-        count += sum(await asyncio.gather(*(exists(client, name) for name in names)))
+    for names in portions(streams, _NAMES_AT_ONCE):
+        count += sum(await asyncio.gather(*(act(client, name) for name in names)))
     return count
 
 
@@ -241,22 +243,14 @@ async def now_ms(client: Client) -> int:
 
 async def delete_streams(client: Client, request: DeleteStreams) -> int:
     """Delete streams with their groups (DEL), some at a time; return how many existed."""
-    return await _delete(client, list(dict.fromkeys(request.streams)))
+    return await _count(client, list(dict.fromkeys(request.streams)), _delete_if_stream)
 
 
 async def delete_all(client: Client, request: DeleteAll) -> None:
     """Delete all streams (FLUSHALL), some at a time; foreign keys stay."""
     del request
     async for names in pages(client):
-        await _delete(client, names)
-
-
-async def _delete(client: Client, streams: Sequence[bytes]) -> int:
-    count = 0
-    for at in range(0, len(streams), _NAMES_AT_ONCE):
-        names = streams[at : at + _NAMES_AT_ONCE]
-        count += sum(await asyncio.gather(*(_delete_if_stream(client, name) for name in names)))
-    return count
+        await _count(client, names, _delete_if_stream)
 
 
 async def _delete_if_stream(client: Client, stream: bytes) -> bool:

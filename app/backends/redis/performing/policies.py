@@ -26,7 +26,7 @@ from headgate.app.backends.redis.faults import (
     read_id,
 )
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers, by_function
+from headgate.app.backends.redis.performing import Performers, by_function, portions
 from headgate.app.backends.redis.performing.entries import range_
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId, Fields
 from headgate.engine.errors import Invalid, StreamError, StreamNotFound
@@ -46,6 +46,10 @@ _PAGES_MAX = 20
 
 _RELAY_S_MAX = 0.25
 """Time that a request waits for its own dead letters."""
+
+
+_Page = Sequence[tuple[bytes, list[bytes]]]
+"""Records of an outbox: ids, and names and values."""
 
 
 async def relay(client: Client, stream: bytes) -> None:
@@ -79,16 +83,13 @@ async def relay_now(client: Client, stream: bytes) -> None:
             await relay(client, stream)
 
 
-async def _page(client: Client, stream: bytes, low: bytes) -> Sequence[tuple[bytes, list[bytes]]]:
+async def _page(client: Client, stream: bytes, low: bytes) -> _Page:
     words = (b"XRANGE", _outbox(client, stream), low, b"+", b"COUNT", _RELAYED_AT_ONCE_MAX)
-    page: Sequence[tuple[bytes, list[bytes]]]
-    page = await client.execute(stream, *words, changes=False)
+    page: _Page = await client.execute(stream, *words, changes=False)
     return page
 
 
-async def _relay_some(
-    client: Client, stream: bytes, page: Sequence[tuple[bytes, list[bytes]]]
-) -> tuple[int, Exception | None]:
+async def _relay_some(client: Client, stream: bytes, page: _Page) -> tuple[int, Exception | None]:
     """Relay dead letters in order; return how many left the outbox, and why others did not.
 
     Records that are no dead letters, put there by another client, are removed.
@@ -107,19 +108,17 @@ async def _relay_some(
     source = client.names.of(stream).key
     for target, packed in by_target.items():
         try:
-            foreign_count += await client.call(
-                Effect.WRITE, "relay", target, source=source, dead_letters=packed
-            )
+            facts = {"source": source, "dead_letters": packed}
+            foreign_count += await client.call(Effect.WRITE, "relay", target, **facts)
         except (Fault, ResponseError, StreamError) as error:
             failure = failure or error
         else:
             gone += (outbox_id for outbox_id, _ in packed)
     if gone:
-        outbox = _outbox(client, stream)
-        await client.execute(stream, b"XDEL", outbox, *gone, changes=True)
+        await client.execute(stream, b"XDEL", _outbox(client, stream), *gone, changes=True)
     if foreign_count:
-        facts = {"stream": stream.decode(errors="replace"), "records": foreign_count}
-        log.warning("what is no dead letter was removed from an outbox", extra=facts)
+        extra = {"stream": stream.decode(errors="replace"), "records": foreign_count}
+        log.warning("what is no dead letter was removed from an outbox", extra=extra)
     return len(gone), failure
 
 
@@ -160,8 +159,8 @@ class _Redrive:
         redriven: list[Redriven] = []
         if self._request.ids is not None:
             ids = list(dict.fromkeys(self._request.ids))
-            for at in range(0, len(ids), REDRIVEN_AT_ONCE_MAX):
-                entries = await self._entries(ids[at : at + REDRIVEN_AT_ONCE_MAX])
+            for portion in portions(ids, REDRIVEN_AT_ONCE_MAX):
+                entries = await self._entries(portion)
                 redriven += await self._send_back(entries, len(redriven))
             return redriven
         start, looked_at = MIN_ID, 0
@@ -203,12 +202,8 @@ class _Redrive:
         sent = [each for each in own if each is not None][: max(request.limit - before, 0)]
         if not sent:
             return []
-        reply = await self._client.call(
-            *(Effect.WRITE, "redrive", request.stream),
-            group=request.group,
-            source=self._key,
-            dead_letters=sent,
-        )
+        facts = {"group": request.group, "source": self._key, "dead_letters": sent}
+        reply = await self._client.call(Effect.WRITE, "redrive", request.stream, **facts)
         ids = [str(each.id) for each in sent]
         await self._client.execute(self._dead_letters, b"XDEL", self._key, *ids, changes=True)
         return [

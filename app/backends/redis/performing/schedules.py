@@ -60,18 +60,15 @@ async def find(client: Client, name: bytes) -> tuple[bytes, ScheduleInfo | None]
 
 async def put(client: Client, name: bytes, before: bytes, info: ScheduleInfo | None) -> bool:
     """Replace a schedule if its text is still `before`; return whether it was."""
-    return bool(
-        await call(
-            client,
-            Effect.WRITE if info is not None and not before else Effect.FREE,
-            "put_schedule",
-            schedule=name,
-            before=before,
-            after=b"" if info is None else encode(info),
-            wake_ms=None if info is None else info.progress.wake_ms,
-            schedules_max=client.options.keyspace.schedules_max,
-        )
-    )
+    effect = Effect.WRITE if info is not None and not before else Effect.FREE
+    facts = {
+        "schedule": name,
+        "before": before,
+        "after": b"" if info is None else encode(info),
+        "wake_ms": None if info is None else info.progress.wake_ms,
+        "schedules_max": client.options.keyspace.schedules_max,
+    }
+    return bool(await call(client, effect, "put_schedule", **facts))
 
 
 async def forget(client: Client, info: ScheduleInfo) -> None:
@@ -128,9 +125,8 @@ async def list_schedules(client: Client, request: ListSchedules) -> list[Schedul
         words = (b"ZRANGE", names_key, low, b"+", b"BYLEX", b"LIMIT", 0, _PAGE)
         [names] = await client.execute_all(keys.slot, [words], changes=False)
         if names:
-            [texts] = await client.execute_all(
-                keys.slot, [[b"HMGET", keys.key, *names]], changes=False
-            )
+            words = (b"HMGET", keys.key, *names)
+            [texts] = await client.execute_all(keys.slot, [words], changes=False)
             page = readable(texts)
             infos += (info for info in page if is_shown(info.definition.stream, request.only))
         if len(names) < _PAGE or len(infos) >= request.limit:
@@ -182,14 +178,8 @@ async def await_schedules(client: Client, request: AwaitSchedules) -> DueSchedul
 
 
 async def _due(client: Client, request: AwaitSchedules) -> DueSchedules:
-    now_ms, count, next_ms, texts = await call(
-        client,
-        Effect.FREE,
-        "due_schedules",
-        runner=request.runner,
-        limit=request.limit,
-        lease_ms=_LEASE_MS,
-    )
+    facts = {"runner": request.runner, "limit": request.limit, "lease_ms": _LEASE_MS}
+    now_ms, count, next_ms, texts = await call(client, Effect.FREE, "due_schedules", **facts)
     next_due_ms = None if next_ms is None else int(float(next_ms))
     return DueSchedules(now_ms, readable(texts), next_due_ms, max(count, 0))
 
@@ -199,18 +189,11 @@ async def run_schedule(client: Client, request: RunSchedule) -> EntryId | None:
     text, info = await _awaiting(client, request)
     if info is None or info.definition.stream != request.stream:
         return None
-    due_ms, fields = request.due_ms, info.entry_fields(request.due_ms)
+    due_ms, words = request.due_ms, (b"*", *info.entry_fields(request.due_ms))
+    facts = {"identity": identity_of(info), "time_ms": due_ms}
+    operation = (Effect.WRITE, "append_scheduled", request.stream)
     with as_stream_errors(request.stream):
-        reply = await client.call(
-            Effect.WRITE,
-            "append_scheduled",
-            request.stream,
-            b"*",
-            *fields,
-            identity=identity_of(info),
-            time_ms=due_ms,
-        )
-    entry_id = read_id(reply)
+        entry_id = read_id(await client.call(*operation, *words, **facts))
     ran = info.ran(due_ms, request.next_due_ms, entry_id, request.missed_count)
     # Who has changed it meanwhile goes by another due time; the stream remembers this one.
     await put(client, info.name, text, ran)

@@ -21,6 +21,7 @@ from headgate.app.backends.redis.performing import (
     by_function,
     by_operation,
     not_supported,
+    portions,
 )
 from headgate.app.backends.redis.performing.keyspace import first_names
 from headgate.engine.config import StreamConfig
@@ -116,8 +117,7 @@ async def list_streams(client: Client, request: ListStreams) -> list[StreamInfo]
     while len(infos) < request.limit:
         wanted = request.limit - len(infos)
         names = await first_names(client, wanted, request.prefix, after, request.only)
-        for start in range(0, len(names), _DESCRIBED_AT_ONCE):
-            portion = names[start : start + _DESCRIBED_AT_ONCE]
+        for portion in portions(names, _DESCRIBED_AT_ONCE):
             described = await asyncio.gather(*(_described(client, name) for name in portion))
             infos += [info for info in described if info is not None]
         if len(names) < wanted:

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 from headgate.app.backends.redis.faults import Lost, NotSent
 from headgate.app.backends.redis.keys import KeyNames
+from headgate.app.backends.redis.performing import portions
 from headgate.app.runtime import periodic
 from headgate.engine.errors import AnswerLost, Draining, Unavailable
 from headgate.engine.loop.wait_queue import BlockedRead, BlockedReads, QueueKey, WaitQueue
@@ -315,9 +316,7 @@ class WaitQueues(BlockedReads[QueuedRead[Any], _Queue]):
         by_request: dict[Hashable, list[QueuedRead[Any]]] = {}
         for read in queue.in_order():
             by_request.setdefault(read.request, []).append(read)
-        many = list(by_request.values())
-        for at in range(0, len(many), _TOGETHER_MAX):
-            together = many[at : at + _TOGETHER_MAX]
+        for together in portions(list(by_request.values()), _TOGETHER_MAX):
             await asyncio.gather(*(self._serve_alike(reads) for reads in together))
 
     async def _serve_alike(self, reads: Sequence[QueuedRead[Any]]) -> None:
