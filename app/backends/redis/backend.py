@@ -29,6 +29,7 @@ from headgate.app.backends.port import (
 from headgate.app.backends.redis.client import Client, ClientOptions
 from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.backends.redis.faults import as_stream_errors
+from headgate.app.backends.redis.features import read_info
 from headgate.app.backends.redis.leases import GatewayLeases
 from headgate.app.backends.redis.node import Words
 from headgate.app.backends.redis.performing import (
@@ -160,15 +161,10 @@ class Primaries:
 
 
 def _facts(text: bytes) -> ServerFacts:
-    lines = (line.partition(b":") for line in text.splitlines())
-    values = {name: value.decode(errors="replace") for name, _, value in lines}
-    product = "valkey" if b"valkey_version" in values else "redis"
-    return ServerFacts(
-        product,
-        values.get(f"{product}_version".encode(), ""),
-        values.get(b"used_memory", ""),
-        values.get(b"connected_slaves", ""),
-    )
+    info = dict(read_info(text))
+    product = "valkey" if "valkey_version" in info else "redis"
+    names = (f"{product}_version", "used_memory", "connected_slaves")
+    return ServerFacts(product, *(info.get(name, "") for name in names))
 
 
 # Transaction: requests that one server carries out with nothing in between (MULTI, EXEC).

@@ -88,7 +88,7 @@ class Facts(NamedTuple):
 
 async def facts_of(ask: Ask) -> Facts:
     """Ask a server what it is; raises ResponseError if this user may not ask."""
-    info = dict(_lines(await ask(b"INFO")))
+    info = dict(read_info(await ask(b"INFO")))
     is_valkey = "valkey_version" in info
     replicas = [
         dict(part.partition("=")[::2] for part in text.split(","))
@@ -114,7 +114,7 @@ async def facts_of(ask: Ask) -> Facts:
     )
 
 
-def _lines(text: bytes) -> Iterator[tuple[str, str]]:
+def read_info(text: bytes) -> Iterator[tuple[str, str]]:
     for line in text.decode(errors="replace").splitlines():
         name, colon, value = line.partition(":")
         if colon:

@@ -265,7 +265,8 @@ do
     return true
   end
 
-  -- Take an entry over for a claim, which names its bounds as a read does. Reply: whether it has room.
+  -- Take an entry over for a claim, which names its bounds as a read does. Reply: whether there is
+  -- room for it.
   -- before: its delivery count. at: as for `assign`.
   local function claim(call, taken, row, fields, before, at)
     local asked, is_first = call.args, call.args.is_first and #taken.deliveries == 0

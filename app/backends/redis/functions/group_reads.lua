@@ -300,7 +300,8 @@ do
   -- holds after the greatest id but one: for the server, the greatest id means new entries.
   local function see(call, asked)
     redis.call(
-      'XREADGROUP', 'GROUP', asked.group, asked.consumer, 'COUNT', 1, 'STREAMS', call.key, LAST_BUT_ONE
+      'XREADGROUP', 'GROUP', asked.group, asked.consumer, 'COUNT', 1, 'STREAMS', call.key,
+      LAST_BUT_ONE
     )
   end
 

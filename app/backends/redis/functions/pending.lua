@@ -157,7 +157,8 @@ do
     end
   end
 
-  -- Make an entry a consumer's, whether it is pending or not. Without `at` its idle time begins now.
+  -- Make an entry a consumer's, whether it is pending or not. Without `at` its idle time begins
+  -- now.
   -- count: its delivery count from now on.
   -- at: { 'IDLE' or 'TIME', ms }
   -- Reply: its id; nothing if the entry is gone from the stream.

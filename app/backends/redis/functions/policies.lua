@@ -6,7 +6,7 @@
 --   to      the name of the dead letter stream
 --   fields  names and values of the dead letter (MessagePack, an array of strings)
 --
--- Operations by whose calls entries become dead letters have the name of their stream in the argument
+-- An operation by which entries become dead letters has the name of its stream in the argument
 -- `stream`.
 
 local policies = {}

@@ -143,8 +143,8 @@ local function compare_ids(left, right)
   return compare_numbers(left_seq, right_seq)
 end
 
--- A number plus 1 or -1. `last` is the digit behind which the one before it changes, too, and `first`
--- the digit that follows.
+-- A number plus 1 or -1. `last` is the digit at which the one before it changes, too, and `first` the
+-- digit that comes in its place.
 local function stepped(text, step, last, first)
   if #text < 16 then
     return decimal(tonumber(text) + step)

@@ -154,15 +154,14 @@ do
 
   -- Let entries that are due wait for their turn. Reply: whether there may be more.
   function turns.join(call, group)
-    local ids = redis.call(
-      'ZRANGEBYSCORE', call.side('later', group), '-inf', decimal(now_ms()), 'LIMIT', 0, LOOKED_AT_MAX
-    )
+    local later, now = call.side('later', group), decimal(now_ms())
+    local ids = redis.call('ZRANGEBYSCORE', later, '-inf', now, 'LIMIT', 0, LOOKED_AT_MAX)
     for _, id in ipairs(ids) do
       local key = key_of(call, group, id)
       if key then
         join(call, group, id, key)
       else
-        redis.call('ZREM', call.side('later', group), id)
+        redis.call('ZREM', later, id)
       end
     end
     return #ids == LOOKED_AT_MAX

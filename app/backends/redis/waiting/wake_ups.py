@@ -115,13 +115,24 @@ class WakeUps:
                     words += [b"PREFIX", prefix]
                 await connection.send_command(*words, check_health=False)
                 await connection.read_response()
-            pushes = _Pushes(connection, self._on_changed, self._on_missed)
+            heard = asyncio.Event()  # is set with each push
+            on_push = partial(self._on_push, heard)
+            # redis-py has no public way to receive invalidations without its own cache.
+            connection._parser.set_invalidation_push_handler(on_push)  # type: ignore[attr-defined]  # noqa: SLF001
             self._live.add(address)
             self._on_missed()  # what was changed before this moment
-            await pushes.read()
+            await _until_silent(connection, heard)
         finally:
             with suppress(OSError, RedisError):
                 await connection.disconnect(nowait=True)
+
+    async def _on_push(self, heard: asyncio.Event, push: Sequence[Any]) -> None:
+        heard.set()
+        keys = push[1]
+        if keys is None:  # all keys were deleted
+            self._on_missed()
+        else:
+            self._on_changed(keys)
 
     async def _poll(self, address: Address, why: str) -> None:
         """Run all reads again periodically, because the server does not report changes."""
@@ -134,42 +145,19 @@ class WakeUps:
             await asyncio.sleep(_LOOK_S)
 
 
-class _Pushes:
-    def __init__(
-        self,
-        connection: Connection,
-        on_changed: Callable[[Sequence[bytes]], None],
-        on_missed: Callable[[], None],
-    ) -> None:
-        self._connection = connection
-        self._on_changed = on_changed
-        self._on_missed = on_missed
-        self._is_heard = False
-        # redis-py has no public way to receive invalidations without its own cache.
-        connection._parser.set_invalidation_push_handler(self._on_push)  # type: ignore[attr-defined]  # noqa: SLF001
+async def _until_silent(connection: Connection, heard: asyncio.Event) -> None:
+    """Read pushes until the connection fails.
 
-    async def read(self) -> None:
-        """Pass on the pushes until the connection fails.
-
-        Raises RedisError or OSError when it ends, and TimeoutError if the server gives no sign of
-        life.
-        """
-        is_asked = False
-        while True:
-            self._is_heard = False
-            reply = await self._connection.read_response(push_request=True, timeout=_SILENCE_S_MAX)
-            if self._is_heard or reply is not None:
-                is_asked = False
-            elif is_asked:
-                raise TimeoutError
-            else:
-                await self._connection.send_command(b"PING", check_health=False)
-                is_asked = True
-
-    async def _on_push(self, push: Sequence[Any]) -> None:
-        self._is_heard = True
-        keys = push[1]
-        if keys is None:  # all keys were deleted
-            self._on_missed()
+    Raises RedisError or OSError when it ends, and TimeoutError if the server gives no sign of life.
+    """
+    is_asked = False
+    while True:
+        heard.clear()
+        reply = await connection.read_response(push_request=True, timeout=_SILENCE_S_MAX)
+        if heard.is_set() or reply is not None:
+            is_asked = False
+        elif is_asked:
+            raise TimeoutError
         else:
-            self._on_changed(keys)
+            await connection.send_command(b"PING", check_health=False)
+            is_asked = True
