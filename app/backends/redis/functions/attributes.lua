@@ -9,13 +9,10 @@ do
     return value and ATTRIBUTE_BYTES + #name + #value or 0
   end
 
-  -- Drop what an earlier stream of this name has left, if another client has deleted it.
+  -- Whether an earlier stream of this name has left what is there: another client has deleted it.
   -- info: of the stream.
-  local function drop_stale(call, info)
-    local _, is_stale = streams.known(call, info['last-generated-id'])
-    if is_stale then
-      streams.drop_side_keys(call)
-    end
+  local function is_stale(call, info)
+    return select(2, streams.known(call, info['last-generated-id']))
   end
 
   -- Raise a fault if attributes are not as a change expects them, or would be too many.
@@ -25,8 +22,8 @@ do
     if not change then
       return
     end
-    if info then
-      drop_stale(call, info)
+    if info and is_stale(call, info) then
+      streams.drop_side_keys(call)
     end
     local key = call.side('attributes')
     check_types(call, { 'attributes', 'meta' })
@@ -85,9 +82,7 @@ do
 
   -- Reply: names and values in turn. Without `names`, all.
   operations.GetAttributes = function(call)
-    local info = require_info(call)
-    local _, is_stale = streams.known(call, info['last-generated-id'])
-    if is_stale then
+    if is_stale(call, require_info(call)) then
       return {}
     end
     local key, names = call.side('attributes'), call.args.names

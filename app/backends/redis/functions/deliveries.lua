@@ -103,23 +103,15 @@ do
     local policy = policies.of(call, group)
 
     local function count_after(before)
-      if asked.retry_count then
-        return asked.retry_count
-      end
-      if mode == 'fatal' then
-        return COUNT_MAX
-      end
-      return mode == 'silent' and pending.one_less(before) or before
+      return asked.retry_count or mode == 'fatal' and COUNT_MAX
+        or mode == 'silent' and pending.one_less(before) or before
     end
 
     local function delay_after(after)
       if policy.is_spent(after) then
         return 0
       end
-      if asked.delay_ms then
-        return asked.delay_ms
-      end
-      return mode == 'fail' and policies.delay_ms(policy, after) or 0
+      return asked.delay_ms or mode == 'fail' and policies.delay_ms(policy, after) or 0
     end
 
     local outcomes, released = {}, {}

@@ -162,7 +162,7 @@ do
       if given.digest ~= '' and given.digest ~= made.digest then
         return fault('IdempotencyMismatch', given.key)
       end
-      idempotency.count_repeat(call)
+      redis.call('HINCRBY', call.side('meta'), 'keys_repeated', 1)
       return { 1, made.first_id, tonumber(made.count) }
     end
     if exists and asked.is_new then

@@ -379,14 +379,10 @@ do
         lag = info.lag
       end
     end
-    local state = may_be_more and LIVE or CAUGHT_UP
-    if may_be_more and lag == 0 then
-      state = CAUGHT_UP
-    elseif may_be_more and not lag then
-      local is_last = #new > 0 and not walks
-      local last_id = is_last and new[#new][1] or info['last-delivered-id']
-      state = has_entries_above(call, last_id) and LIVE or CAUGHT_UP
-    end
+    local is_last = #new > 0 and not walks
+    local last_id = is_last and new[#new][1] or info['last-delivered-id']
+    local is_live = may_be_more and lag ~= 0 and (lag or has_entries_above(call, last_id))
+    local state = is_live and LIVE or CAUGHT_UP
     if asked.max_pending and held >= asked.max_pending then
       state = FULL
     elseif is_blocked then

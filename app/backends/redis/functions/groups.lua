@@ -104,7 +104,7 @@ do
       clear(call, group)
     end
     if redis.call('HSETNX', key, MARK, 1) == 1 then
-      streams.note_group(call, group)
+      redis.call('HSET', call.side('meta'), GROUP_MARK .. group, '')  -- they go with the stream
       streams.expire_alike(call, key)
     end
   end

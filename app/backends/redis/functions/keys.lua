@@ -103,11 +103,6 @@ do
     end
   end
 
-  -- Count a repeat.
-  function idempotency.count_repeat(call)
-    redis.call('HINCRBY', call.side('meta'), 'keys_repeated', 1)
-  end
-
   -- Forget all keys of the stream. The counters stay.
   function idempotency.forget_all(call)
     local producers = call.side('producers')

@@ -137,10 +137,7 @@ local function compare_ids(left, right)
   local left_ms, left_seq = split_id(left)
   local right_ms, right_seq = split_id(right)
   local order = compare_numbers(left_ms, right_ms)
-  if order ~= 0 then
-    return order
-  end
-  return compare_numbers(left_seq, right_seq)
+  return order ~= 0 and order or compare_numbers(left_seq, right_seq)
 end
 
 -- A number plus 1 or -1. `last` is the digit at which the one before it changes, too, and `first` the

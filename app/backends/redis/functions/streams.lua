@@ -50,11 +50,6 @@ do
     return names
   end
 
-  -- Note that a group has side keys, so that they go with the stream.
-  function streams.note_group(call, group)
-    redis.call('HSET', call.side('meta'), GROUP_MARK .. group, '')
-  end
-
   -- Remove all side keys of a stream: it is gone, or about to go.
   function streams.drop_side_keys(call)
     local names = streams.side_names(call)

@@ -80,10 +80,8 @@ do
 
   -- Remove all entries below an id. Returns as above.
   local function cut_below(call, min_id)
-    if min_id == MIN_ID then
-      return 0, true
-    end
-    local last = redis.call('XREVRANGE', call.key, '(' .. min_id, '-', 'COUNT', 1)[1]
+    local last = min_id ~= MIN_ID
+      and redis.call('XREVRANGE', call.key, '(' .. min_id, '-', 'COUNT', 1)[1]
     if not last then
       return 0, true
     end
@@ -139,10 +137,7 @@ do
   -- Tell whether a group has still to be given an entry, or has it pending.
   function trims.is_referenced(call, groups, id)
     for _, group in ipairs(groups) do
-      if compare_ids(id, group.last_id) > 0 then
-        return true
-      end
-      if group.has_pending
+      if compare_ids(id, group.last_id) > 0 or group.has_pending
         and #redis.call('XPENDING', call.key, group.name, id, id, 1) > 0 then
         return true
       end

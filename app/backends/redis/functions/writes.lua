@@ -113,14 +113,10 @@ do
   -- batch that is known to be committed. For each stream of a batch that is about to be committed,
   -- there is a field with the batch and the stream.
 
-  local function field_of(batch, stream)
-    return batch .. ':' .. stream
-  end
-
   -- Note the streams of a batch.
   operations.begin_commit = function(call)
     for _, stream in ipairs(call.args.streams) do
-      redis.call('HSET', call.key, field_of(call.args.batch, stream), stream)
+      redis.call('HSET', call.key, call.args.batch .. ':' .. stream, stream)
     end
     return redis.call('PEXPIRE', call.key, SILENT_MS_MAX)
   end
@@ -133,7 +129,7 @@ do
       redis.call('HSET', call.key, 'last', string.format('%s %.0f', batch, now_ms()))
     end
     for _, stream in ipairs(call.args.streams) do
-      redis.call('HDEL', call.key, field_of(batch, stream))
+      redis.call('HDEL', call.key, batch .. ':' .. stream)
     end
     return redis.call('PEXPIRE', call.key, SILENT_MS_MAX)
   end
