@@ -19,7 +19,8 @@ from headgate.engine.errors import StreamNotFound
 from headgate.engine.limits import GROUP_READ_MAX, READ_PARTS_MAX
 from headgate.engine.replies import Delivery, GroupRead, GroupState
 from headgate.engine.requests.deliveries import Ack, GiveBack, GroupCursor, ReadGroup
-from headgate.engine.requests.entries import Budget, FindTimes
+from headgate.engine.requests.entries import FindTimes
+from headgate.engine.room import ReplyRoom
 
 _ACKED_AT_ONCE_MAX = 1_000
 """Ids that are acknowledged together with a read. Those before are acknowledged first."""
@@ -56,7 +57,7 @@ async def attempt(client: Client, request: ReadGroup) -> Attempt:
                 await ack(client, Ack(cursor.stream, request.group, early, request.consumer))
     reads: list[GroupRead] = []
     claims_in_ms: list[int] = []
-    left = _Left(request.budget)
+    left = None if request.budget is None else _Left(request.budget)
     claims_any = True
     for cursor in request.cursors:
         with as_stream_errors(cursor.stream, request.group):
@@ -67,7 +68,8 @@ async def attempt(client: Client, request: ReadGroup) -> Attempt:
         if reply[10]:
             read = await _with_times(client, read)
         reads.append(read)
-        left.take(len(read.deliveries), *reply[6:8])
+        if left is not None:
+            left.note(len(read.deliveries), *reply[6:8])
         if claim_in_ms is not None:
             claims_in_ms.append(claim_in_ms)
         if dead_letter_count and not read.deliveries:
@@ -95,41 +97,20 @@ async def undo(client: Client, request: ReadGroup, reads: list[GroupRead]) -> No
                 await give_back(client, undone)
 
 
-class _Left:
-    def __init__(self, budget: Budget | None) -> None:
-        self._entries = None if budget is None else budget.entries_max
-        self._bytes: int | None = None
-        self._parts = READ_PARTS_MAX
-        self.counts_reply = False
-        self._is_first = True
-        if budget is not None:
-            size_bytes, reply_bytes = budget.size_bytes_max, budget.reply_bytes_max
-            self.counts_reply = reply_bytes is not None
-            self._bytes = size_bytes if reply_bytes is None else min(size_bytes, reply_bytes)
-
-    def limit(self, limit: int | None) -> int:
-        limit = GROUP_READ_MAX if limit is None else min(limit, GROUP_READ_MAX)
-        if self._entries is None or self._bytes is None:
-            return limit
-        is_spent = self._bytes <= 0 or self._parts <= 0
-        return 0 if is_spent and not self._is_first else min(limit, self._entries)
+class _Left(ReplyRoom):
+    """The budget of a read, whose entries are counted by the functions."""
 
     @property
     def fields(self) -> dict[str, object]:
-        """Return bytes, names and values, and whether the bytes are counted as in RESP2."""
-        if self._bytes is None:
-            return {}
         return {
-            "budget_bytes": self._bytes,
-            "budget_parts": self._parts,
-            "counts_reply": self.counts_reply,
+            "budget_bytes": self._bytes_left,
+            "budget_parts": self._parts_left,
+            "counts_reply": self._counts_reply,
         }
 
-    def take(self, entry_count: int, bytes_left: int, parts_left: int) -> None:
-        if self._entries is None:
-            return
-        self._entries -= entry_count
-        self._bytes, self._parts = bytes_left, parts_left
+    def note(self, entry_count: int, bytes_left: int, parts_left: int) -> None:
+        self._count_left -= entry_count
+        self._bytes_left, self._parts_left = bytes_left, parts_left
         self._is_first = self._is_first and not entry_count
 
 
@@ -148,13 +129,14 @@ async def _read_stream(
     request: ReadGroup,
     cursor: GroupCursor,
     acked: Sequence[EntryId],
-    left: _Left,
+    left: _Left | None,
     *,
     claims_any: bool,
 ) -> Any:
+    limit = GROUP_READ_MAX if request.limit is None else min(request.limit, GROUP_READ_MAX)
     return await client.perform(
         *(Effect.FREE, request),
-        **left.fields,
+        **({} if left is None else left.fields),
         acked=acked,
         after=cursor.after,
         budget=None,
@@ -162,7 +144,7 @@ async def _read_stream(
         claims_any=claims_any,
         consumers_max=client.options.keyspace.consumers_max,
         cursors=None,
-        limit=left.limit(request.limit),
+        limit=limit if left is None else left.limit(limit),
         parts=READ_PARTS_MAX,
         stream=cursor.stream,
     )

@@ -343,17 +343,14 @@ class WaitQueues(BlockedReads[QueuedRead[Any], _Queue]):
         together = 1
         while batch := [read for read in islice(reads, together) if not read.served.done()]:
             outcomes = await asyncio.gather(*map(_outcome, batch))
+            unserved: list[QueuedRead[Any]] = []
             for read, outcome in zip(batch, outcomes, strict=True):
                 if outcome is not None:
                     self._answer(read, outcome)
                 else:
                     read.go_on()
                     self._place(read)
-            unserved = [
-                read
-                for read, outcome in zip(batch, outcomes, strict=True)
-                if outcome is None and not read.full
-            ]
+                    unserved += [] if read.full else [read]
             if not full and unserved:
                 return queue.has_unruled and all(read.by_policy for read in unserved)
             together = min(2 * together, _TOGETHER_MAX)
