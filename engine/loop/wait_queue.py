@@ -187,7 +187,7 @@ class WaitQueue(Generic[W]):
 Q = TypeVar("Q", bound=WaitQueue[Any])
 
 
-class BlockedReads(Generic[W, Q]):
+class WaitingReads(Generic[W, Q]):
     """All blocked reads. Each stands in one queue for each stream and group that it names."""
 
     def __init__(self, make_queue: Callable[[], Q], limit: int) -> None:

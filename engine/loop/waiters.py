@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 from headgate.engine.errors import Draining, StreamError
 from headgate.engine.limits import SERVED_AT_ONCE_MAX
-from headgate.engine.loop.wait_queue import BlockedReads, QueueKey, Waiter, WaitQueue
+from headgate.engine.loop.wait_queue import QueueKey, Waiter, WaitingReads, WaitQueue
 from headgate.engine.threads import this_turn
 
 _TIMER_MS_MAX = 10 * 365 * 86_400_000
@@ -61,7 +61,7 @@ _Noted = tuple[_Signal, bytes]
 """A signal, and the consumer that it is about (for `FREED`)."""
 
 
-class Waiters(BlockedReads[Waiter[Any], _Queue]):
+class Waiters(WaitingReads[Waiter[Any], _Queue]):
     def __init__(
         self,
         steady_ms: Callable[[], int],

@@ -27,7 +27,7 @@ from headgate.app.backends.redis.keys import KeyNames
 from headgate.app.backends.redis.performing import portions
 from headgate.app.runtime import periodic
 from headgate.engine.errors import AnswerLost, Draining, Unavailable
-from headgate.engine.loop.wait_queue import BlockedRead, BlockedReads, QueueKey, WaitQueue
+from headgate.engine.loop.wait_queue import BlockedRead, QueueKey, WaitingReads, WaitQueue
 
 T = TypeVar("T")
 
@@ -141,7 +141,7 @@ class _Queue(WaitQueue[QueuedRead[Any]]):
         self.due_at_s = 0.0
 
 
-class WaitQueues(BlockedReads[QueuedRead[Any], _Queue]):
+class WaitQueues(WaitingReads[QueuedRead[Any], _Queue]):
     def __init__(self, names: KeyNames, limit: int, are_noticed: Callable[[], bool]) -> None:
         """Allow `limit` blocked reads; `are_noticed` tells if every change is signalled now."""
         super().__init__(_Queue, limit)
