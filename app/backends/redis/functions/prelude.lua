@@ -140,8 +140,8 @@ local function compare_ids(left, right)
   return order ~= 0 and order or compare_numbers(left_seq, right_seq)
 end
 
--- A number plus 1 or -1. `last` is the digit at which the one before it changes, too, and `first` the
--- digit that comes in its place.
+-- A number plus 1 or -1. `last` is the digit at which the one before it changes, too, and `first`
+-- the digit that comes in its place.
 local function stepped(text, step, last, first)
   if #text < 16 then
     return decimal(tonumber(text) + step)
