@@ -1,6 +1,7 @@
 """The rules of a group: pause, rate, filters, and the order of a key."""
 
 import pytest
+from msgspec.structs import replace
 
 from headgate.app.backends.port import Ability, Backend
 from headgate.engine.config import FieldName, GroupPolicy
@@ -8,6 +9,8 @@ from headgate.engine.entry import Draft
 from headgate.engine.replies import GroupState
 from headgate.engine.requests.deliveries import Ack, Nack, NackMode, ReadGroup
 from headgate.engine.requests.entries import Add
+from headgate.engine.requests.groups import DescribeGroup, UpdateGroup
+from headgate.engine.requests.streams import CloseStream
 from tests.contract.calls import (
     ANA,
     BEN,
@@ -135,3 +138,46 @@ async def test_long_keys_are_told_apart_by_their_ends(backend: Backend) -> None:
     assert await got(backend, read(ANA)) == [1, 2, 4, 5]
     await ack(backend, 1)
     assert await got(backend, read(BEN)) == [3]
+
+
+async def test_an_entry_that_is_passed_by_takes_no_turn_of_a_key(backend: Backend) -> None:
+    policy = GroupPolicy(filters='{"not":{"suffix":{"key":"b"}}}', key_field=KEY, key_pending_max=2)
+    await ruled(backend, policy, *keyed(a=[1, 3, 4], b=[2]))
+    assert await got(backend, read(ANA)) == [1, 3]
+
+
+async def held_with_one_idle(backend: Backend) -> None:
+    """Let a held entry have its turn by now, and another entry be idle with a consumer."""
+    await ruled(backend, IN_ORDER, *keyed(a=[1, 3], b=[2]))
+    assert await got(backend, read(ANA)) == [1, 2]
+    await ack(backend, 1)
+
+
+async def test_a_turn_that_begins_and_what_is_idle_have_one_room(backend: Backend) -> None:
+    await held_with_one_idle(backend)
+    reading = replace(read(BEN), claim_idle_ms=0, size_bytes_max=1)
+    assert await got(backend, reading) == [3]
+    assert await got(backend, reading) == [2]
+
+
+async def test_a_turn_that_begins_is_not_claimed_by_the_same_read(backend: Backend) -> None:
+    await held_with_one_idle(backend)
+    assert await got(backend, replace(read(BEN), claim_idle_ms=0, claim_own=True)) == [3, 2]
+
+
+async def test_a_delay_ends_when_the_entry_is_delivered_as_new(backend: Backend) -> None:
+    await ruled(backend, GroupPolicy(), *drafts(1, 2))
+    assert await got(backend, read(ANA)) == [1, 2]
+    await backend.perform(Nack(S, G, ids(2), NackMode.FAIL, delay_ms=3_600_000))
+    await backend.perform(UpdateGroup(S, G, entry_id(1)))
+    assert await got(backend, read(BEN)) == [2]
+    group = await backend.perform(DescribeGroup(S, G))
+    assert (group.released_count, group.delayed_count) == (0, 0)
+
+
+async def test_a_pause_does_not_hide_the_end_whatever_the_counters_say(backend: Backend) -> None:
+    await ruled(backend, GroupPolicy(), *drafts(1, 2))
+    await backend.perform(UpdateGroup(S, G, entry_id(2), 1))
+    await change(backend, paused_until_ms=NEVER)
+    await backend.perform(CloseStream(S))
+    assert await read_by(backend, read(ANA)) == ([], GroupState.CLOSED)

@@ -64,18 +64,20 @@ do
     asked.has_expired = true
   end
 
-  -- Claim pending entries. Reply: the deliveries, how many of them the consumer did not hold, and
-  -- when the oldest delivery was (nil: unknown). Entries that are gone from the stream stop being
-  -- pending.
-  local function claim(call, asked, policy, room)
-    local rows, oldest_ms = claimable(call, asked, room)
-    local taken, gained = claims.by(asked.consumer), 0
-    local deliveries = taken.deliveries
+  -- Claim pending entries, behind what the read has taken so far. Reply: how many of them the
+  -- consumer did not hold, and when the oldest delivery was (nil: unknown). Entries that are gone
+  -- from the stream stop being pending.
+  local function claim(call, asked, policy, room, taken)
+    local deliveries, begun, gained = taken.deliveries, {}, 0
+    for _, delivery in ipairs(deliveries) do
+      begun[delivery[1]] = true
+    end
+    local rows, oldest_ms = claimable(call, asked, room - #deliveries)
     for _, row in ipairs(rows) do
       if #deliveries == room then
         break
       end
-      if not policy.is_spent(row.count) then
+      if not begun[row.id] and not policy.is_spent(row.count) then
         local entry = entry_at(call, row.id)
         if asked.by_policy and timing.is_over(call, row.id) then
           expire(call, asked, policy, row)
@@ -92,7 +94,7 @@ do
       end
     end
     claims.write(call, asked.group, taken)
-    return deliveries, gained, oldest_ms
+    return gained, oldest_ms
   end
 
   -- The command that reads as the consumer.
@@ -172,9 +174,8 @@ do
     return new, true
   end
 
-  -- Give held entries their turn, at most so many. Reply: the deliveries.
-  local function begin_turns(call, asked, policy, room)
-    local taken = claims.by(asked.consumer)
+  -- Give held entries their turn, at most so many. Reply: whether one had no room.
+  local function begin_turns(call, asked, policy, room, taken)
     for _, id in ipairs(room > 0 and turns.ready(call, asked.group, room) or {}) do
       local row = pending.row(call, asked.group, id)
       local entry = row and entry_at(call, id)
@@ -185,12 +186,12 @@ do
       else
         local numbers = asked.claim_idle_ms and { 0, row.count } or {}
         if not pending.take(asked, id, entry[2], numbers, #taken.deliveries == 0) then
-          break
+          return true
         end
         pending.take_over(call, asked.group, taken, row, entry[2], pending.one_more(row.count))
       end
     end
-    return taken.deliveries
+    return false
   end
 
   -- Whether a new entry may be delivered by now. If it is to be pending before it may: its key, if
@@ -332,24 +333,21 @@ do
     local rules = asked.by_policy and policy or policies.NONE
     local allowance, free_in = policies.allowance(call, asked.group, rules)
     local room = math.min(room_of(asked, held), allowance or asked.limit)
-    local claimed, gained, oldest_ms = {}, 0, nil
+    local taken, more, oldest_ms = claims.by(asked.consumer), 0, nil
+    local claimed = taken.deliveries
     local is_untidy = rules.has_turns and turns.tidy(call, asked.group)
     -- Entries that are due come before those that are new, however many they are.
     local is_behind = rules.has_turns and turns.join(call, asked.group)
-    local begun = rules.has_turns and begin_turns(call, asked, policy, room) or {}
+    local is_over = rules.has_turns and begin_turns(call, asked, policy, room, taken)
+    local gained = #claimed
     local walks = rules.filters or rules.key_field or (asked.by_policy and timing.exists(call))
-    room = room - #begun
     local may_claim = asked.claims_any and (asked.claim_idle_ms or asked.claim_released)
-    may_claim = may_claim and room > 0 and info.pending > 0
-    if may_claim then
-      claimed, gained, oldest_ms = claim(call, asked, policy, room)
+    may_claim = may_claim and room > #claimed and info.pending > 0
+    if may_claim and not is_over then
+      more, oldest_ms = claim(call, asked, policy, room, taken)
     end
     local new, may_be_more, is_looking, is_blocked = {}, true, false, false
-    room = room - #claimed
-    gained = gained + #begun
-    for at = #begun, 1, -1 do
-      table.insert(claimed, 1, begun[at])
-    end
+    room, gained = room - #claimed, gained + more
     if room > 0 and not is_behind and not (#claimed > 0 and is_full(asked)) then
       if walks then
         new, may_be_more, is_looking, is_blocked = read_by_rules(
@@ -358,6 +356,9 @@ do
       else
         new, may_be_more = read_new(call, asked, room, info['last-delivered-id'])
       end
+    end
+    if asked.has_pending_above and not asked.no_ack then
+      pending.owned(call, asked.group, new)
     end
     policies.use_rate(call, asked.group, rules, #claimed + #new)
     if #claimed + #new == 0 then
@@ -381,7 +382,7 @@ do
     end
     local is_last = #new > 0 and not walks
     local last_id = is_last and new[#new][1] or info['last-delivered-id']
-    local is_live = may_be_more and lag ~= 0 and (lag or has_entries_above(call, last_id))
+    local is_live = may_be_more and has_entries_above(call, last_id)
     local state = is_live and LIVE or CAUGHT_UP
     if asked.max_pending and held >= asked.max_pending then
       state = FULL

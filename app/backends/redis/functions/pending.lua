@@ -178,6 +178,15 @@ do
     end
   end
 
+  -- Note that new entries are a consumer's: some may have been pending without an owner.
+  function pending.owned(call, group, entries)
+    for _, entry in ipairs(entries) do
+      if redis.call('ZREM', call.side('released', group), entry[1]) == 1 then
+        turns.begin(call, group, entry[1])
+      end
+    end
+  end
+
   -- Set the delivery counts of entries that a consumer has read again. The server counts such a read
   -- itself, but does not tell its replicas.
   -- ids_by_count: arrays of ids, by the delivery count from now on.

@@ -343,11 +343,14 @@ do
   -- takes_turns: what is delivered is pending, and so has the turn of its key.
   function turns.gate(call, group, policy, takes_turns)
     local left = policy.key_ahead_max - redis.call('ZCARD', call.side('held', group))
-    local given, behind = {}, {}
+    local room, behind = {}, {}  -- by key: the turns that are free; whether the read holds some
 
     local function has_turn(key)
-      return not behind[key] and #of_key(call, 'held', group, key, 1) == 0
-        and taken_count(call, group, key) + (given[key] or 0) < policy.key_pending_max
+      if not room[key] then
+        local is_held = #of_key(call, 'held', group, key, 1) > 0
+        room[key] = is_held and 0 or policy.key_pending_max - taken_count(call, group, key)
+      end
+      return not behind[key] and room[key] > 0
     end
 
     return function(id, fields)
@@ -355,11 +358,12 @@ do
       if not key then
         return 'deliver'
       end
-      if not given[key] and not behind[key] and not has_turn(key) then
+      if not room[key] and not has_turn(key) then
         recheck(call, group, key)
+        room[key] = nil
       end
       if has_turn(key) then
-        given[key] = (given[key] or 0) + (takes_turns and 1 or 0)
+        room[key] = room[key] - (takes_turns and 1 or 0)
         return 'deliver', key
       end
       if #redis.call('XPENDING', call.key, group, id, id, 1) > 0 then
