@@ -482,10 +482,18 @@ async def connected(backend: RedisBackend) -> AsyncIterator[RedisBackend]:
     await asyncio.wait({running})
 
 
-@pytest.mark.parametrize(("server", "count"), [("redis_7", 5 * HISTORIES), ("valkey_9", HISTORIES)])
-async def test_both_answer_alike(server: str, count: int, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(
+    ("server", "seeds"),
+    [
+        ("redis_7", range(5 * HISTORIES)),
+        ("valkey_9", range(HISTORIES)),
+        pytest.param("redis_7", range(5 * HISTORIES, 250), marks=pytest.mark.long),
+    ],
+    ids=["redis_7", "valkey_9", "many"],
+)
+async def test_both_answer_alike(server: str, seeds: range, request: pytest.FixtureRequest) -> None:
     at: Server = request.getfixturevalue(server)
-    for seed in range(count):
+    for seed in seeds:
         prefix = f"{request.node.name}{seed}:".encode()
         options = ClientOptions(read_url(at.url), prefix=prefix)
         async with connected(RedisBackend(options)) as servers:
