@@ -76,6 +76,10 @@ async def test_an_entry_is_settled_once(tmp_path: Path, proxy: Proxy, consumer: 
 
     async with headgate.AsyncClient(f"127.0.0.1:{proxy.port}", producer="p") as hg:
         billing = hg.group("orders", "billing")
+        async with running(settings) as live:  # work on what is not there would end
+            proxy.target = target(live)
+            await billing.create(start="0")
+            proxy.target = None
         working = asyncio.ensure_future(
             billing.work(handle, concurrency=8, consumer=consumer, stop=stop)
         )
@@ -83,7 +87,6 @@ async def test_an_entry_is_settled_once(tmp_path: Path, proxy: Proxy, consumer: 
         for life in range(3):
             async with running(settings) as live:
                 proxy.target = target(live)
-                await billing.create(start="0")
                 for _ in range(4):
                     ids |= set(await hg.stream("orders").append_many([{"n": "1"}] * 100))
                     proxy.cut()
