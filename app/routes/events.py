@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
@@ -28,7 +29,7 @@ from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.intents import SubscriptionChoices
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import StreamSubscription, Subscription
-from headgate.app.transport.exchange import exchange_of
+from headgate.app.transport.exchange import Exchange, exchange_of
 from headgate.app.wire.encoding import gap_wire, is_position_news
 from headgate.app.wire.events import delivery_events, entry_events, event, heartbeat, last_event
 from headgate.app.wire.filters import OF_GROUPS, checked_text
@@ -168,8 +169,9 @@ async def stream_events(
     if is_resumed and subscription.is_over:
         return Response(status_code=204)
     encoder = _Encoder(request, access, subscription, ready, is_resumed=is_resumed)
-    if encoder.can_send_at_once:
-        subscription.read_together(gateway.fan_out, encoder.send_at_once)
+    exchange = exchange_of(request.receive)
+    if exchange is not None:
+        subscription.read_together(gateway.fan_out, partial(encoder.send_at_once, exchange))
     return EventStream(encoder.events(), gateway.limits)
 
 
@@ -315,16 +317,10 @@ class _Encoder:
         self._gap = ready.gap  # the last that was told
         self._delivered_counts = gateway.metrics.delivered_counts
         self._connection = EventConnection(gateway, request, access, subscription)
-        self._exchange = exchange_of(request.receive)
 
-    @property
-    def can_send_at_once(self) -> bool:
-        return self._exchange is not None
-
-    def send_at_once(self, batch: followed.StreamBatch) -> bool:
-        """Send a batch past `events`, which waits; false if the client has to read first."""
-        exchange = self._exchange
-        if exchange is None or not exchange.send_part(entry_events(batch.read)):
+    def send_at_once(self, exchange: Exchange, batch: followed.StreamBatch) -> bool:
+        """Send a batch while `events` waits; false if the client has not read what came before."""
+        if not exchange.send_part(entry_events(batch.read)):
             return False
         self._note_sent(len(batch.read.entries))
         return True
