@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from headgate.engine.config import GroupPolicy, StreamConfig
-from headgate.engine.entry import Entry, EntryId
+from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.images import StreamImage
 from headgate.engine.schedules import Progress, ScheduleInfo
 from headgate.engine.state.chunk import Chunk
@@ -356,6 +356,30 @@ class AttributesChanged(msgspec.Struct, frozen=True, array_like=True, tag=45):
     values: dict[bytes, bytes | None]
 
 
+class EntriesIndexed(msgspec.Struct, frozen=True, array_like=True, tag=46):
+    """Entries of the log come to lie ahead of a fair group; the position moves behind them.
+
+    Each has its key and its priority. Those that were ahead by another field come first.
+    """
+
+    stream: bytes
+    group: bytes
+    entries: list[tuple[EntryId, bytes | None, int]]
+    last_id: EntryId
+    entries_read: int | None
+
+
+class EntriesPassed(msgspec.Struct, frozen=True, array_like=True, tag=47):
+    """Entries that were ahead of a group are so no more, and nobody has them pending by this."""
+
+    stream: bytes
+    group: bytes
+    ids: list[EntryId]
+    keys: list[bytes | None]
+    through: EntryId = MIN_ID  # so is everything up to here
+    delivered_count: int = 0  # of these: a read without ack
+
+
 class ClockSet(msgspec.Struct, frozen=True, array_like=True, tag=31):
     """The wall clock was set, by so much; what waits goes on waiting as if it had not been."""
 
@@ -408,6 +432,8 @@ Command = (
     | ArchiveTrimmed
     | TailLost
     | AttributesChanged
+    | EntriesIndexed
+    | EntriesPassed
 )
 
 _encoder = msgspec.msgpack.Encoder()

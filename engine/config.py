@@ -26,15 +26,18 @@ from typing import (
 import msgspec
 
 from headgate.engine.limits import (
+    AHEAD_DEFAULT,
+    AHEAD_MAX,
     BACKOFFS_MAX,
     COUNT_MAX,
     FILTER_NODES_MAX,
     IDEMPOTENCY_KEYS_MAX,
     IDEMPOTENCY_WINDOW_MS_MAX,
     IDEMPOTENCY_WINDOW_MS_MIN,
-    KEY_AHEAD_MAX,
     KEY_TURNS_MAX,
     RATE_MAX,
+    WEIGHT_MAX,
+    WEIGHTS_MAX,
 )
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -49,6 +52,10 @@ OnExpiry = Literal["settle", "dead_letter"]
 
 FieldName = NewType("FieldName", bytes)
 """The name of a field of entries."""
+
+
+Weights = tuple[tuple[bytes, int], ...]
+"""Values with their weights, in order of the values."""
 
 
 class About(NamedTuple):
@@ -74,6 +81,7 @@ class Form(Enum):
     STREAM = "stream"
     FIELD = "field"
     FILTERS = "list of filters"
+    WEIGHTS = "weights of values"
     CHOICE = "choice"
     FLAG = "flag"
 
@@ -84,6 +92,7 @@ _FORMS = {
     bytes | None: Form.STREAM,
     FieldName | None: Form.FIELD,
     str | None: Form.FILTERS,
+    Weights: Form.WEIGHTS,
     bool: Form.CHOICE,
 }
 
@@ -201,9 +210,10 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
         int | None,
         About(
             "So many entries are held back until others with their value are settled; 10,000 "
-            "unless given. The group reads no further then.",
+            "unless given, 100,000 at most. The group reads no further then. With `fair_field`, so "
+            "many are indexed ahead; 10,000,000 unless given. Those behind them wait in order.",
             1,
-            KEY_AHEAD_MAX,
+            AHEAD_MAX,
         ),
     ] = None
 
@@ -215,12 +225,44 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
             words=get_args(OnExpiry),
         ),
     ] = False
+    fair_field: Annotated[
+        FieldName | None,
+        About(
+            "Values of this field take turns: however many entries wait with one value, those "
+            "with another come next. Entries without the field share one turn."
+        ),
+    ] = None
+    weights: Annotated[
+        Weights,
+        About(
+            "So many entries of a value in its turn, by value; 1 of all others.",
+            1,
+            WEIGHT_MAX,
+            items_max=WEIGHTS_MAX,
+        ),
+    ] = ()
+    priority_field: Annotated[
+        FieldName | None,
+        About("Entries with a higher digit, 0 to 9, in this field come first; 0 if there is none."),
+    ] = None
+    priority_age_ms: Annotated[
+        int | None, About("An entry that waits rises by one priority in so long.", 1)
+    ] = None
 
     @property
     def other_streams(self) -> list[bytes]:
         settings = settings_of(GroupPolicy).values()
         named = [getattr(self, each.name) for each in settings if each.form is Form.STREAM]
         return [name for name in named if name is not None]
+
+    @property
+    def is_fair(self) -> bool:
+        """Tell whether entries are delivered in another order than that of their ids."""
+        return self.fair_field is not None or self.priority_field is not None
+
+    @property
+    def ahead_max(self) -> int:
+        return self.key_ahead_max or AHEAD_DEFAULT
 
     @property
     def key_turns(self) -> int | None:
@@ -230,7 +272,8 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
     @property
     def acts_by_time(self) -> bool:
         """Tell whether something is to be done when nobody asks."""
-        return self.max_deliveries is not None or self.consumer_ttl_ms is not None
+        has_limit = self.max_deliveries is not None or self.consumer_ttl_ms is not None
+        return has_limit or self.is_fair
 
     @property
     def has_rules(self) -> bool:
@@ -240,6 +283,7 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
             or self.paused_until_ms is not None
             or self.rate_per_s is not None
             or self.key_field is not None
+            or self.is_fair
         )
 
     def on(self, stream: bytes) -> GroupPolicy:

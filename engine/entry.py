@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import sha256
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from headgate.engine.limits import (
     DELAY_MS_MAX,
     ENTRY_BYTES_MAX,
     ENTRY_FIELDS_MAX,
+    KEY_BYTES_MAX,
     U64_MAX,
 )
 
@@ -143,6 +145,15 @@ def check_fields(fields: Fields, index: int) -> None:
         )
     if size_of(fields) > ENTRY_BYTES_MAX:
         raise EntryTooLarge(ENTRY_BYTES_MAX, location=("drafts", index, "fields"))
+
+
+def key_of(fields: Fields, name: bytes) -> bytes | None:
+    """Return the value of a field, or its digest if it is long; the last one, if it repeats."""
+    for at in range(len(fields) - 2, -1, -2):
+        if fields[at] == name:
+            value = fields[at + 1]
+            return value if len(value) <= KEY_BYTES_MAX else sha256(value).digest()
+    return None
 
 
 def is_storable(fields: Fields) -> bool:

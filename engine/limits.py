@@ -406,6 +406,21 @@ KEY_BYTES_MAX = 64
 KEY_AHEAD_MAX = 100_000
 """Entries that a group holds back for their keys, at most."""
 
+AHEAD_MAX = 100_000_000
+"""Entries that a fair group indexes by key, at most. Each takes 17 bytes, and each key 330."""
+
+AHEAD_DEFAULT = 10_000_000
+"""The same, unless the policy says it."""
+
+AHEAD_AT_ONCE_MAX = 1_000
+"""Entries that are indexed together, other than as they are appended. Each one takes 2 to 4 µs."""
+
+WEIGHTS_MAX = 100
+"""Keys that a policy gives a weight."""
+
+WEIGHT_MAX = 1_000
+"""Entries of a key in a row, at most."""
+
 KEY_AHEAD_DEFAULT = 10_000
 """The same, unless the policy says it."""
 

@@ -173,7 +173,7 @@ def _observed_group(stream: Stream, group: Group, steady_ms: int) -> ObservedGro
     oldest, activity = group.pel.longest_held(), group.activity
     return ObservedGroup(
         name=group.name,
-        lag=stream.lag(group.last_id, group.entries_read),
+        lag=stream.lag_of(group),
         pending_count=len(group.pel),
         delayed_count=group.pel.delayed_count,
         oldest_pending_ms=0 if oldest is None else oldest.idle_ms(steady_ms),

@@ -124,7 +124,9 @@ class _Noted:
     """
 
     def __init__(self, group: Group) -> None:
-        self._facts = group.name, group.last_id, group.entries_read
+        # What is ahead comes again: an image has no place for what was delivered behind it.
+        entries_read = None if group.ahead_count else group.entries_read
+        self._facts = group.name, group.position, entries_read
         self._consumers = list(group.consumers.values())
         self._seen_at_ms = list(map(_seen_at_ms, self._consumers))
         self._active_at_ms = list(map(_active_at_ms, self._consumers))

@@ -212,9 +212,9 @@ def _position(stream: Stream, start: GroupStart) -> tuple[EntryId, int | None]:
 def group_info(stream: Stream, group: Group) -> GroupInfo:
     return GroupInfo(
         name=group.name,
-        last_id=group.last_id,
+        last_id=group.position,
         entries_read=group.entries_read,
-        lag=stream.lag(group.last_id, group.entries_read),
+        lag=stream.lag_of(group),
         pending_count=len(group.pel),
         released_count=group.pel.released_count,
         consumer_count=len(group.consumers),

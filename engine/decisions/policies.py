@@ -17,13 +17,13 @@ from headgate.engine.commands import (
 from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.decisions.entries import add
-from headgate.engine.decisions.group_reads.new_entries import key_of
 from headgate.engine.decisions.name_ranges import shown_by, shows
-from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, EntryTimes, Fields
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, EntryTimes, Fields, key_of
 from headgate.engine.errors import Invalid, OutOfReach
 from headgate.engine.limits import (
     BLOCK_BYTES_MAX,
     CONSUMERS_AT_ONCE_MAX,
+    KEY_AHEAD_MAX,
     REDRIVE_SCAN_MAX,
     REDRIVEN_AT_ONCE_MAX,
 )
@@ -45,6 +45,18 @@ def check_policy(stream: bytes, policy: GroupPolicy) -> None:
     if policy.on_expiry and policy.dead_letter_stream is None:
         text = "on_expiry needs a dead_letter_stream"
         raise Invalid(text, location=("policy", "on_expiry"))
+    if policy.is_fair and policy.key_field not in (None, policy.fair_field):
+        text = "key_field and fair_field name the same field, or key_field is left out"
+        raise Invalid(text, location=("policy", "fair_field"))
+    if not policy.is_fair and (policy.key_ahead_max or 0) > KEY_AHEAD_MAX:
+        text = f"key_ahead_max is {KEY_AHEAD_MAX:,} at most without fair_field"
+        raise Invalid(text, location=("policy", "key_ahead_max"))
+    if policy.weights and policy.fair_field is None:
+        text = "weights need a fair_field"
+        raise Invalid(text, location=("policy", "weights"))
+    if policy.priority_age_ms is not None and policy.priority_field is None:
+        text = "priority_age_ms needs a priority_field"
+        raise Invalid(text, location=("policy", "priority_age_ms"))
     if policy.dead_letter_stream == stream:
         text = "a stream cannot be its own dead letter stream"
         raise Invalid(text, location=("policy", "dead_letter_stream"))

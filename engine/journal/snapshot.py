@@ -22,6 +22,7 @@ from headgate.engine.limits import BLOCK_BYTES_MAX, ENTRY_BYTES_MAX, SNAPSHOT_IT
 from headgate.engine.packing import packed_count, unpacked_bytes
 from headgate.engine.replies import Commit
 from headgate.engine.schedules import ScheduleInfo
+from headgate.engine.state.ahead import AheadRun
 from headgate.engine.state.chunk import ChunkState
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.group import Group
@@ -114,6 +115,7 @@ class TurnsPage(msgspec.Struct, frozen=True, array_like=True, tag=11):
 
     keys: list[tuple[EntryId, bytes]]
     later: list[tuple[EntryId, bytes, int]] = []  # delayed, and when each is due (steady ms)
+    ahead: list[AheadRun] = []  # what is ahead of the group, in order of turns
 
 
 class TimesPage(msgspec.Struct, frozen=True, array_like=True, tag=12):
@@ -204,8 +206,9 @@ def _size_bytes(item: Item) -> int:
             return sum(map(len, item.columns)) + sum(len(bits) for _, bits in item.dead)
         case ErrorsPage(errors):
             return sum(len(error) for _, error in errors)
-        case TurnsPage(keys, later):
-            return sum(map(len, chain((key for _, key in keys), (key for _, key, _ in later))))
+        case TurnsPage(keys, later, ahead):
+            named = chain((key for _, key in keys), (key for _, key, _ in later))
+            return sum(map(len, named)) + sum(2 * len(run.majors) for run in ahead)
         case KeysItem(producer, used):
             return len(producer) + sum(len(key) for key, _ in used)
         case AttributesItem(values):
@@ -331,7 +334,7 @@ class Loading:
                 if self._group.policy.acts_by_time:
                     self.keyspace.governed.add(self._stream.name)
             case PendingPage() | TurnsPage() | ErrorsPage():
-                _fill(self._group.pel, self._consumers, item)
+                _fill(self._group, self._consumers, item)
                 self._stream.note_turns()
 
     def _add_before_streams(
@@ -451,6 +454,9 @@ def _group_items(group: Group) -> Iterator[Item]:
     later = iter(()) if pel.turns is None else pel.turns.later()
     while delayed := list(islice(later, _PAGE)):
         yield TurnsPage([], delayed)
+    runs = group.dump_indexes()
+    while ahead := list(islice(runs, _RUNS_PAGE)):
+        yield TurnsPage([], [], ahead)
     errors = iter(pel.errors.items())
     while failed := list(islice(errors, _ERRORS_PAGE)):
         yield ErrorsPage(failed)
@@ -464,6 +470,9 @@ _SCHEDULES = 256
 
 _PAGE = 4096
 """Pending entries in one item."""
+
+_RUNS_PAGE = 64
+"""Runs in one item. Each one has up to 1,024 ids of 16 bytes."""
 
 _ERRORS_PAGE = 256
 """Errors in one item. Each one has up to 4 kB."""
@@ -511,12 +520,16 @@ def _group(item: GroupItem, stream: Stream) -> tuple[Group, list[Consumer]]:
     return group, consumers
 
 
-def _fill(pel: Pel, consumers: list[Consumer], page: PendingPage | TurnsPage | ErrorsPage) -> None:
+def _fill(
+    group: Group, consumers: list[Consumer], page: PendingPage | TurnsPage | ErrorsPage
+) -> None:
+    pel = group.pel
     match page:
         case PendingPage():
             _make_pending(pel, consumers, page.entries)
         case TurnsPage():
             pel.fill_turns(page.keys, page.later)
+            group.load_indexes(page.ahead)
         case ErrorsPage():
             for entry_id, error in page.errors:
                 pel.note_error(entry_id, error)

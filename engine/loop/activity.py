@@ -47,6 +47,11 @@ def _deliver(total: TotalActivity, keyspace: Keyspace, command: c.EntriesDeliver
         activity.expired_count += command.expired_count
 
 
+def _pass(total: TotalActivity, keyspace: Keyspace, command: c.EntriesPassed) -> None:
+    for activity in (total, keyspace.group(command.stream, command.group).activity):
+        activity.delivered_count += command.delivered_count
+
+
 def _read_without_ack(group: Group, command: c.EntriesDelivered) -> int:
     """Return the number of entries that a read without acks (NOACK) delivers; 0: it is unknown."""
     if group.entries_read is None or command.entries_read is None:
@@ -77,6 +82,7 @@ def _expire(total: TotalActivity, keyspace: Keyspace, command: c.EntriesExpired)
 
 
 _COUNTS: dict[type, Callable[[TotalActivity, Keyspace, Any], None]] = {
+    c.EntriesPassed: _pass,
     c.EntriesAdded: _append,
     c.ChunksAdded: _append_chunks,
     c.EntriesDelivered: _deliver,

@@ -272,7 +272,7 @@ def _is_served(reads: list[GroupRead]) -> bool:
 
 def _only_passes(decision: Decision[list[GroupRead]]) -> bool:
     return not _is_served(decision.reply) and any(
-        isinstance(command, c.EntriesDelivered) for command in decision.commands
+        isinstance(command, c.EntriesDelivered | c.EntriesIndexed) for command in decision.commands
     )
 
 

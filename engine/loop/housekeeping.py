@@ -21,6 +21,7 @@ from typing import Any, Protocol, TypeVar
 
 from headgate.engine.decisions import Decision, keys, policies, streams, trims
 from headgate.engine.decisions.group_reads import settling
+from headgate.engine.decisions.group_reads.ahead_entries import indexed
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import GroupNotFound, StreamNotFound, Unavailable
 from headgate.engine.limits import (
@@ -185,6 +186,7 @@ class Housekeeping:
     async def _keep_groups(self, stream: bytes, pace: _Pace) -> None:
         async def keep(group: bytes) -> None:
             await self._settle(stream, group, pace)
+            await self._index(stream, group, pace)
             await self._forget_consumers(stream, group, pace)
 
         await self._visit_groups(stream, keep, pace)
@@ -214,6 +216,15 @@ class Housekeeping:
                 )
             )
             is_over = not decision.reply and (ids is not None or not decision.unclaimable)
+            await pace.go_on()
+
+    async def _index(self, stream: bytes, group: bytes, pace: _Pace) -> None:
+        def act() -> Decision[None]:
+            keyspace = self._keyspace()
+            more = indexed(keyspace.stream(stream), keyspace.group(stream, group))
+            return Decision(None, [] if more is None else [more])
+
+        while (await self._carry_out(act)).commands:
             await pace.go_on()
 
     async def _forget_consumers(self, stream: bytes, group: bytes, pace: _Pace) -> None:

@@ -45,6 +45,9 @@ def notify_of_turns(keyspace: Keyspace, waiters: Waiters, command: c.Command) ->
     for group in stream.groups_by_key:
         if group.pel.turns is not None and group.pel.turns.has_ready:
             waiters.released(stream.name, group.name)
+        if group.ahead is not None and group.ahead.has_news:
+            group.ahead.has_news = False
+            waiters.arrived(stream.name, group.name)
 
 
 def holders_before(keyspace: Keyspace, waiters: Waiters, command: c.Command) -> Iterable[Holder]:
@@ -92,6 +95,7 @@ _MEANINGS: dict[type, Callable[[Waiters, Any], None]] = {
     c.PolicySet: lambda waiters, command: waiters.changed(command.stream, command.group),
     c.ClockSet: lambda waiters, _: waiters.all_changed(),
     c.TailLost: lambda waiters, _: waiters.all_changed(),
+    c.EntriesIndexed: lambda waiters, command: waiters.arrived(command.stream, command.group),
     c.EntriesReleased: _released,
     c.EntriesDelayed: _released,
     c.ConsumerDeleted: _consumer_deleted,

@@ -107,6 +107,10 @@ class Waiters(WaitingReads[Waiter[Any], _Queue]):
             for group in queues:
                 self._note(QueueKey(stream, group), _Signal.APPENDED)
 
+    def arrived(self, stream: bytes, group: bytes) -> None:
+        """Note that there may be something new for a group, without an append."""
+        self._note(QueueKey(stream, group), _Signal.APPENDED)
+
     def released(self, stream: bytes, group: bytes) -> None:
         """Note that a pending entry of the group has no owner now; it may be delayed."""
         self._note(QueueKey(stream, group), _Signal.RELEASED)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Self
 
 from sortedcontainers import SortedDict
 
 from headgate.engine.config import NO_POLICY, GroupPolicy
-from headgate.engine.entry import EntryId
+from headgate.engine.entry import MIN_ID, EntryId
+from headgate.engine.state.ahead import Ahead, AheadRun
 from headgate.engine.state.memory import (
     CONSUMER_BYTES,
     CONSUMERS_BYTES,
@@ -47,8 +49,11 @@ class Group:
     __slots__ = (
         "_memory",
         "activity",
+        "ahead",
         "consumers",
         "entries_read",
+        "formerly_ahead",
+        "has_claimed_last",
         "last_id",
         "memory_bytes",
         "name",
@@ -71,6 +76,11 @@ class Group:
         self.activity = Activity()
         self.pel = Pel(self._memory)
         self.consumers = _NO_CONSUMERS
+        # What is up to `last_id` and not delivered yet, if the policy is fair; and what still is
+        # ahead by the fields of policies before it, all of it behind what is in `ahead`.
+        self.ahead: Ahead | None = None
+        self.formerly_ahead: tuple[Ahead, ...] = ()
+        self.has_claimed_last = False  # the last read has claimed something
 
     def see(self, name: bytes, steady_ms: int) -> Consumer:
         consumer = self.consumers.get(name)
@@ -88,12 +98,104 @@ class Group:
 
         Entries that are pending already have no turn.
         """
+        at_once = policy.key_turns
+        is_other_bound = self.pel.turns is not None and self.pel.turns.at_once != at_once
         self.policy = policy
-        self.pel.bound_keys(policy.key_turns)
+        self.pel.bound_keys(at_once, is_noted=policy.is_fair)
+        ahead, fields = self.ahead, (policy.fair_field, policy.priority_field)
+        if ahead is None or ahead.fields != fields:
+            self.formerly_ahead = tuple(each for each in self.indexes if each)
+            self.ahead = ahead = Ahead(*fields, self._memory) if policy.is_fair else None
+        if self.pel.turns is not None:
+            self.pel.turns.on_room = None if ahead is None else ahead.rouse
+        if ahead is not None:
+            ahead.set_rules(policy.weights, policy.priority_age_ms)
+            if is_other_bound:
+                ahead.check_all()
+
+    @property
+    def indexes(self) -> Sequence[Ahead]:
+        """Return what is ahead, in order of ids: all of one is below all of the next."""
+        return self.formerly_ahead if self.ahead is None else (self.ahead, *self.formerly_ahead)
+
+    @property
+    def ahead_count(self) -> int:
+        return sum(map(len, self.indexes)) if self.ahead or self.formerly_ahead else 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether something ahead may be delivered now."""
+        return bool(self.formerly_ahead) or (self.ahead is not None and self.ahead.is_ready)
+
+    @property
+    def position(self) -> EntryId:
+        """Return the id up to which everything was delivered."""
+        first_id = next((each.first_id for each in self.indexes if each), None)
+        return self.last_id if first_id is None else first_id.previous()
+
+    def index(self, entries: Iterable[tuple[EntryId, bytes | None, int]], last_id: EntryId) -> None:
+        """Take in entries that lie ahead by now, each with its key and its priority."""
+        assert self.ahead is not None
+        turns, through = self.pel.turns, MIN_ID
+        for entry_id, key, priority in entries:
+            rests = turns is not None and key is not None and turns.room(key) == 0
+            self.ahead.add(entry_id, key, priority, rests=rests)
+            through = entry_id
+        if self.formerly_ahead:
+            self.drop_through(self.formerly_ahead, through)
+        self.last_id = max(self.last_id, last_id)
+
+    def drop_through(self, indexes: Sequence[Ahead], through: EntryId) -> None:
+        for each in indexes:
+            each.trim(through)
+        self.formerly_ahead = tuple(each for each in self.formerly_ahead if each)
+
+    def dump_indexes(self) -> Iterator[AheadRun]:
+        """Yield what is ahead, in order of turns."""
+        for index in self.indexes:
+            yield from index.dump(is_former=index is not self.ahead)
+
+    def load_indexes(self, runs: Iterable[AheadRun]) -> None:
+        """Take over what was dumped; of each group, all runs in order."""
+        for run in runs:
+            index = self.ahead
+            if run.is_former:
+                index = self.formerly_ahead[-1] if self.formerly_ahead else None
+                if index is None or index.fields != run.fields:
+                    index = Ahead(*run.fields, self._memory)
+                    self.formerly_ahead += (index,)
+            assert index is not None
+            index.load(run)
+
+    def take_ahead(self, ids: Sequence[EntryId], keys: Sequence[bytes | None]) -> None:
+        """Remove entries that were ahead, in order of their turns; keys without room rest."""
+        ahead, turns = self.ahead, self.pel.turns
+        if ahead is None:
+            return
+        ahead.sweep()
+        is_bounded = turns is not None and turns.at_once is not None
+        for entry_id, key in zip(ids, keys, strict=True):
+            ahead.take(entry_id, key)
+            if is_bounded and turns is not None and key is not None and turns.room(key) == 0:
+                ahead.rest(key)
+
+    def move(self, last_id: EntryId, entries_read: int | None) -> Iterable[Pieces]:
+        """Set the position; returns what was ahead, and is not any more."""
+        self.last_id, self.entries_read = last_id, entries_read
+        gone = [each for each in self.indexes if each]
+        self.formerly_ahead = ()
+        if self.ahead:
+            self.ahead = None
+            self.set_policy(self.policy)
+        for each in gone:
+            each.leave()
+        return [each.dismantle() for each in gone]
 
     def leave(self) -> None:
         self._grow(-self.memory_bytes)
         self._memory.pending_bytes -= self.pel.memory_bytes
+        for each in self.indexes:
+            each.leave()
 
     def _grow(self, size_bytes: int) -> None:
         self.memory_bytes += size_bytes
@@ -104,6 +206,8 @@ class Group:
             yield from self.consumers.popitem()[1].dismantle()
             yield
         yield from self.pel.dismantle()
+        for each in self.indexes:
+            yield from each.dismantle()
 
     def forget(self, name: bytes, *, release: bool) -> None:
         consumer = self.consumers.pop(name)

@@ -124,6 +124,8 @@ class Keyspace:
             c.EntriesTimed: self._set_times,
             c.EntriesExpired: self._expire,
             c.ArchiveTrimmed: self._trim_archive,
+            c.EntriesIndexed: self._index,
+            c.EntriesPassed: self._pass,
             c.StreamClosed: self._close_stream,
             c.ScheduleSet: self._set_schedule,
             c.ScheduleDeleted: self._delete_schedule,
@@ -384,7 +386,8 @@ class Keyspace:
 
     def _set_group(self, command: c.GroupMoved) -> None:
         group = self.group(command.stream, command.group)
-        group.last_id, group.entries_read = command.last_id, command.entries_read
+        for pieces in group.move(command.last_id, command.entries_read):
+            self.dispose(pieces)
 
     def _destroy_group(self, command: c.GroupDestroyed) -> None:
         stream = self.streams[command.stream]
@@ -415,8 +418,12 @@ class Keyspace:
         group.pel.assign_new(command.delivered, consumer, at_ms)
         if command.keys and (turns := group.pel.turns) is not None:
             turns.take_all(command.delivered, command.keys)
+            if group.ahead:
+                group.take_ahead(command.delivered, command.keys)
+                group.ahead.shares.note(command.keys, at_ms)
         if command.claimed or command.delivered:
             consumer.active_at_ms = at_ms
+        group.has_claimed_last = bool(command.claimed)
         group.last_id, group.entries_read = command.last_id, command.entries_read
         if command.rated_count and (pace := Pace.of(group.policy)) is not None:
             used_ms = group.rate_used_ms
@@ -428,6 +435,19 @@ class Keyspace:
         due_ms = map(self.steady_ms, command.due_ms) if command.due_ms else repeat(0)
         for (entry_id, key), at_ms in zip(command.entries, due_ms, strict=False):
             pel.hold(entry_id, key, at_ms)
+
+    def _index(self, command: c.EntriesIndexed) -> None:
+        self.replay_us += _ENTRY_US * len(command.entries)
+        group = self.group(command.stream, command.group)
+        group.index(command.entries, command.last_id)
+        group.entries_read = command.entries_read
+
+    def _pass(self, command: c.EntriesPassed) -> None:
+        self.replay_us += _ENTRY_US * len(command.ids)
+        group = self.group(command.stream, command.group)
+        group.take_ahead(command.ids, command.keys)
+        if command.through > MIN_ID:
+            group.drop_through(group.indexes, command.through)
 
     def _set_times(self, command: c.EntriesTimed) -> None:
         self.replay_us += _ENTRY_US * len(command.entries)

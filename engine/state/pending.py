@@ -12,8 +12,8 @@ one object.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby, repeat, takewhile
-from operator import attrgetter
+from itertools import chain, groupby, islice, repeat, takewhile
+from operator import attrgetter, lt
 
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.limits import ERRORS_MAX, FREED_AT_ONCE_MAX
@@ -147,8 +147,9 @@ class Pel:
         """Return the number of entries whose delay was not over when they were last looked at."""
         return len(self._delayed) + (0 if self.turns is None else self.turns.later_count)
 
-    def bound_keys(self, at_once: int | None) -> None:
-        if self.turns is None and at_once is not None:
+    def bound_keys(self, at_once: int | None, *, is_noted: bool = False) -> None:
+        """Bound how many entries of a key are pending; without a bound, keys may be noted."""
+        if self.turns is None and (at_once is not None or is_noted):
             self.turns = Turns(self._memory)
         if self.turns is not None:
             self.turns.change(at_once)
@@ -191,10 +192,11 @@ class Pel:
         self._by_time.insert((at_ms, pending.serial), pending)
 
     def assign_new(self, ids: Sequence[EntryId], owner: Consumer, at_ms: int) -> None:
-        """Make `owner` hold entries that are delivered for the first time; their ids ascend."""
+        """Make `owner` hold entries that are delivered for the first time, in this order."""
         serial = self._serial + 1
         tops = self._in_order.top, owner.pending.top
-        if not ids or ids[0] <= max(tops) or (at_ms, serial) <= self._by_time.top:
+        is_above = bool(ids) and ids[0] > max(tops) and (at_ms, serial) > self._by_time.top
+        if not is_above or not all(map(lt, ids, islice(ids, 1, None))):
             for entry_id in ids:
                 self.assign(entry_id, owner, at_ms, 1)
             return

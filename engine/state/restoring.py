@@ -95,6 +95,9 @@ def copied(source: Stream, name: bytes, epoch: int, memory: Memory) -> Stream:
             group.see(consumer.name, consumer.seen_at_ms).active_at_ms = consumer.active_at_ms
         if each.pel:
             _copy_pending(each.pel, group)
+        if each.indexes:
+            group.load_indexes(each.dump_indexes())
+            stream.note_turns()
     return stream
 
 

@@ -49,6 +49,7 @@ class Stream:
         "entries_added",
         "epoch",
         "expires_at_ms",
+        "fair_groups",
         "former_id",
         "gone_through",
         "groups",
@@ -86,6 +87,7 @@ class Stream:
         self.entries_added = 0  # over the stream's whole life
         self.groups = _NO_GROUPS
         self.groups_by_key: tuple[Group, ...] = ()  # whose entries have turns
+        self.fair_groups: tuple[Group, ...] = ()  # of which something may be ahead
         self.keys = Keys(self._memory)
         self.deadlines: Deadlines | None = None  # of entries that have times
         self.expires_at_ms: int | None = None  # unix time at which the stream goes; None: never
@@ -118,6 +120,7 @@ class Stream:
     def note_turns(self) -> None:
         groups = self.groups.values()
         self.groups_by_key = tuple(group for group in groups if group.pel.turns is not None)
+        self.fair_groups = tuple(group for group in groups if group.indexes)
 
     def set_times(self, times: Iterable[tuple[EntryId, EntryTimes]]) -> None:
         if self.deadlines is None:
@@ -157,6 +160,7 @@ class Stream:
             + self.keys.memory_bytes
             + (0 if self.deadlines is None else self.deadlines.memory_bytes)
             + sum(group.memory_bytes + group.pel.memory_bytes for group in groups)
+            + sum(index.memory_bytes for group in self.fair_groups for index in group.indexes)
         )
 
     @property
@@ -231,9 +235,22 @@ class Stream:
         yield
 
     def extend(self, entries: Sequence[Entry], limits: NodeLimits) -> None:
+        for group in self.fair_groups:
+            self._index(group, entries)
         self.log.extend(entries, limits)
         self.last_id = entries[-1].id
         self._count(len(entries))
+
+    def _index(self, group: Group, entries: Sequence[Entry]) -> None:
+        """Index new entries, unless others are to be indexed before them."""
+        ahead = group.ahead
+        if ahead is None or group.formerly_ahead or self.log.last_id > group.last_id:
+            return
+        if len(ahead) + len(entries) > group.policy.ahead_max:
+            return
+        place_of = ahead.place_of
+        group.index([(each.id, *place_of(each.fields)) for each in entries], entries[-1].id)
+        group.entries_read = min(self.entries_added + len(entries), COUNT_MAX)
 
     def attach(self, chunks: Sequence[Chunk]) -> None:
         self.log.attach(chunks)
@@ -249,7 +266,17 @@ class Stream:
     def require_all(self, ids: Sequence[EntryId]) -> None:
         require_each(partial(log.require_all, ids) for log in self.logs)
 
+    def _leave_indexes(self, entry_id: EntryId) -> None:
+        """Note that an entry is about to go."""
+        if any(group.ahead_count for group in self.fair_groups):
+            entry = self.log.get(entry_id)
+            fields = () if entry is None else entry.fields
+            for group in self.fair_groups:
+                for index in group.indexes:
+                    index.forget(entry_id, fields)
+
     def delete(self, entry_id: EntryId) -> None:
+        self._leave_indexes(entry_id)
         if self.log.delete(entry_id):
             self._note_gone(entry_id)
             self.max_deleted_id = max(self.max_deleted_id, entry_id)
@@ -281,12 +308,21 @@ class Stream:
                 highest = max(left, default=MIN_ID)
             if group is not but_by and group.pel.by_id:
                 left -= group.pel.by_id.keys() & left
+            if group.ahead_count:
+                left = {entry_id for entry_id in left if not self._is_ahead(group, entry_id)}
         return left
+
+    def _is_ahead(self, group: Group, entry_id: EntryId) -> bool:
+        entry = self.log.get(entry_id)
+        return entry is not None and any(
+            index.has(entry_id, entry.fields) for index in group.indexes
+        )
 
     def is_over_for(self, group: Group) -> bool:
         """Tell whether nothing can come to a group any more: all of a closed stream is settled."""
         is_closed = self.closed_at_ms is not None
-        return is_closed and not group.pel.by_id and group.last_id >= self.log.last_id
+        is_at_end = group.last_id >= self.log.last_id and not group.ahead_count
+        return is_closed and not group.pel.by_id and is_at_end
 
     def purge(self, ids: Sequence[EntryId]) -> None:
         """Drop entries from every group's pending entries (DELREF)."""
@@ -296,6 +332,7 @@ class Stream:
 
     def evict(self, entry_id: EntryId) -> None:
         """Remove a live entry as a trim does: `max_deleted_id` stays."""
+        self._leave_indexes(entry_id)
         self.log.delete(entry_id, self._trimmed_into())
         self._note_gone(entry_id)
         self._note_trimmed(entry_id)
@@ -349,6 +386,13 @@ class Stream:
         for group in self.groups_by_key:
             if group.pel.by_id:
                 group.pel.forget_through(through)
+        for group in self.fair_groups:
+            group.drop_through(group.indexes, through)
+
+    def lag_of(self, group: Group) -> int | None:
+        """Return how many entries a group has still to be given."""
+        lag = self.lag(group.last_id, group.entries_read)
+        return None if lag is None else lag + group.ahead_count
 
     def lag(self, last_id: EntryId, entries_read: int | None) -> int | None:
         """Return how many entries a group at that position has still to be given.

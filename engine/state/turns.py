@@ -12,7 +12,7 @@ Where keys are many, most have one entry, and it has its turn. Such a key needs 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from heapq import heappop, heappush
 from itertools import chain, islice, repeat
 from typing import TypeGuard
@@ -63,11 +63,14 @@ class Turns:
         "_unchecked",
         "at_once",
         "held_count",
+        "on_room",
     )
 
     def __init__(self, memory: Memory) -> None:
         self.at_once: int | None = None  # turns of a key at the same time; None: any number
         self.held_count = 0
+        # Told of a key that has room for another entry, if no held one waits for it.
+        self.on_room: Callable[[bytes], None] | None = None
         self._memory = memory
         memory.has_turns = True
         self._keys: dict[EntryId, bytes] = {}
@@ -149,6 +152,11 @@ class Turns:
         if queue is None:
             return self.at_once - (key in self._single)
         return 0 if queue.held else max(self.at_once - len(queue.taken), 0)  # the held come first
+
+    def pending_count(self, key: bytes) -> int:
+        """Return how many entries of a key are pending, held ones aside."""
+        queue = self._queues.get(key)
+        return int(key in self._single) if queue is None else len(queue.taken)
 
     def are_free(self, keys: Sequence[bytes | None]) -> TypeGuard[Sequence[bytes]]:
         """Tell whether all are keys without an entry, and no two are equal."""
@@ -252,13 +260,15 @@ class Turns:
             queue = self._queues.get(key)
             if queue is None:
                 del self._single[key]
-                continue
-            if entry_id in queue.held:
-                del queue.held[entry_id]
-                self.held_count -= 1
             else:
-                del queue.taken[entry_id]
-            self._check(queue)
+                if entry_id in queue.held:
+                    del queue.held[entry_id]
+                    self.held_count -= 1
+                else:
+                    del queue.taken[entry_id]
+                self._check(queue)
+            if self.on_room is not None and self.room(key) != 0:
+                self.on_room(key)
 
     def go_through(self, entry_id: EntryId) -> EntryId:
         """Note that all entries up to an id are to be forgotten; returns where they begin."""

@@ -27,13 +27,17 @@ _CHOICES: Mapping[tuple[str, ...], Any] = {
 
 _EXAMPLES: Mapping[Form, list[Any]] = {
     Form.NUMBERS: [[1000, 10000, 60000]],
+    Form.WEIGHTS: [{"gold": 3}],
     Form.FILTERS: [[{"exact": {"kind": "sale"}}, {"not": {"prefix": {"who": "test-"}}}]],
 }
 
 _FIELD_LENGTH_MAX = 256
 """Characters of the name of a field in a policy."""
 
-_LISTS = (Form.NUMBERS, Form.FILTERS)
+_VALUE_LENGTH_MAX = 64
+"""Characters of a value that has a weight."""
+
+_COLLECTIONS = (Form.NUMBERS, Form.FILTERS, Form.WEIGHTS)
 
 
 class SettingsForm(Request, Generic[S]):
@@ -84,6 +88,8 @@ class SettingsForm(Request, Generic[S]):
         match setting.form:
             case Form.NUMBERS:
                 return tuple(value or ())
+            case Form.WEIGHTS:
+                return tuple(sorted((key.encode(), each) for key, each in (value or {}).items()))
             case Form.FILTERS:
                 return self._read_filters(value, f"{self._place}/{setting.name}")
             case Form.CHOICE:
@@ -109,6 +115,8 @@ def _type_of(setting: Setting) -> Any:
             return list[number] | None
         case Form.FILTERS:
             return list[dict[str, Any]] | None
+        case Form.WEIGHTS:
+            return dict[Annotated[str, Field(max_length=_VALUE_LENGTH_MAX)], number] | None
         case Form.STREAM:
             return str | None
         case Form.FIELD:
@@ -124,7 +132,7 @@ def _field_of(setting: Setting) -> Any:
     return Field(
         None,
         description=setting.about.description,
-        max_length=setting.about.items_max if setting.form in _LISTS else None,
+        max_length=setting.about.items_max if setting.form in _COLLECTIONS else None,
         examples=_EXAMPLES.get(setting.form),
     )
 
@@ -133,6 +141,8 @@ def _written(setting: Setting, value: Any) -> Any:
     match setting.form:
         case Form.NUMBERS:
             return list(value) or None
+        case Form.WEIGHTS:
+            return {text_of(key): weight for key, weight in value} or None
         case Form.FILTERS if value is not None:
             return from_json(value)
         case Form.CHOICE:

@@ -53,7 +53,9 @@ def allowed_at(
 
     All times are steady; None: the read may never claim, or there is nothing to wait for.
     """
-    may_read = stream.log.last_id > group.last_id and not is_key_blocked(group.pel, group.policy)
+    may_read = group.is_ready or (
+        stream.log.last_id > group.last_id and not is_key_blocked(group, group.policy)
+    )
     has_ready = group.pel.turns is not None and group.pel.turns.has_ready
     times = [] if claimable_at_ms is None else [claimable_at_ms]
     if group.pel.turns is not None and group.pel.turns.next_due_ms is not None:
@@ -69,11 +71,13 @@ def allowed_at(
     return at_ms
 
 
-def is_key_blocked(pel: Pel, policy: GroupPolicy) -> bool:
+def is_key_blocked(group: Group, policy: GroupPolicy) -> bool:
     """Tell whether a group holds back as many entries as it may."""
+    if group.ahead is not None:
+        return len(group.ahead) >= policy.ahead_max
     if policy.key_field is None:
         return False
-    return pel.held_count >= (policy.key_ahead_max or KEY_AHEAD_DEFAULT)
+    return group.pel.held_count >= (policy.key_ahead_max or KEY_AHEAD_DEFAULT)
 
 
 def claimed_by(

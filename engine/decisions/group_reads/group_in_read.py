@@ -6,9 +6,15 @@ from collections.abc import Collection, Iterator, Sequence
 from heapq import merge
 from itertools import islice, takewhile
 
-from headgate.engine.commands import Command, EntriesDelivered, EntriesRedelivered
+from headgate.engine.commands import (
+    Command,
+    EntriesDelivered,
+    EntriesIndexed,
+    EntriesPassed,
+    EntriesRedelivered,
+)
 from headgate.engine.config import NO_POLICY
-from headgate.engine.entry import MAX_ID, EntryId, EntryTimes
+from headgate.engine.entry import MAX_ID, MIN_ID, EntryId, EntryTimes
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.requests.deliveries import ReadGroup
 from headgate.engine.state.group import Group, Pace
@@ -33,11 +39,18 @@ class GroupInRead:
         "deadlines",
         "entries_read",
         "gained",
+        "gone",
+        "has_indexed",
+        "indexes",
         "last_id",
         "pel",
         "policy",
         "rate_used_ms",
+        "rotation",
         "rules",
+        "shares_claims",
+        "state",
+        "through",
     )
 
     def __init__(self, stream: Stream, group: Group, request: ReadGroup, clock_set_ms: int) -> None:
@@ -53,6 +66,13 @@ class GroupInRead:
         self.entries_read = group.entries_read
         self.counts: dict[EntryId, int] = {}  # delivery counts of what this read delivers
         self.gained: set[EntryId] = set()  # ids that the consumer did not hold before
+        self.state = group
+        self.indexes = group.indexes
+        self.has_indexed = False  # some more, by this read
+        self.rotation = group.ahead if request.by_policy else None  # None: by id
+        self.gone: set[EntryId] = set()  # from the indexes, as is all `through` an id
+        self.through = MIN_ID
+        self.shares_claims = not group.has_claimed_last
 
     @property
     def held_count(self) -> int:
@@ -76,10 +96,38 @@ class GroupInRead:
             pending = {*command.claimed, *command.delivered}
             self.gained |= pending - self.held_before(pending)
             self.last_id, self.entries_read = command.last_id, command.entries_read
+            if self.indexes:
+                self.gone.update(command.delivered)
             pace = Pace.of(self.rules)
             if pace is not None:
                 used_ms, at_ms = self.rate_used_ms, command.at_ms - self.clock_set_ms
                 self.rate_used_ms = pace.used_after(used_ms, at_ms, command.rated_count)
+
+        elif isinstance(command, EntriesIndexed):
+            self.last_id, self.entries_read = command.last_id, command.entries_read
+            self.has_indexed = True
+        elif isinstance(command, EntriesPassed):
+            self.gone.update(command.ids)
+            self.through = max(self.through, command.through)
+
+    def ids_ahead(self) -> Iterator[EntryId]:
+        """Yield what is ahead by id. Do not change anything meanwhile."""
+        ids = (entry_id for index in self.indexes for entry_id, _ in index.by_id())
+        return (each for each in ids if each > self.through and each not in self.gone)
+
+    @property
+    def ahead_count(self) -> int:
+        return sum(map(len, self.indexes)) - len(self.gone) if self.indexes else 0
+
+    def claim_room(self, room: int | None) -> int | None:
+        """Return how many entries a read may claim.
+
+        While others wait for their first delivery, no more than half of it: the failures of one key
+        would keep all others waiting. Of a single entry, every second one.
+        """
+        if room is None or self.rotation is None or not self.rotation.is_ready:
+            return room
+        return int(self.shares_claims) if room == 1 else (room + 1) // 2
 
     def is_paused(self, now_ms: int) -> bool:
         until_ms = self.rules.paused_until_ms

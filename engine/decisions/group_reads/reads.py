@@ -15,9 +15,11 @@ from headgate.engine.commands import (
     EntriesDelayed,
     EntriesDelivered,
     EntriesHeld,
+    EntriesPassed,
     EntriesRedelivered,
 )
 from headgate.engine.decisions import Decision, Decisions, Unclaimable
+from headgate.engine.decisions.group_reads.ahead_entries import entries_ahead, indexed, room_of
 from headgate.engine.decisions.group_reads.claims import (
     candidates,
     claimed_by,
@@ -26,13 +28,13 @@ from headgate.engine.decisions.group_reads.claims import (
 )
 from headgate.engine.decisions.group_reads.group_in_read import GroupInRead
 from headgate.engine.decisions.group_reads.new_entries import NewEntries, new_entries
-from headgate.engine.entry import MAX_ID, EntryId
+from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.errors import Invalid
 from headgate.engine.limits import GROUP_READ_MAX, PASSED_AT_ONCE_MAX, PASSED_BYTES_MAX
 from headgate.engine.replies import Delivery, GroupRead, GroupState
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.room import ReadRoom, ReplyRoom
-from headgate.engine.state.extent import require_each
+from headgate.engine.state.extent import Missing, require_each
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
 
@@ -103,6 +105,8 @@ def _needs(
         room = _room(limit, request.max_pending, group.held_count)
         if not room:
             continue
+        if group.ahead_count:
+            yield partial(log.require_all, _ids_ahead(group, room, now_ms), size_bytes_max)
         claimable = candidates(group, request, now_ms - group.clock_set_ms)
         claimed = (pending.id for pending in islice(claimable, room))
         yield partial(log.require_all, claimed, size_bytes_max)
@@ -110,6 +114,13 @@ def _needs(
         if group.walks:
             room, left = PASSED_AT_ONCE_MAX, ReadRoom(PASSED_BYTES_MAX)
         yield partial(log.require_range, group.last_id.next(), MAX_ID, room, left)
+
+
+def _ids_ahead(group: GroupInRead, limit: int, now_ms: int) -> list[EntryId]:
+    if group.rotation is None:
+        return list(islice(group.ids_ahead(), limit))
+    rotation = group.rotation.rotation(room_of(group.pel.turns), now_ms)
+    return [entry_id for entry_id, _ in islice(rotation, limit) if entry_id is not None]
 
 
 def read_stream(
@@ -145,20 +156,20 @@ def _read_new(
     # Entries that are due come before those that are new, however many they are.
     turns, steady_ms = group.pel.turns, now_ms - group.clock_set_ms
     is_behind = request.by_policy and turns is not None and not turns.join(steady_ms)
-    taken, gone = claimed_by(stream, group, request, room, steady_ms)
+    taken, gone = claimed_by(stream, group, request, group.claim_room(room), steady_ms)
     room = None if room is None else room - len(taken)
     left = ReadRoom(request.size_bytes_max)
     for claimed in taken:
         left.take(claimed.fields or (), is_first=True)
     is_full = room == 0 or (bool(taken) and left.is_spent)
-    new = NewEntries.none(group)
-    if stream.log.last_id > group.last_id and not is_full and not is_behind:
-        begun = [each for each in taken if group.pel.by_id[each.id].is_held]
-        takes_turns = not request.no_ack
-        new = new_entries(stream, group, len(begun), room, left, now_ms, takes_turns=takes_turns)
+    new, commands = NewEntries.none(group), list[Command]()
+    if not is_full and not is_behind:
+        new, commands = _new(
+            stream, group, taken, room, left, now_ms, takes_turns=not request.no_ack
+        )
     names = stream.name, request.group, request.consumer
     command: Command = ConsumerSeen(*names, now_ms)
-    if taken or new.last_id != group.last_id:
+    if taken or new.last_id != group.last_id or new.ahead_count:
         count = len(taken) + len(new.entries)
         command = EntriesDelivered(
             *names,
@@ -172,7 +183,9 @@ def _read_new(
             keys=[] if request.no_ack else list(new.keys),
             expired_count=new.expired_count,
         )
-    commands = [command]
+    commands.insert(0, command)
+    if new.passed or new.through > MIN_ID or (new.ahead_count and request.no_ack):
+        commands.append(_passing(stream, group, request, new))
     if new.held:
         due_ms = list(new.held_until_ms) if any(new.held_until_ms) else []
         commands.append(EntriesHeld(stream.name, request.group, list(new.held), due_ms))
@@ -181,6 +194,48 @@ def _read_new(
     read = _reply(stream, group, request, taken, new, now_ms)
     unclaimable = [Unclaimable(stream.name, request.group, gone)] if gone else ()
     return StreamDecision(read, commands, unclaimable)
+
+
+def _new(
+    stream: Stream,
+    group: GroupInRead,
+    taken: list[Delivery],
+    room: int | None,
+    left: ReadRoom,
+    now_ms: int,
+    *,
+    takes_turns: bool,
+) -> tuple[NewEntries, list[Command]]:
+    """Return what is new to the group, of what is ahead or behind its position.
+
+    A fair group does not read the log: more of it is indexed, for the reads that follow.
+    """
+    new, commands = NewEntries.none(group), list[Command]()
+    if group.ahead_count:
+        new = entries_ahead(stream, group, room, left, now_ms, takes_turns=takes_turns)
+    elif stream.log.last_id > group.last_id and group.rotation is None:
+        begun = [each for each in taken if group.pel.by_id[each.id].is_held]
+        new = new_entries(stream, group, len(begun), room, left, now_ms, takes_turns=takes_turns)
+    if group.rotation is not None and not group.has_indexed:
+        try:
+            more = indexed(stream, group.state)
+        except Missing:
+            if not new.entries:
+                raise
+        else:
+            commands += [] if more is None else [more]
+    return new, commands
+
+
+def _passing(
+    stream: Stream, group: GroupInRead, request: ReadGroup, new: NewEntries
+) -> EntriesPassed:
+    ids, keys = [each for each, _ in new.passed], [key for _, key in new.passed]
+    if request.no_ack and group.rotation is not None:
+        ids += [entry.id for entry in new.entries]
+        keys += new.keys
+    delivered_count = len(new.entries) if request.no_ack else 0
+    return EntriesPassed(stream.name, request.group, ids, keys, new.through, delivered_count)
 
 
 def _reply(
@@ -197,7 +252,8 @@ def _reply(
     pending = {delivery.id for delivery in (taken if request.no_ack else deliveries)}
     pending.difference_update(group.gained)
     held = group.held_count + len(pending) - len(group.held_before(pending))
-    is_at_end = new.last_id >= stream.log.last_id
+    ahead_count = group.ahead_count - new.ahead_count
+    is_at_end = new.last_id >= stream.log.last_id and not ahead_count
     state = GroupState.CAUGHT_UP if is_at_end else GroupState.LIVE
     if request.max_pending is not None and held >= request.max_pending:
         state = GroupState.MAX_PENDING
@@ -210,11 +266,12 @@ def _reply(
     if stream.closed_at_ms is not None and is_at_end and request.by_policy:
         is_settled = not group.pel.by_id and (request.no_ack or not held)
         state = GroupState.CLOSED if is_settled and not (new.held or new.delayed) else state
+    lag = stream.lag(new.last_id, new.entries_read)
     return GroupRead(
         stream.name,
         deliveries,
         served=bool(deliveries) or state is GroupState.CLOSED,
-        lag=stream.lag(new.last_id, new.entries_read),
+        lag=None if lag is None else lag + ahead_count,
         pending_count=held,
         state=state,
     )
@@ -252,7 +309,7 @@ def _read_history(
         stream.name,
         deliveries,
         served=room != 0,
-        lag=stream.lag(group.last_id, group.entries_read),
+        lag=stream.lag_of(group.state),
         pending_count=group.held_count,
         state=GroupState.MAX_PENDING if room == 0 else GroupState.LIVE,
     )

@@ -286,16 +286,16 @@ class Log:
         self._first_id = None
 
     def get(self, entry_id: EntryId) -> Entry | None:
-        chunk = self._chunk_of(entry_id)
+        chunk = self.chunk_of(entry_id)
         position = None if chunk is None else chunk.position(entry_id)
         return None if chunk is None or position is None else chunk.entries()[position]
 
     def has(self, entry_id: EntryId) -> bool:
         """Tell whether an entry of that id is alive. A large one is not unpacked for this."""
-        chunk = self._chunk_of(entry_id)
+        chunk = self.chunk_of(entry_id)
         return chunk is not None and chunk.position(entry_id) is not None
 
-    def _chunk_of(self, entry_id: EntryId) -> Chunk | None:
+    def chunk_of(self, entry_id: EntryId) -> Chunk | None:
         index = bisect_right(self._firsts, entry_id) - 1
         if index >= 0:
             chunk = self._chunks[index]

@@ -15,6 +15,7 @@ VALUES = {
     Form.STREAM: b"s",
     Form.FIELD: b"f",
     Form.FILTERS: '{"present":"a"}',
+    Form.WEIGHTS: ((b"gold", 3),),
     Form.CHOICE: True,
     Form.FLAG: True,
 }

@@ -14,7 +14,7 @@ from headgate.app.backends.redis.performing import Performers, by_function, by_o
 from headgate.app.backends.redis.performing.keyspace import exists
 from headgate.app.backends.redis.performing.streams import govern
 from headgate.engine.config import GroupPolicy
-from headgate.engine.errors import StreamNotFound
+from headgate.engine.errors import NotSupported, StreamNotFound
 from headgate.engine.limits import LISTED_AT_ONCE_MAX
 from headgate.engine.replies import ConsumerInfo, Created, GroupInfo
 from headgate.engine.requests.groups import (
@@ -49,6 +49,7 @@ async def list_groups(client: Client, request: ListGroups) -> list[GroupInfo]:
 
 async def create_group(client: Client, request: CreateGroup) -> Created[GroupInfo]:
     policy, groups_max = request.policy, client.options.keyspace.groups_max
+    _check_rules(policy)
     await _check_targets(client, request)
     is_governed = policy is not None and policy.acts_by_time
     async with govern(client, request.stream, is_needed=is_governed):
@@ -59,6 +60,7 @@ async def create_group(client: Client, request: CreateGroup) -> Created[GroupInf
 
 async def update_group(client: Client, request: UpdateGroup) -> GroupInfo:
     """Change the position of a group, its policy, or both; all or nothing."""
+    _check_rules(request.policy.values)
     await _check_targets(client, request)
     async with govern(client, request.stream, is_needed=request.policy.values.acts_by_time):
         description = await client.perform(
@@ -68,6 +70,11 @@ async def update_group(client: Client, request: UpdateGroup) -> GroupInfo:
             entries_read=_given(request.entries_read, None),
         )
     return read_group_info(description)
+
+
+def _check_rules(policy: GroupPolicy | None) -> None:
+    if policy is not None and (policy.is_fair or policy.weights or policy.priority_age_ms):
+        raise NotSupported("fair groups (`fair_field`, `priority_field`)")
 
 
 async def _check_targets(client: Client, request: CreateGroup | UpdateGroup) -> None:

@@ -1,0 +1,55 @@
+"""Finder: entries of a log by their ids, in any order, within one decision."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from operator import itemgetter
+
+from headgate.engine.entry import Entry, EntryId
+from headgate.engine.state.chunk import Chunk
+from headgate.engine.state.entries.log import Log
+
+_id_of = itemgetter(0)
+
+_COST_MAX = 10_000
+"""Microseconds for unpacking, about."""
+
+
+class Finder:
+    """Unpacks each chunk once. The log must not change meanwhile."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._chunk: Chunk | None = None
+        self._entries: list[Entry] = []
+        self._at = 0  # of the last entry that was found
+        self._known: dict[EntryId, list[Entry]] = {}  # by the first id of the chunk
+        self._cost = 0
+
+    @property
+    def is_spent(self) -> bool:
+        """Tell whether so much was unpacked that other requests are to run."""
+        return self._cost > _COST_MAX
+
+    def find(self, entry_id: EntryId) -> Entry | None:
+        """Return a live entry; raises Missing."""
+        chunk = self._chunk
+        if chunk is None or not chunk.first_id <= entry_id <= chunk.last_id:
+            chunk = self._log.chunk_of(entry_id)
+            if chunk is None:
+                return None
+            self._chunk, self._entries, self._at = chunk, self._entries_of(chunk), -1
+        entries, at = self._entries, self._at + 1
+        if at >= len(entries) or entries[at].id != entry_id:
+            at = bisect_left(entries, entry_id, key=_id_of)
+            if at == len(entries) or entries[at].id != entry_id:
+                return None
+        self._at = at
+        return None if chunk.tombstones >> at & 1 else entries[at]
+
+    def _entries_of(self, chunk: Chunk) -> list[Entry]:
+        known = self._known.get(chunk.first_id)
+        if known is None:
+            self._cost += chunk.cost
+            known = self._known[chunk.first_id] = chunk.entries()
+        return known
