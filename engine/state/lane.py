@@ -174,8 +174,7 @@ class Lane:
         return len(self.turns) + len(self.resting)
 
     def find(self, key: Key) -> EntryId | IdRun | None:
-        found = self.turns.get(key)
-        return self.resting.get(key) if found is None else found
+        return self.turns.get(key) or self.resting.get(key)
 
     def add(self, entry_id: EntryId, key: Key, *, rests: bool) -> None:
         home = self.turns if key in self.turns else self.resting
@@ -268,12 +267,8 @@ class Lane:
             while not isinstance(ahead, _End):
                 if following and following[0][0] < self._listed_id(ahead):
                     break
-                found = self.find(ahead)
-                ids = (
-                    iter(found)
-                    if isinstance(found, IdRun)
-                    else iter(() if found is None else (found,))
-                )
+                found = self.turns.get(ahead) or self.resting[ahead]
+                ids = iter(found) if isinstance(found, IdRun) else iter((found,))
                 number += 1  # keys are not compared: one of them may be None
                 heappush(following, (next(ids), number, ahead, ids))
                 ahead = next(heads, _END)
@@ -324,9 +319,7 @@ class Lane:
                     yield at
 
     def _listed_id(self, key: Key) -> EntryId:
-        found = self.turns.get(key)
-        if found is None:
-            found = self.resting[key]
+        found = self.turns.get(key) or self.resting[key]
         return found.listed if isinstance(found, IdRun) else found
 
     def waiting(self) -> Iterator[Waiting]:

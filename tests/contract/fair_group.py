@@ -49,8 +49,8 @@ class FairGroup:
         for number in claimed:
             self.released.remove(number)
         new: list[int] = []
-        while len(claimed) + len(new) < limit and (number := self._next()) is not None:
-            new.append(number)
+        while len(claimed) + len(new) < limit and (following := self._next()) is not None:
+            new.append(following)
         for number in (*claimed, *new):
             self.pending[number] = consumer
         if claimed or new:

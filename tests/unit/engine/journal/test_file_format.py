@@ -137,7 +137,7 @@ def test_a_snapshot_can_be_read_with_nothing_but_its_description(tmp_path: Path)
     assert (dead, is_open, is_run) == (b"\0", True, False)
     entries = msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(packed))
     assert entries == [[[1, 0], [b"a", b"1"]], [[1, 1], [b"a", b"2"]]]
-    fair = [None, [], None, None]
+    fair: list[object] = [None, [], None, None]
     no_policy: list[object] = [None, None, None, [], None, False, *[None] * 8, False, *fair]
     assert group == [5, b"g", [0, 0], None, no_policy, []]
 
