@@ -52,6 +52,7 @@ class Ahead:
         "fair_field",
         "has_news",
         "priority_field",
+        "resting",
         "shares",
         "weights",
     )
@@ -70,6 +71,7 @@ class Ahead:
         self._lanes: dict[int, Lane] = {}
         self._trimmed_through = MIN_ID  # until everything up to it has gone; then `MIN_ID`
         self._unchecked: deque[Key] = deque()  # keys that may have a turn again
+        self.resting: set[Key] = set()  # keys that rest, and some that have nothing ahead
 
     def __len__(self) -> int:
         return self.count
@@ -107,15 +109,20 @@ class Ahead:
         if lane is None:
             lane = self._lanes[priority] = Lane(self._memory)
         lane.add(entry_id, key, rests=rests)
+        if rests:
+            self.resting.add(key)
         self.count += 1
         self._memory.pending_bytes += AHEAD_BYTES
 
-    def take(self, entry_id: EntryId, key: Key) -> None:
-        """Remove an entry that is delivered, or passed by in its turn."""
-        for lane in self._lanes.values():
-            if lane.remove(entry_id, key, self.weights):
+    def take(self, ids: Sequence[EntryId], keys: Sequence[Key]) -> None:
+        """Remove entries that are delivered, or passed by, in their turns."""
+        lanes = list(self._lanes.values())
+        if len(lanes) == 1:
+            self._note_gone(lanes[0].remove_all(ids, keys, self.weights))
+            return
+        for entry_id, key in zip(ids, keys, strict=True):
+            if any(lane.remove(entry_id, key, self.weights) for lane in lanes):
                 self._note_gone(1)
-                return
 
     def forget(self, entry_id: EntryId, fields: Fields) -> None:
         """Remove an entry that is about to go from the stream."""
@@ -145,19 +152,26 @@ class Ahead:
         self.count -= count
         self._memory.pending_bytes -= AHEAD_BYTES * count
 
+    def having_turns(self, keys: Sequence[Key]) -> list[Key]:
+        """Return those of some keys of which entries are ahead, and may come."""
+        lanes = self._lanes.values()
+        return [key for lane in lanes for key in filter(lane.turns.__contains__, keys)]
+
     def rest(self, key: Key) -> None:
+        self.resting.add(key)
         for lane in self._lanes.values():
             lane.rest(key)
 
     def rouse(self, key: Key) -> None:
         """Give a key that has room again its turn, behind all others."""
+        self.resting.discard(key)
         for lane in self._lanes.values():
             if lane.rouse(key):
                 self.has_news = True
 
     def check_all(self) -> None:
         """Note that every key that rests may have room, as the bound has changed."""
-        self._unchecked.extend(key for lane in self._lanes.values() for key in lane.resting)
+        self._unchecked.extend(self.resting)
 
     def look(self) -> None:
         for _ in range(min(KEYS_AT_ONCE, len(self._unchecked))):
@@ -180,20 +194,21 @@ class Ahead:
         while fronts:
             at = max(fronts, key=lambda at: self._rank(at, fronts[at], now_ms))
             front = fronts.pop(at)
-            room = None if room_of is None or front.id is None else room_of(front.key)
-            if room is None or given[front.key] < room:  # no other lane has used it up
-                given[front.key] += 1
+            room = None if room_of is None or front[0] is None else room_of(front[1])
+            if room is None or given[front[1]] < room:  # no other lane has used it up
+                given[front[1]] += 1
                 yield front
             after = next(rotations[at], None)
             if after is not None:
                 fronts[at] = after
 
     def _rank(self, priority: int, front: Next, now_ms: int) -> tuple[int, int, int]:
-        if front.id is None:
+        first_id, _ = front
+        if first_id is None:
             return _CLASS_MAX + 1, 0, 0
         if self._age_ms:
-            priority += max(now_ms - front.id.ms, 0) // self._age_ms
-        return min(priority, _CLASS_MAX), -front.id.ms, -front.id.seq
+            priority += max(now_ms - first_id.ms, 0) // self._age_ms
+        return min(priority, _CLASS_MAX), -first_id.ms, -first_id.seq
 
     def by_id(self) -> Iterator[tuple[EntryId, Key]]:
         """Yield all entries in order of their ids. Do not change anything meanwhile."""

@@ -107,7 +107,7 @@ class Group:
             self.formerly_ahead = tuple(each for each in self.indexes if each)
             self.ahead = ahead = Ahead(*fields, self._memory) if policy.is_fair else None
         if self.pel.turns is not None:
-            self.pel.turns.on_room = None if ahead is None else ahead.rouse
+            self.pel.turns.tell(ahead)
         if ahead is not None:
             ahead.set_rules(policy.weights, policy.priority_age_ms)
             if is_other_bound:
@@ -173,10 +173,22 @@ class Group:
         if ahead is None:
             return
         ahead.sweep()
-        is_bounded = turns is not None and turns.at_once is not None
-        for entry_id, key in zip(ids, keys, strict=True):
-            ahead.take(entry_id, key)
-            if is_bounded and turns is not None and key is not None and turns.room(key) == 0:
+        if turns is None or turns.at_once is None:
+            ahead.take(ids, keys)
+        elif not ahead.weights:
+            ahead.take(ids, keys)
+            self._rest(keys)
+        else:  # a turn ends as soon as its key has no room
+            for entry_id, key in zip(ids, keys, strict=True):
+                ahead.take((entry_id,), (key,))
+                self._rest((key,))
+
+    def _rest(self, keys: Sequence[bytes | None]) -> None:
+        ahead, turns = self.ahead, self.pel.turns
+        assert ahead is not None
+        assert turns is not None
+        for key in ahead.having_turns(keys):
+            if key is not None and turns.room(key) == 0:
                 ahead.rest(key)
 
     def move(self, last_id: EntryId, entries_read: int | None) -> Iterable[Pieces]:

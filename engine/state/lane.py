@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import islice
 from typing import NamedTuple
@@ -134,11 +134,8 @@ class Waiting(NamedTuple):
     is_resting: bool
 
 
-class Next(NamedTuple):
-    """What a rotation comes to; without an id, the key has no room and is to rest."""
-
-    id: EntryId | None
-    key: Key
+Next = tuple[EntryId | None, Key]
+"""What a rotation comes to; without an id, the key has no room and is to rest."""
 
 
 class _Left:
@@ -155,7 +152,7 @@ class _Left:
         quota = min(max(quota, 1), self.count)
         self.count -= quota
         for entry_id in islice(self._ids, quota):
-            yield Next(entry_id, self.key)
+            yield entry_id, self.key
 
 
 class Lane:
@@ -207,6 +204,22 @@ class Lane:
         self._drop(home, key)
         return True
 
+    def remove_all(
+        self, ids: Sequence[EntryId], keys: Sequence[Key], weights: Mapping[bytes, int]
+    ) -> int:
+        """Remove entries that had their turns, in order; returns how many were there."""
+        turns, count, singles = self.turns, 0, 0
+        for entry_id, key in zip(ids, keys, strict=True):
+            if self._served or turns.get(key) != entry_id:
+                count += self.remove(entry_id, key, weights)
+            else:
+                del turns[key]
+                singles += 1
+        if singles:
+            self._in_order.note_left(singles)
+            self._memory.pending_bytes -= AHEAD_KEY_BYTES * singles
+        return count + singles
+
     def _drop(self, home: dict[Key, EntryId | IdRun], key: Key) -> None:
         if self._served and home is self.turns and next(iter(home)) == key:
             self._served = 0
@@ -242,14 +255,14 @@ class Lane:
         for key, found in self.turns.items():
             room = None if room_of is None else room_of(key)
             if room is not None and room <= 0:
-                yield Next(None, key)
+                yield None, key
             elif isinstance(found, IdRun):
                 left = _Left(key, found, room)
                 yield from left.turn(weights.get(key or b"", 1) - served if weights else 1)
                 if left.count:
                     again.append(left)
             else:
-                yield Next(found, key)
+                yield found, key
             served = 0
         while again:
             left = again.popleft()
@@ -310,13 +323,13 @@ class Lane:
         return gone, len(reached) < KEYS_AT_ONCE
 
     def _listed(self, block: KeyedRun[Key], start: int) -> Iterator[int]:
-        majors, minors, keys = block.majors, block.minors, block.values
-        for at in range(start, len(keys)):
-            found = self.find(keys[at])
-            if found is not None:
-                ms, seq = found.listed if isinstance(found, IdRun) else found
-                if minors[at] == seq and majors[at] == ms:
-                    yield at
+        turn_of, resting = self.turns.get, self.resting
+        for at, key in enumerate(islice(block.values, start, None), start):
+            found = turn_of(key) or resting.get(key)
+            if isinstance(found, IdRun):
+                found = found.listed
+            if found == (block.majors[at], block.minors[at]):
+                yield at
 
     def _listed_id(self, key: Key) -> EntryId:
         found = self.turns.get(key) or self.resting[key]

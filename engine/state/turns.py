@@ -12,10 +12,10 @@ Where keys are many, most have one entry, and it has its turn. Such a key needs 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from heapq import heappop, heappush
 from itertools import chain, islice, repeat
-from typing import TypeGuard
+from typing import Protocol, TypeGuard
 
 from sortedcontainers import SortedDict, SortedList
 
@@ -50,6 +50,15 @@ class _Queue:
         held[entry_id] = None
 
 
+class Resting(Protocol):
+    """Keys whose entries wait elsewhere until one of theirs is settled."""
+
+    @property
+    def resting(self) -> set[bytes | None]: ...
+
+    def rouse(self, key: bytes) -> None: ...
+
+
 class Turns:
     __slots__ = (
         "_due",
@@ -59,18 +68,17 @@ class Turns:
         "_memory",
         "_queues",
         "_ready",
+        "_resting",
         "_single",
         "_unchecked",
         "at_once",
         "held_count",
-        "on_room",
     )
 
     def __init__(self, memory: Memory) -> None:
         self.at_once: int | None = None  # turns of a key at the same time; None: any number
         self.held_count = 0
-        # Told of a key that has room for another entry, if no held one waits for it.
-        self.on_room: Callable[[bytes], None] | None = None
+        self._resting: Resting | None = None
         self._memory = memory
         memory.has_turns = True
         self._keys: dict[EntryId, bytes] = {}
@@ -152,6 +160,10 @@ class Turns:
         if queue is None:
             return self.at_once - (key in self._single)
         return 0 if queue.held else max(self.at_once - len(queue.taken), 0)  # the held come first
+
+    def tell(self, resting: Resting | None) -> None:
+        """Tell of keys that rest and have room for another entry, if no held one waits for it."""
+        self._resting = resting
 
     def pending_count(self, key: bytes) -> int:
         """Return how many entries of a key are pending, held ones aside."""
@@ -251,6 +263,9 @@ class Turns:
         count = len(self._keys)
         keys = list(map(self._keys.pop, ids, repeat(None)))
         self._memory.pending_bytes -= TURN_BYTES * (count - len(self._keys))
+        if self._are_single(keys):
+            deque(map(self._single.pop, keys), 0)
+            return
         for entry_id, key in zip(ids, keys, strict=True):
             if key is None:
                 continue
@@ -267,8 +282,14 @@ class Turns:
                 else:
                     del queue.taken[entry_id]
                 self._check(queue)
-            if self.on_room is not None and self.room(key) != 0:
-                self.on_room(key)
+            if self._resting is not None and key in self._resting.resting and self.room(key) != 0:
+                self._resting.rouse(key)
+
+    def _are_single(self, keys: Sequence[bytes | None]) -> TypeGuard[Sequence[bytes]]:
+        """Tell whether each is a key with one entry, for which nothing waits."""
+        if self._later or None in keys or not self._queues.keys().isdisjoint(keys):
+            return False
+        return self._resting is None or self._resting.resting.isdisjoint(keys)
 
     def go_through(self, entry_id: EntryId) -> EntryId:
         """Note that all entries up to an id are to be forgotten; returns where they begin."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 
 from headgate.engine.commands import EntriesIndexed
 from headgate.engine.decisions.group_reads.group_in_read import GroupInRead
@@ -18,6 +18,8 @@ from headgate.engine.state.group import Group
 from headgate.engine.state.lane import Key, Room
 from headgate.engine.state.stream import Stream
 from headgate.engine.state.turns import Turns
+
+_PAGE_ENTRIES = 256
 
 
 def entries_ahead(
@@ -68,37 +70,61 @@ class _Rotation(Walk):
     """Looks at the entry whose key is next, and goes on to the key behind it."""
 
     def over(self, stream: Stream, ahead: Ahead) -> NewEntries:
-        resting: list[Key] = []
         self._passed: list[tuple[EntryId, Key]] = []
-        self._rule_free = not self.has_rules
+        resting: list[Key] = []
         finder, room = Finder(stream.log), ReadRoom(PASSED_BYTES_MAX)
-        is_over, looked_at = True, 0
-        for entry_id, key in ahead.rotation(room_of(self.group.pel.turns), self.now_ms):
-            if looked_at >= PASSED_AT_ONCE_MAX or finder.is_spent or room.is_spent:
-                is_over = False
-                break
-            looked_at += 1
-            if entry_id is None:
-                resting.append(key)
-                continue
-            if entry_id in self.group.gone:
-                continue
+        rotation = ahead.rotation(room_of(self.group.pel.turns), self.now_ms)
+        looked_at, goes_on, is_over = 0, True, False
+        while goes_on and looked_at < PASSED_AT_ONCE_MAX and not room.is_spent:
+            page = list(islice(rotation, self._page_entries()))
+            looked_at += len(page)
+            resting += [key for entry_id, key in page if entry_id is None]
+            ids = [each for each, _ in page if each is not None and each not in self.group.gone]
+            keys = [key for each, key in page if each is not None and each not in self.group.gone]
             try:
-                entry = finder.find(entry_id)
+                entries = finder.find_all(ids)
             except Missing:
                 if not self.taken and not self._passed:
                     raise
-                is_over = False
                 break  # the next decision asks for it
-            if not self._take_of(entry, entry_id, key, room):
-                is_over = False
-                break
+            is_over = not page
+            goes_on = bool(page) and self._take_page(ids, keys, entries, room)
+            goes_on = goes_on and len(self.taken) != self.limit
         for key in resting:
             ahead.rest(key)
         self.looked_at = count = len(self.taken) + len(self._passed)
         self.is_blocked = is_over and len(ahead) > count + len(self.group.gone)
         new = self.result(self.group.last_id, self.group.entries_read)
         return new._replace(keys=self.keys, passed=self._passed, ahead_count=count)
+
+    def _page_entries(self) -> int:
+        left = _PAGE_ENTRIES if self.limit is None else self.limit - len(self.taken)
+        return min(left, _PAGE_ENTRIES)
+
+    def _take_page(
+        self,
+        ids: Sequence[EntryId],
+        keys: Sequence[Key],
+        entries: Sequence[Entry | None],
+        room: ReadRoom,
+    ) -> bool:
+        """Deliver entries, or pass them by; false: the next one has no room, or takes long."""
+        there = [entry for entry in entries if entry is not None]
+        if len(there) == len(ids) and not self.has_rules and self._has_room_for(there):
+            self.taken += there
+            self.keys += keys
+            return True
+        for entry_id, key, entry in zip(ids, keys, entries, strict=False):
+            if not self._take_of(entry, entry_id, key, room):
+                return False
+        return len(entries) == len(ids)
+
+    def _has_room_for(self, entries: Sequence[Entry]) -> bool:
+        if self.limit is not None and len(self.taken) + len(entries) > self.limit:
+            return False
+        many = [entry.fields for entry in entries]
+        size_bytes = sum(map(len, chain.from_iterable(many)))
+        return self.left.take_all(size_bytes, sum(map(len, many)))
 
     def _take_of(self, entry: Entry | None, entry_id: EntryId, key: Key, room: ReadRoom) -> bool:
         """Deliver an entry, or pass it by; false: it has no room."""
@@ -108,12 +134,6 @@ class _Rotation(Walk):
         if entry is None:  # it is damaged
             self._passed.append((entry_id, key))
             self.expired_count += 1
-            return True
-        if self._rule_free:
-            if not self.left.take(entry.fields, is_first=not count):
-                return False
-            self.taken.append(entry)
-            self.keys.append(key)
             return True
         room.take(entry.fields, is_first=True)
         if not self.take(entry):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from operator import itemgetter
 
 from headgate.engine.entry import Entry, EntryId
@@ -46,6 +47,23 @@ class Finder:
                 return None
         self._at = at
         return None if chunk.tombstones >> at & 1 else entries[at]
+
+    def find_all(self, ids: Sequence[EntryId]) -> list[Entry | None]:
+        """Return the entries of these ids, or of the first of them if it takes long."""
+        found: list[Entry | None] = []
+        while len(found) < len(ids) and not self.is_spent:
+            found.append(self.find(ids[len(found)]))
+            following = self._entries[self._at + 1 : self._at + 1 + len(ids) - len(found)]
+            wanted = ids[len(found) : len(found) + len(following)]
+            if found[-1] is None or self._is_torn or list(map(_id_of, following)) != wanted:
+                continue
+            found += following
+            self._at += len(following)
+        return found
+
+    @property
+    def _is_torn(self) -> bool:
+        return self._chunk is None or self._chunk.tombstones != 0
 
     def _entries_of(self, chunk: Chunk) -> list[Entry]:
         known = self._known.get(chunk.first_id)
