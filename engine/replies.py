@@ -248,6 +248,13 @@ class ConsumerInfo(NamedTuple):
     inactive_ms: int | None  # since its last success; None: never
 
 
+class NoisyKey(NamedTuple):
+    """The key that has most of what waits in a fair group."""
+
+    key: bytes | None
+    waiting_count: int
+
+
 class GroupInfo(NamedTuple):
     name: bytes
     last_id: EntryId
@@ -260,6 +267,26 @@ class GroupInfo(NamedTuple):
     closed_at_ms: int | None = None  # of its stream, if that is closed
     is_over: bool = False  # it is, and all of it is settled: nothing comes any more
     delayed_count: int = 0  # pending entries that are not due yet, about
+    noisy_key: NoisyKey | None = None
+
+
+class FairKey(NamedTuple):
+    """A key of a fair group."""
+
+    key: bytes | None  # None: entries without the field
+    waiting_count: int  # entries that are ahead
+    pending_count: int
+    first_id: EntryId | None  # of what waits
+    age_ms: int | None  # since that
+    share: float  # of the deliveries of the last minute, 0 to 1
+    is_resting: bool  # as many are pending as may be
+
+
+class GroupKeys(NamedTuple):
+    keys: list[FairKey]
+    key_count: int  # with entries that wait
+    waiting_count: int  # entries that are indexed by key
+    is_complete: bool  # false: others wait behind them, and are indexed later
 
 
 class StreamInfo(NamedTuple):
@@ -306,6 +333,7 @@ class ObservedGroup(NamedTuple):
     expired_count: int | None  # their deadline was over
     acked_count: int | None
     dead_letter_count: int | None
+    waits: tuple[tuple[bytes | None, int], ...] = ()  # the longest of keys (ms), if it is fair
 
 
 class ObservedStream(NamedTuple):

@@ -254,6 +254,7 @@ ASPECTS: Table = {
     groups.UpdateGroup: Aspects(needs=_with_policy, is_act=True),
     groups.DestroyGroup: Aspects(needs=on_group(Verb.MANAGE), is_act=True),
     groups.ListConsumers: Aspects(needs=on_group(*SEE_GROUP)),
+    groups.ListKeys: Aspects(needs=on_group(*SEE_GROUP)),
     groups.DescribeConsumer: Aspects(needs=on_consumer(*SEE_GROUP)),
     groups.CreateConsumer: Aspects(needs=on_consumer(Verb.MANAGE), is_act=True),
     groups.DeleteConsumer: Aspects(needs=on_consumer(Verb.MANAGE), is_act=True),

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from heapq import nlargest
 from typing import Any, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from headgate.app.measuring.series import ObservedStreams
 from headgate.app.wire.names import text_of
+from headgate.engine.limits import LONGEST_WAITS
 from headgate.engine.replies import ObservedGroup, ObservedStream
 
 _STREAM: Final = ["messaging_destination_name"]
@@ -56,6 +58,23 @@ _GROUP_COUNTERS: Final = {
 }
 
 
+def _longest_waits(groups: Sequence[tuple[list[str], ObservedGroup]]) -> Metric:
+    """Return the longest waits of keys of fair groups: so few that the labels stay few."""
+    family = GaugeMetricFamily(
+        "headgate_group_key_wait_seconds",
+        f"Age of the first entry that waits, of the {LONGEST_WAITS} keys that wait longest.",
+        labels=[*_GROUP, "headgate_key"],
+    )
+    waits = [
+        (wait_ms, [*labels, "" if key is None else text_of(key)])
+        for labels, group in groups
+        for key, wait_ms in group.waits
+    ]
+    for wait_ms, labels in nlargest(LONGEST_WAITS, waits):
+        family.add_metric(labels, wait_ms / 1000)
+    return family
+
+
 def observed_families(observed: ObservedStreams) -> Iterator[Metric]:
     streams: list[tuple[list[str], ObservedStream]] = []
     groups: list[tuple[list[str], ObservedGroup]] = []
@@ -71,6 +90,7 @@ def observed_families(observed: ObservedStreams) -> Iterator[Metric]:
     yield from of_streams(CounterMetricFamily, _STREAM_COUNTERS, streams)
     yield from of_groups(GaugeMetricFamily, _GROUP_GAUGES, groups)
     yield from of_groups(CounterMetricFamily, _GROUP_COUNTERS, groups)
+    yield _longest_waits(groups)
     yield GaugeMetricFamily(
         "headgate_unobserved_streams",
         "Streams that are to be observed, and are too many.",

@@ -9,7 +9,7 @@ from headgate.app.auth.needs import needs
 from headgate.app.http.answers import array_in_turns, json_answer
 from headgate.app.http.dependencies import AccessDep, ConsumerPathDep, GroupDep, PageDep, StreamDep
 from headgate.app.http.operation import Operation, PatchOperation
-from headgate.app.wire.descriptions import consumer_wire, group_wire
+from headgate.app.wire.descriptions import consumer_wire, group_wire, keys_wire
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.app.wire.schemas.streams import (
     Consumers,
@@ -17,6 +17,7 @@ from headgate.app.wire.schemas.streams import (
     Group,
     GroupConsumer,
     GroupInput,
+    GroupKeyList,
     GroupPatch,
     Groups,
 )
@@ -27,8 +28,10 @@ from headgate.engine.requests.groups import (
     DeleteConsumer,
     DescribeGroup,
     DestroyGroup,
+    KeyOrder,
     ListConsumers,
     ListGroups,
+    ListKeys,
 )
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["Groups"], route_class=Operation)
@@ -118,6 +121,31 @@ async def delete_group(access: AccessDep, stream: StreamDep, group: GroupDep) ->
     """Delete a group with what is pending (XGROUP DESTROY). Its blocked readers are told."""
     if not await access.perform(DestroyGroup(stream, group)):
         raise GroupNotFound(stream, group)
+
+
+@router.get(
+    "/groups/{group}/keys",
+    operation_id="listGroupKeys",
+    responses=_FIND | responses("not_supported"),
+)
+@needs(Verb.READ, Verb.CONSUME, Verb.MANAGE)
+async def list_keys(
+    access: AccessDep,
+    stream: StreamDep,
+    group: GroupDep,
+    order: Annotated[
+        KeyOrder,
+        Query(description="`waiting`: those with the most entries first. `age`: the oldest first."),
+    ] = KeyOrder.WAITING,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Keys to return.")] = 100,
+) -> GroupKeyList:
+    """List the keys of a fair group: how many entries of each wait, for how long, and its share.
+
+    A group without `fair_field` has none. Keys of which nothing waits are listed last, if they had
+    a share of the last minute. Of more than 100,000 keys, those that have waited the longest are
+    looked at.
+    """
+    return keys_wire(await access.perform(ListKeys(stream, group, order, limit)))
 
 
 @router.get(

@@ -5,7 +5,13 @@ from headgate.app.wire.names import text_of
 from headgate.app.wire.schemas.bulk import Portion, Split
 from headgate.app.wire.schemas.deliveries import ConsumerPending, PendingEntry
 from headgate.app.wire.schemas.settings import Policy, StreamConfig
-from headgate.app.wire.schemas.streams import Group, GroupConsumer, GroupDetail, Stream
+from headgate.app.wire.schemas.streams import (
+    Group,
+    GroupConsumer,
+    GroupDetail,
+    GroupKeyList,
+    Stream,
+)
 from headgate.engine import replies
 
 
@@ -31,7 +37,7 @@ def stream_wire(info: replies.StreamInfo) -> Stream:
 
 
 def group_wire(info: replies.GroupInfo) -> Group:
-    return {
+    wire: Group = {
         "name": text_of(info.name),
         "last_id": str(info.last_id),
         "entries_read": info.entries_read,
@@ -42,6 +48,10 @@ def group_wire(info: replies.GroupInfo) -> Group:
         "consumers": info.consumer_count,
         "policy": Policy.wire(info.policy),
     }
+    if info.noisy_key is not None:
+        key, waiting_count = info.noisy_key
+        wire["noisy_key"] = {"key": None if key is None else text_of(key), "waiting": waiting_count}
+    return wire
 
 
 def group_detail_wire(detail: replies.GroupDetail) -> GroupDetail:
@@ -59,6 +69,26 @@ def consumer_wire(info: replies.ConsumerInfo) -> GroupConsumer:
         "pending": info.pending_count,
         "idle_ms": info.idle_ms,
         "inactive_ms": info.inactive_ms,
+    }
+
+
+def keys_wire(keys: replies.GroupKeys) -> GroupKeyList:
+    return {
+        "keys": [
+            {
+                "key": None if info.key is None else text_of(info.key),
+                "waiting": info.waiting_count,
+                "pending": info.pending_count,
+                "oldest_id": None if info.first_id is None else str(info.first_id),
+                "oldest_age_ms": info.age_ms,
+                "share": round(info.share, 4),
+                "is_resting": info.is_resting,
+            }
+            for info in keys.keys
+        ],
+        "key_count": keys.key_count,
+        "waiting": keys.waiting_count,
+        "is_complete": keys.is_complete,
     }
 
 

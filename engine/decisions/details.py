@@ -9,6 +9,7 @@ from typing import cast
 from msgspec.structs import replace
 
 from headgate.engine.decisions import Decision, Decisions
+from headgate.engine.decisions.group_keys import longest_waits
 from headgate.engine.decisions.groups import consumer_info, group_info
 from headgate.engine.decisions.name_ranges import NameRange, beginning_with, following, shown_by
 from headgate.engine.limits import DESCRIBED_MAX, OBSERVED_AT_ONCE_MAX, PENDING_SCAN_MAX
@@ -135,7 +136,7 @@ def observed(keyspace: Keyspace, request: Observe, now_ms: int) -> Observation:
     for name in _observed_names(keyspace, request):
         if room <= max(request.limit - OBSERVED_AT_ONCE_MAX, 0):
             break
-        stream = _observed_stream(keyspace.streams[name], room - 1, steady_ms)
+        stream = _observed_stream(keyspace.streams[name], room - 1, steady_ms, now_ms)
         measured.append(stream)
         after, room = name, room - 1 - len(stream.groups)
     left_out = sum(len(names.places(keyspace)) for names in _observed_ranges(request, after))
@@ -155,7 +156,9 @@ def _observed_ranges(request: Observe, after: bytes | None) -> Iterator[NameRang
             yield names
 
 
-def _observed_stream(stream: Stream, groups_max: int, steady_ms: int) -> ObservedStream:
+def _observed_stream(
+    stream: Stream, groups_max: int, steady_ms: int, now_ms: int
+) -> ObservedStream:
     groups = list(islice(stream.groups.values(), groups_max))
     return ObservedStream(
         name=stream.name,
@@ -163,13 +166,13 @@ def _observed_stream(stream: Stream, groups_max: int, steady_ms: int) -> Observe
         hot_bytes=stream.log.memory_bytes,
         cold_bytes=stream.log.extents.size_bytes,
         added_count=stream.entries_added,
-        groups=[_observed_group(stream, group, steady_ms) for group in groups],
+        groups=[_observed_group(stream, group, steady_ms, now_ms) for group in groups],
         groups_left_out=len(stream.groups) - len(groups),
         archived_count=0 if stream.archive is None else stream.archive.length,
     )
 
 
-def _observed_group(stream: Stream, group: Group, steady_ms: int) -> ObservedGroup:
+def _observed_group(stream: Stream, group: Group, steady_ms: int, now_ms: int) -> ObservedGroup:
     oldest, activity = group.pel.longest_held(), group.activity
     return ObservedGroup(
         name=group.name,
@@ -183,4 +186,5 @@ def _observed_group(stream: Stream, group: Group, steady_ms: int) -> ObservedGro
         expired_count=activity.expired_count,
         acked_count=activity.acked_count,
         dead_letter_count=activity.dead_letter_count,
+        waits=longest_waits(group.ahead, now_ms),
     )

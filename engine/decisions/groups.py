@@ -23,6 +23,7 @@ from headgate.engine.commands import (
 )
 from headgate.engine.config import NO_POLICY, StreamConfig
 from headgate.engine.decisions import Decision, Decisions
+from headgate.engine.decisions.group_keys import noisy_key
 from headgate.engine.decisions.policies import check_policy
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import GroupExists, StreamNotFound
@@ -213,7 +214,7 @@ def group_info(stream: Stream, group: Group) -> GroupInfo:
     return GroupInfo(
         name=group.name,
         last_id=group.position,
-        entries_read=group.entries_read,
+        entries_read=group.delivered_count,
         lag=stream.lag_of(group),
         pending_count=len(group.pel),
         released_count=group.pel.released_count,
@@ -222,6 +223,7 @@ def group_info(stream: Stream, group: Group) -> GroupInfo:
         closed_at_ms=stream.closed_at_ms,
         is_over=stream.is_over_for(group),
         delayed_count=group.pel.delayed_count,
+        noisy_key=noisy_key(group.ahead),
     )
 
 

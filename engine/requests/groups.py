@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 
 from headgate.engine.config import GroupPolicy, Patch
 from headgate.engine.entry import EntryId
-from headgate.engine.replies import ConsumerInfo, Created, GroupInfo
+from headgate.engine.replies import ConsumerInfo, Created, GroupInfo, GroupKeys
 from headgate.engine.requests import Request
 
 
@@ -91,6 +92,25 @@ class ListConsumers(Request[list[ConsumerInfo]], frozen=True):
     group: bytes
     after: bytes | None = None
     limit: int | None = None
+
+
+class KeyOrder(StrEnum):
+    """The order of the keys of a fair group."""
+
+    WAITING = "waiting"  # those with the most entries first
+    AGE = "age"  # those that wait the longest first
+
+
+class ListKeys(Request[GroupKeys], frozen=True):
+    """Describe the first keys of a fair group, in an order; of any other group there are none.
+
+    Of more than `KEYS_SCANNED_MAX` keys, those that have waited the longest are looked at.
+    """
+
+    stream: bytes
+    group: bytes
+    order: KeyOrder = KeyOrder.WAITING
+    limit: int = 100
 
 
 class DescribeConsumer(Request[ConsumerInfo | None], frozen=True):

@@ -17,7 +17,7 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import NamedTuple
 
 from headgate.engine.entry import MIN_ID, EntryId, Fields, key_of
@@ -214,10 +214,10 @@ class Ahead:
         """Yield all entries in order of their ids. Do not change anything meanwhile."""
         return merge(*(lane.by_id() for lane in self._lanes.values()), key=itemgetter(0))
 
-    def waiting(self) -> Iterator[Waiting]:
-        """Yield keys of lanes, those that wait longest first, about."""
-        lanes = (lane.waiting() for lane in self._lanes.values())
-        return merge(*lanes, key=attrgetter("first_id"))
+    def waiting(self, start: EntryId = MIN_ID) -> Iterator[tuple[EntryId, Waiting]]:
+        """Yield keys of lanes, from an id on: those that wait longest first, about."""
+        lanes = (lane.waiting(start) for lane in self._lanes.values())
+        return merge(*lanes, key=itemgetter(0))
 
     @property
     def fields(self) -> tuple[bytes | None, bytes | None]:

@@ -123,6 +123,11 @@ class Group:
         return sum(map(len, self.indexes)) if self.ahead or self.formerly_ahead else 0
 
     @property
+    def delivered_count(self) -> int | None:
+        """Return its place counted in entries ever added, without those ahead; None: unknown."""
+        return None if self.entries_read is None else max(self.entries_read - self.ahead_count, 0)
+
+    @property
     def is_ready(self) -> bool:
         """Tell whether something ahead may be delivered now."""
         return bool(self.formerly_ahead) or (self.ahead is not None and self.ahead.is_ready)

@@ -133,6 +133,15 @@ class Waiting(NamedTuple):
     first_id: EntryId
     is_resting: bool
 
+    def with_lane(self, other: Waiting) -> Waiting:
+        """Return the same key with its entries of another lane."""
+        return Waiting(
+            self.key,
+            self.entry_count + other.entry_count,
+            min(self.first_id, other.first_id),
+            self.is_resting and other.is_resting,
+        )
+
 
 Next = tuple[EntryId | None, Key]
 """What a rotation comes to; without an id, the key has no room and is to rest."""
@@ -335,15 +344,15 @@ class Lane:
         found = self.turns.get(key) or self.resting[key]
         return found.listed if isinstance(found, IdRun) else found
 
-    def waiting(self) -> Iterator[Waiting]:
-        """Yield keys, those that wait longest first, about. Do not change anything meanwhile."""
-        for key in self._in_order.walk():
+    def waiting(self, start: EntryId) -> Iterator[tuple[EntryId, Waiting]]:
+        """Yield keys by the id under which each is listed. Do not change anything meanwhile."""
+        for key in self._in_order.walk(start):
             is_resting = key in self.resting
             found = self.resting[key] if is_resting else self.turns[key]
             if isinstance(found, IdRun):
-                yield Waiting(key, found.count, found.head, is_resting)
+                yield found.listed, Waiting(key, found.count, found.head, is_resting)
             else:
-                yield Waiting(key, 1, found, is_resting)
+                yield found, Waiting(key, 1, found, is_resting)
 
     def dismantle(self) -> Pieces:
         yield from self._in_order.dismantle()

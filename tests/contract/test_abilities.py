@@ -9,6 +9,7 @@ from headgate.engine.requests.entries import (
     ReadPattern,
     TrimArchive,
 )
+from headgate.engine.requests.groups import ListKeys
 from headgate.engine.requests.keyspace import ChangeDefaults
 from tests.contract.backends import SURVIVES, Kind
 
@@ -19,7 +20,15 @@ async def test_a_backend_says_what_it_can(kind: Kind, backend: Backend) -> None:
 
 async def test_a_backend_says_how_it_carries_out_each_request(kind: Kind, backend: Backend) -> None:
     refused = {request for request in REQUESTS if backend.way_of(request) is Way.NOT}
-    of_servers = {OpenRanges, ReadOn, CloseRange, ChangeDefaults, ReadPattern, TrimArchive}
+    of_servers = {
+        OpenRanges,
+        ReadOn,
+        CloseRange,
+        ChangeDefaults,
+        ReadPattern,
+        TrimArchive,
+        ListKeys,
+    }
     assert refused == (of_servers if kind.servers else set())
 
 

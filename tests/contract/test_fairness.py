@@ -9,7 +9,14 @@ from headgate.engine.errors import Invalid
 from headgate.engine.replies import GroupState
 from headgate.engine.requests.deliveries import Ack, Nack, NackMode
 from headgate.engine.requests.entries import Add, Delete, Trim, TrimTo
-from headgate.engine.requests.groups import CreateGroup, DescribeGroup, GroupStart, UpdateGroup
+from headgate.engine.requests.groups import (
+    CreateGroup,
+    DescribeGroup,
+    GroupStart,
+    KeyOrder,
+    ListKeys,
+    UpdateGroup,
+)
 from tests.contract.calls import (
     ANA,
     BEN,
@@ -217,3 +224,30 @@ async def test_a_rule_that_makes_no_sense_is_refused(backend: Backend, name: str
     with pytest.raises(Invalid) as error:
         await backend.perform(CreateGroup(S, G, start, create_stream=True, policy=policy))
     assert error.value.location == ("policy", name)
+
+
+async def test_keys_tell_what_waits_of_them(backend: Backend) -> None:
+    await ruled(backend, IN_ORDER, *orders("bbaaaac."))
+    assert await got(backend, read(ANA, 2)) == [1, 3]
+    reply = await backend.perform(ListKeys(S, G))
+    assert [(each.key, each.waiting_count, each.pending_count) for each in reply.keys] == [
+        (b"a", 3, 1),
+        (b"b", 1, 1),
+        (b"c", 1, 0),
+        (None, 1, 0),
+    ]
+    assert [(each.share, each.is_resting) for each in reply.keys[:3]] == [
+        (0.5, True),
+        (0.5, True),
+        (0.0, False),
+    ]
+    assert (reply.key_count, reply.waiting_count, reply.is_complete) == (4, 6, True)
+    oldest = await backend.perform(ListKeys(S, G, KeyOrder.AGE, limit=1))
+    assert [(each.key, each.first_id) for each in oldest.keys] == [(b"b", entry_id(2))]
+
+
+async def test_a_group_names_the_key_that_has_most_of_what_waits(backend: Backend) -> None:
+    await ruled(backend, FAIR, *orders("b" + 150 * "a" + 20 * "c"))
+    assert (await backend.perform(DescribeGroup(S, G))).noisy_key == (b"a", 150)
+    await got(backend, read(ANA, 160))
+    assert (await backend.perform(DescribeGroup(S, G))).noisy_key is None

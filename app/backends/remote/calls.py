@@ -35,6 +35,7 @@ from headgate.engine.requests.groups import (
     DescribeGroup,
     ListConsumers,
     ListGroups,
+    ListKeys,
 )
 from headgate.engine.requests.keyspace import (
     CountStreams,
@@ -130,6 +131,7 @@ _REPEATABLE: frozenset[type[Request[Any]]] = frozenset(
         LastCommit,
         ListConsumers,
         ListGroups,
+        ListKeys,
         ListNames,
         ListPending,
         ListStreams,

@@ -33,6 +33,41 @@ class Consumers(TypedDict):
     next_cursor: NextCursor
 
 
+class GroupKey(TypedDict):
+    """A key of a fair group: a value of its `fair_field`."""
+
+    key: Annotated[
+        str | None, Field(description="The value; null: entries without the field, together.")
+    ]
+    waiting: Annotated[int, Field(description="Entries that are not delivered yet.")]
+    pending: Annotated[int, Field(description="Entries that consumers hold.")]
+    oldest_id: Annotated[str | None, Field(description="The first entry that waits.")]
+    oldest_age_ms: Annotated[
+        int | None, Field(description="Time since the id of the first entry that waits.")
+    ]
+    share: Annotated[
+        float, Field(description="Its share of the deliveries of the last minute, from 0 to 1.")
+    ]
+    is_resting: Annotated[
+        bool, Field(description="As many of its entries are pending as `key_pending_max` allows.")
+    ]
+
+
+class GroupKeyList(TypedDict):
+    """Keys of a fair group."""
+
+    keys: list[GroupKey]
+    key_count: Annotated[int, Field(description="Keys with entries that wait.")]
+    waiting: Annotated[int, Field(description="Entries of all keys that wait.")]
+    is_complete: Annotated[
+        bool,
+        Field(
+            description="false: more entries wait behind these. They are indexed in order, as "
+            "there is room (`key_ahead_max`)."
+        ),
+    ]
+
+
 class DeletedConsumer(BaseModel):
     """The pending entries of a deleted consumer."""
 
@@ -88,6 +123,13 @@ class GroupPatch(Request):
         )
 
 
+class NoisyKey(TypedDict):
+    """The key that has most of what waits in a fair group."""
+
+    key: str | None
+    waiting: int
+
+
 class Group(TypedDict):
     """A consumer group."""
 
@@ -104,6 +146,12 @@ class Group(TypedDict):
     delayed: Annotated[int, Field(description="Those of them nobody gets before a time, about.")]
     consumers: int
     policy: Policy
+    noisy_key: NotRequired[
+        Annotated[
+            NoisyKey,
+            Field(description="The key of a fair group that has more than half of what waits."),
+        ]
+    ]
 
 
 class Groups(TypedDict):

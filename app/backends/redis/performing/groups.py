@@ -10,7 +10,13 @@ from msgspec import UNSET, UnsetType
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import by_name, read_id
 from headgate.app.backends.redis.library import Effect, read_settings
-from headgate.app.backends.redis.performing import Performers, by_function, by_operation, portions
+from headgate.app.backends.redis.performing import (
+    Performers,
+    by_function,
+    by_operation,
+    not_supported,
+    portions,
+)
 from headgate.app.backends.redis.performing.keyspace import exists
 from headgate.app.backends.redis.performing.streams import govern
 from headgate.engine.config import GroupPolicy
@@ -26,6 +32,7 @@ from headgate.engine.requests.groups import (
     DestroyGroup,
     ListConsumers,
     ListGroups,
+    ListKeys,
     UpdateGroup,
 )
 
@@ -152,6 +159,7 @@ PERFORMERS: Performers = {
     UpdateGroup: by_function(update_group),
     DestroyGroup: by_operation(Effect.FREE, bool),
     ListConsumers: by_function(list_consumers),
+    ListKeys: not_supported("fair groups"),
     DescribeConsumer: by_operation(
         Effect.READ, lambda reply: None if reply is None else read_consumer_info(reply)
     ),
