@@ -66,6 +66,8 @@ from headgate.client.shapes.answers import (
     Committed,
     ConsumerInfo,
     GroupInfo,
+    GroupKey,
+    KeyOrder,
     Missed,
     PendingEntry,
     PendingSummary,

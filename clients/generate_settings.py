@@ -60,7 +60,8 @@ def _type(schema: dict[str, Any]) -> str:
     if schema.get("type") == "array":
         return f"list[{_type(schema['items'])}]"
     if schema.get("type") == "object":
-        return "dict[str, Any]"
+        values = schema.get("additionalProperties")
+        return f"dict[str, {_type(values) if isinstance(values, dict) else 'Any'}]"
     return _reference(schema) or _TYPES[schema["type"]]
 
 

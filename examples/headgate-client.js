@@ -98,7 +98,7 @@ var init_names = __esm({
   "client/src/wire/names.ts"() {
     "use strict";
     known = /* @__PURE__ */ new Map();
-    VERBATIM = /* @__PURE__ */ new Set(["fields", "filter", "filters", "headers"]);
+    VERBATIM = /* @__PURE__ */ new Set(["fields", "filter", "filters", "headers", "weights"]);
   }
 });
 
@@ -1001,6 +1001,10 @@ var Group = class {
     const all = this.context.rest.items(`${this.#path}/consumers`, "consumers");
     for await (const consumer of all) consumers.push(consumer);
     return consumers;
+  }
+  /** Return the keys of a fair group: what waits of each, for how long, and its share of the last minute. */
+  async keys(query = {}) {
+    return (await this.context.rest.ask("GET", `${this.#path}/keys`, { query })).keys;
   }
   /** Remove a consumer; returns how much it held, which the others get. */
   async deleteConsumer(consumer, pending = "release") {

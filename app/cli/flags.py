@@ -6,7 +6,7 @@ import json
 import os
 import ssl
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -235,6 +235,11 @@ def _filters(text: str) -> list[Any]:
     return filters if isinstance(filters, list) else [filters]
 
 
+def _weights(text: str) -> dict[str, int]:
+    pairs = [part.rpartition("=") for part in text.split(",")]
+    return {name: int(weight) for name, _, weight in pairs}
+
+
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 _KNOWN: Mapping[str, Declared] = {
@@ -322,6 +327,18 @@ def given_rules(flags: Mapping[str, Any]) -> Any:
     }
 
 
+_COLLECTIONS: Sequence[tuple[Any, click.ParamType[Any], str | None, str]] = (
+    (list[int], DURATIONS, None, " Such as 1s,10s,1m."),
+    (
+        list[dict[str, Any]],
+        Parsed("filters", _filters),
+        "JSON",
+        """ Such as '{"exact":{"kind":"sale"}}'.""",
+    ),
+    (dict[str, int], Parsed("weights", _weights), "VALUE=N,…", " Such as gold=3,silver=2."),
+)
+
+
 def _rules(function: Callable[..., Any]) -> list[click.Parameter]:
     """Return the flags of the configuration, or the policy, that a function takes as `**rules`."""
     hint = get_type_hints(function).get("rules")
@@ -340,14 +357,9 @@ def _rule(name: str, hint: Any) -> click.Parameter:
 
 def _value(name: str, kind: Any) -> tuple[click.ParamType[Any], str | None, str]:
     """Return the type, the placeholder and an example of the value of a flag."""
-    if kind == list[int]:
-        return _or_none(DURATIONS), None, " Such as 1s,10s,1m."
-    if kind == list[dict[str, Any]]:
-        return (
-            _or_none(Parsed("filters", _filters)),
-            "JSON",
-            """ Such as '{"exact":{"kind":"sale"}}'.""",
-        )
+    for of_kind, parsed, metavar, example in _COLLECTIONS:
+        if kind == of_kind:
+            return _or_none(parsed), metavar, example
     if kind is str:
         return _or_none(UTF8), name.rpartition("_")[2].upper(), ""
     if kind is bool:

@@ -37,6 +37,7 @@ CHAPTERS = {
         "retry": "Retry what fails",
         "choose": "Choose what a group gets",
         "order": "Keep the order of each key",
+        "fair": "Be fair to each tenant",
         "later": "Deliver later, or until a deadline",
         "pause": "Pause a group, or bound its rate",
         "schedules": "Append on a schedule",

@@ -18,6 +18,8 @@ from headgate.client.problems import HeadgateError
 from headgate.client.shapes.answers import (
     ConsumerInfo,
     GroupInfo,
+    GroupKey,
+    KeyOrder,
     PendingEntry,
     PendingSummary,
     Redriven,
@@ -373,6 +375,17 @@ class Group:
         path = f"{self._path}/consumers"
         async for consumer in self._calls.items(path, "consumers", limit=limit):
             yield cast(ConsumerInfo, consumer)
+
+    async def keys(self, *, order: KeyOrder = "waiting", limit: int = 100) -> list[GroupKey]:
+        """Return the keys of a fair group: what waits of each, for how long, and its share.
+
+        Args:
+            order: `waiting`: those with the most entries first; `age`: the oldest first.
+            limit: so many at most.
+        """
+        query = {"order": order, "limit": limit}
+        answer = await self._calls.call("GET", f"{self._path}/keys", query=query)
+        return cast(list[GroupKey], answer["keys"])
 
     async def delete_consumer(self, consumer: str, *, drop: bool = False) -> int:
         """Delete a consumer, and return how many entries it held (XGROUP DELCONSUMER).

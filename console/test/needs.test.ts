@@ -29,6 +29,12 @@ test("a group that delivers nothing while entries wait is the worst, with the re
   assert.equal(needOf(delayed, {}), undefined);
 });
 
+test("a fair group that is behind names its noisy key, and delivers while its position stands", () => {
+  const noisy_key = { key: "acme", waiting: 900 };
+  const need = needOf(looks({ lag: 1000, noisy_key }, { lag: 1300, entries_read: 101, noisy_key }, { lag: 1600, entries_read: 102, noisy_key }), {})!;
+  assert.deepEqual([need.tab, need.text], ["keys", "1,600 entries behind, 900 of them of acme, growing by 100/s"]);
+});
+
 test("a group that is behind says where it goes, and names its dead letters", () => {
   const moving = (...lags: number[]) => looks(...lags.map((lag, at) => ({ lag, last_id: `${at}-0` })));
   const letters = { letters: { count: 6, shown: "6" } };

@@ -1,6 +1,6 @@
 import time
-from collections.abc import Sequence
-from typing import Unpack
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
 
 import click
 from rich.live import Live
@@ -9,11 +9,11 @@ from rich.text import Text
 
 from headgate.app.cli.declaration import argument, epilog, option
 from headgate.app.cli.durations import age_text
-from headgate.app.cli.flags import confirm, gateway_command, given_rules
-from headgate.app.cli.listing import NAME, NARROW, screen, show_deletion, show_item
+from headgate.app.cli.flags import LIMIT, confirm, gateway_command, given_rules
+from headgate.app.cli.listing import NAME, NARROW, screen, show_deletion, show_item, show_items
 from headgate.app.cli.words import json_line, one_line, word
 from headgate.client.blocking import BlockingStream, Client
-from headgate.client.shapes.answers import GroupDetail
+from headgate.client.shapes.answers import GroupDetail, GroupKey
 from headgate.client.shapes.settings import Policy
 
 _WATCH_S = 1.0
@@ -171,6 +171,33 @@ def policy(
     reader, changes = gateway.group(stream, group), given_rules(rules)
     shown = reader.update(policy=changes) if changes else reader.info()
     show_item(shown["policy"], as_json=as_json, nothing="No rules are set.")
+
+
+@gateway_command("keys", "headgate group keys orders billing", group=group_command)
+def keys(
+    gateway: Client,
+    stream: str,
+    group: str,
+    as_json: bool,
+    oldest: bool = option("Those that have waited the longest first.", is_flag=True),
+    limit: int = LIMIT,
+) -> None:
+    """List the keys of a fair group: what waits of each, for how long, and its share."""
+    listed = gateway.group(stream, group).keys(order="age" if oldest else "waiting", limit=limit)
+    show_items(
+        listed,
+        ("key", "waiting", "pending", "oldest", "share"),
+        as_json=as_json,
+        nothing="Nothing waits.",
+        told=_told_key,
+    )
+
+
+def _told_key(key: GroupKey) -> Mapping[str, Any]:
+    age_ms = key["oldest_age_ms"]
+    name = "(without the field)" if key["key"] is None else key["key"]
+    age = _NONE if age_ms is None else age_text(age_ms)
+    return {**key, "key": name, "oldest": age, "share": f"{key['share']:.0%}"}
 
 
 @gateway_command("delete", "headgate group delete orders billing --yes", group=group_command)

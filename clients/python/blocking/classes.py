@@ -23,6 +23,8 @@ from headgate.client.shapes.answers import (
     Committed,
     ConsumerInfo,
     GroupInfo,
+    GroupKey,
+    KeyOrder,
     Missed,
     PendingEntry,
     PendingSummary,
@@ -1105,6 +1107,15 @@ class BlockingGroup(Working[BlockingJob]):
     def consumers(self, *, limit: int = 100) -> Iterator[ConsumerInfo]:
         """Yield the consumers, by pages of `limit` (XINFO CONSUMERS)."""
         return self._portal.iterate(self._inner.consumers(limit=limit))
+
+    def keys(self, *, order: KeyOrder = "waiting", limit: int = 100) -> list[GroupKey]:
+        """Return the keys of a fair group: what waits of each, for how long, and its share.
+
+        Args:
+            order: `waiting`: those with the most entries first; `age`: the oldest first.
+            limit: so many at most.
+        """
+        return self._portal.call(self._inner.keys(order=order, limit=limit))
 
     def delete_consumer(self, consumer: str, *, drop: bool = False) -> int:
         """Delete a consumer, and return how many entries it held (XGROUP DELCONSUMER).

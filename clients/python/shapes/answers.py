@@ -35,6 +35,28 @@ class ClosedStream(TypedDict):
     closed_at_ms: int
 
 
+class NoisyKey(TypedDict):
+    """The key of a fair group that has most of what waits; None: entries without the field."""
+
+    key: str | None
+    waiting: int
+
+
+KeyOrder = Literal["waiting", "age"]
+
+
+class GroupKey(TypedDict):
+    """A key of a fair group."""
+
+    key: str | None
+    waiting: int
+    pending: int
+    oldest_id: str | None
+    oldest_age_ms: int | None
+    share: float
+    is_resting: bool
+
+
 class GroupInfo(TypedDict):
     """A group (XINFO GROUPS)."""
 
@@ -47,6 +69,7 @@ class GroupInfo(TypedDict):
     delayed: int
     consumers: int
     policy: Policy
+    noisy_key: NotRequired[NoisyKey]
 
 
 class ConsumerInfo(TypedDict):

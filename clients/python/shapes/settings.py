@@ -79,10 +79,25 @@ class Policy(TypedDict, total=False):
     key_ahead_max: Annotated[
         int | None,
         "So many entries are held back until others with their value are settled; 10,000 "
-        "unless given. The group reads no further then.",
+        "unless given, 100,000 at most. The group reads no further then. With "
+        "`fair_field`, so many are indexed ahead; 10,000,000 unless given. Those behind "
+        "them wait in order.",
     ]
     on_expiry: Annotated[
         OnExpiry | None,
         "What becomes of entries whose deadline is over; `dead_letter` needs a "
         "`dead_letter_stream`.",
     ]
+    fair_field: Annotated[
+        str | None,
+        "Values of this field take turns: however many entries wait with one value, those"
+        " with another come next. Entries without the field share one turn.",
+    ]
+    weights: Annotated[
+        dict[str, int] | None, "So many entries of a value in its turn, by value; 1 of all others."
+    ]
+    priority_field: Annotated[
+        str | None,
+        "Entries with a higher digit, 0 to 9, in this field come first; 0 if there is none.",
+    ]
+    priority_age_ms: Annotated[int | None, "An entry that waits rises by one priority in so long."]

@@ -9,7 +9,7 @@ import type { Field, Values } from "./form.js";
 
 export type Config = Schemas["StreamConfig"];
 
-/** What people read of a setting. The kind of its value is in its name: `_until_ms`, `_ms`, `_stream`, `_field`, `filters`, or else a number. */
+/** What people read of a setting. The kind of its value is in its name: `_until_ms`, `_ms`, `_stream`, `_field`, `filters`, `weights`, or else a number. */
 interface Label {
   label: string;
   hint?: string;
@@ -66,6 +66,10 @@ export const POLICY: Labels<Policy> = {
     unset: "entries are settled",
     options: [["settle", "entries are settled"], ["dead_letter", "entries become dead letters"]],
   },
+  fair_field: { label: "Fair by the field", hint: "Values of it take turns: nobody waits behind the backlog of another", unset: "by id" },
+  weights: { label: "Weights", hint: "Entries of a value in its turn: gold=3 silver=2; 1 of all others", unset: "1 of each" },
+  priority_field: { label: "Priority by the field", hint: "A digit, 0 to 9: higher ones come first", unset: "no priorities" },
+  priority_age_ms: { label: "Rises by one after", hint: "What waits rises by one priority in so long: 1m", unset: "never" },
   consumer_ttl_ms: { label: "Idle consumers go after", hint: "If they hold nothing: 1h", unset: "never" },
 };
 
@@ -103,6 +107,7 @@ function each<Settings>(labels: Labels<Settings>): [keyof Settings & string, Lab
 }
 
 function shown(name: string, value: unknown, set: Label["set"]): ComponentChildren {
+  if (name === "weights") return writtenWeights(value);
   if (name === "filters") return <code>{JSON.stringify(value)}</code>;
   if (value === true) return "stays readable";
   if (name.endsWith("_until_ms")) return moment(value as number);
@@ -116,6 +121,7 @@ function shown(name: string, value: unknown, set: Label["set"]): ComponentChildr
 function typed(name: string, value: unknown): string {
   if (value == null || value === false) return "";
   if (name === "filters") return JSON.stringify(value);
+  if (name === "weights") return writtenWeights(value);
   if (name.endsWith("_until_ms")) return new Date(value as number).toISOString();
   const parts = (Array.isArray(value) ? value : [value]) as (number | string)[];
   return parts.map((part) => (typeof part === "number" && name.endsWith("_ms") ? written(part) : String(part))).join(" ");
@@ -125,11 +131,21 @@ function valueOf(name: string, { options, several }: Label, given: string): unkn
   if (name === "archive") return given === "true";
   if (options || name.endsWith("_stream") || name.endsWith("_field")) return given;
   if (name === "filters") return listFrom(given);
+  if (name === "weights") return weightsFrom(given);
   if (name.endsWith("_until_ms")) return momentFrom(given);
   const read = name.endsWith("_ms") ? millisecondsFrom : wholeNumber;
   if (!several) return read(given);
   const parts = given.split(/[\s,]+/).map(read);
   return parts.includes(undefined) ? undefined : parts;
+}
+
+function writtenWeights(value: unknown): string {
+  return Object.entries(value as Record<string, number>).map(([name, weight]) => `${name}=${weight}`).join(" ");
+}
+
+function weightsFrom(given: string): Record<string, number> | undefined {
+  const pairs = given.split(/[\s,]+/).map((part) => /^(.*)=(\d+)$/.exec(part));
+  return pairs.includes(null) ? undefined : Object.fromEntries(pairs.map((pair) => [pair![1], Number(pair![2])]));
 }
 
 function listFrom(json: string): unknown[] | undefined {

@@ -1,6 +1,6 @@
 /** Needs: what a group needs somebody for, told from a few looks at it. */
 import type { Group, PushSummary } from "../gateway/shapes.js";
-import { counted, rate } from "./numbers.js";
+import { count, counted, rate } from "./numbers.js";
 import { spoken } from "./pushes.js";
 import { duration, moment } from "./times.js";
 
@@ -18,14 +18,15 @@ export interface Need {
   rank: number;
   entries: number;
   /** Where it can be mended. */
-  tab: "pending" | "consumers" | "dead-letters" | "push" | "settings";
+  tab: "pending" | "keys" | "consumers" | "dead-letters" | "push" | "settings";
   text: string;
 }
 
 /** Return the next look at a group. */
 export function lookAt(group: Group, last: Look | undefined, atMs = Date.now()): Look {
-  const isStill = last?.group.last_id === group.last_id && last.group.released === group.released;
-  return { atMs, stillSinceMs: isStill ? last.stillSinceMs : atMs, group };
+  const [now, before] = [group, last?.group];
+  const isStill = before?.last_id === now.last_id && before.entries_read === now.entries_read && before.released === now.released;
+  return { atMs, stillSinceMs: isStill ? last!.stillSinceMs : atMs, group };
 }
 
 const STILL_MS = 5000; // a group that has delivered nothing for so long, delivers nothing
@@ -74,12 +75,18 @@ function behind(looks: readonly Look[]): Need | undefined {
   const [first, last] = [looks[0]!, looks.at(-1)!];
   const [lag, passedMs] = [last.group.lag ?? 0, last.atMs - first.atMs];
   if (looks.some(({ group }) => !group.lag)) return undefined;
+  const noisy = last.group.noisy_key;
   const read = (last.group.entries_read ?? 0) - (first.group.entries_read ?? 0);
   if (passedMs && (read / passedMs) * KEEPS_UP_MS > lag) return undefined;
   const perSecond = passedMs ? ((lag - first.group.lag!) / passedMs) * 1000 : 0;
-  const text = `${counted(lag, "entry", "entries")} behind`;
-  if (perSecond > 0) return { kind: "bad", rank: 3, entries: lag, tab: "pending", text: `${text}, growing by ${rate(perSecond)}` };
-  return { kind: "wait", rank: 2, entries: lag, tab: "pending", text: perSecond < 0 ? `${text}, shrinking by ${rate(-perSecond)}` : text };
+  const text = `${counted(lag, "entry", "entries")} behind${noisy ? `, ${count(noisy.waiting)} of them ${spokenKey(noisy.key)}` : ""}`;
+  const tab = noisy ? "keys" : "pending";
+  if (perSecond > 0) return { kind: "bad", rank: 3, entries: lag, tab, text: `${text}, growing by ${rate(perSecond)}` };
+  return { kind: "wait", rank: 2, entries: lag, tab, text: perSecond < 0 ? `${text}, shrinking by ${rate(-perSecond)}` : text };
+}
+
+function spokenKey(key: string | null): string {
+  return key === null ? "without the field" : `of ${key}`;
 }
 
 function waiting({ group: { lag, released, delayed } }: Look): number {

@@ -210,6 +210,9 @@ async def _groups(ask: Ask, story: Recorder) -> None:
     await ask("GET /v1/streams/orders/groups")
     await ask(f"GET {group}")
     await ask(f"GET {group}/consumers")
+    await ask("PUT /v1/streams/orders/groups/fair", {"start": "0", "policy": {"fair_field": "sku"}})
+    await ask("POST /v1/streams/orders/groups/fair/read?consumer=anna", {"limit": 1})
+    await ask("GET /v1/streams/orders/groups/fair/keys?limit=2")
     await ask(f"GET {group}/pending?consumer=anna&limit=2")
     await ask(f"GET {group}/pending/summary")
     story.clock.now_ms += 60_000

@@ -18,6 +18,7 @@ import { brief, duration, moment } from "../../values/times.js";
 import { Consumers } from "./consumers.js";
 import { DeadLetters } from "./dead-letters.js";
 import { GroupHistory } from "./group-history.js";
+import { Keys } from "./keys.js";
 import { type LetterCount, lettersShown, useLetterCount } from "./letter-count.js";
 import { PendingEntries } from "./pending.js";
 import { PushWarning } from "./push-state.js";
@@ -64,6 +65,7 @@ export function GroupView({ stream, group: name, tab }: Props) {
         current={tab}
         tabs={[
           { name: "pending", title: "Pending", place: groupPlace(stream, name), count: group && count(group.pending) },
+          ...(group && isFair(group) ? [{ name: "keys" as const, title: "Keys", place: groupPlace(stream, name, "keys") }] : []),
           { name: "consumers", title: "Consumers", place: groupPlace(stream, name, "consumers"), count: group && count(group.consumers) },
           { name: "dead-letters", title: "Dead letters", place: groupPlace(stream, name, "dead-letters"), count: letters && lettersShown(letters) },
           { name: "push", title: "Push", place: groupPlace(stream, name, "push") },
@@ -71,12 +73,17 @@ export function GroupView({ stream, group: name, tab }: Props) {
         ]}
       />
       {tab === "pending" && <PendingEntries key={name} place={place} total={group?.pending ?? 0} />}
+      {tab === "keys" && <Keys key={name} place={place} noisy={group?.noisy_key?.key} />}
       {tab === "consumers" && <Consumers key={name} place={place} />}
       {tab === "dead-letters" && group && <DeadLetters key={name} place={place} policy={group.policy} />}
       {tab === "push" && <PushView key={name} place={place} />}
       {tab === "settings" && group && <GroupSettings place={place} group={group} />}
     </>
   );
+}
+
+function isFair({ policy }: Group): boolean {
+  return policy.fair_field != null || policy.priority_field != null;
 }
 
 interface ProgressProps {

@@ -505,6 +505,7 @@ export interface GroupDetail {
   delayed: number;
   consumers: number;
   policy: Policy;
+  noisyKey?: NoisyKey;
   pendingEntries: PendingEntry[];
   consumerDetails: GroupConsumer[];
   /**
@@ -573,13 +574,38 @@ export interface Policy {
    */
   keyPendingMax?: number | null;
   /**
-   * So many entries are held back until others with their value are settled; 10,000 unless given. The group reads no further then.
+   * So many entries are held back until others with their value are settled; 10,000 unless given, 100,000 at most. The group reads no further then. With `fair_field`, so many are indexed ahead; 10,000,000 unless given. Those behind them wait in order.
    */
   keyAheadMax?: number | null;
   /**
    * What becomes of entries whose deadline is over; `dead_letter` needs a `dead_letter_stream`.
    */
   onExpiry?: OnExpiry | null;
+  /**
+   * Values of this field take turns: however many entries wait with one value, those with another come next. Entries without the field share one turn.
+   */
+  fairField?: string | null;
+  /**
+   * So many entries of a value in its turn, by value; 1 of all others.
+   */
+  weights?: {
+    [k: string]: number;
+  } | null;
+  /**
+   * Entries with a higher digit, 0 to 9, in this field come first; 0 if there is none.
+   */
+  priorityField?: string | null;
+  /**
+   * An entry that waits rises by one priority in so long.
+   */
+  priorityAgeMs?: number | null;
+}
+/**
+ * The key of a fair group that has more than half of what waits.
+ */
+export interface NoisyKey {
+  key: string | null;
+  waiting: number;
 }
 /**
  * An entry that was delivered and not acknowledged.
@@ -708,6 +734,14 @@ export interface GroupInfo {
   delayed: number;
   consumers: number;
   policy: Policy;
+  noisyKey?: NoisyKey1;
+}
+/**
+ * The key of a fair group that has more than half of what waits.
+ */
+export interface NoisyKey1 {
+  key: string | null;
+  waiting: number;
 }
 /**
  * A page of the groups of a stream, by name.
