@@ -32,3 +32,8 @@ async def test_every_entry_is_settled_once_whatever_becomes_of_its_consumers(
 @pytest.mark.parametrize("at_once", [1, 3])
 async def test_entries_of_a_key_come_in_order(tmp_path: Path, at_once: int) -> None:
     await survive(KeyChaos(tmp_path, rng_of_test(), 10_000, 500, at_once))
+
+
+@pytest.mark.embedded("servers have no fair groups")
+async def test_entries_of_a_key_come_in_order_while_the_keys_take_turns(tmp_path: Path) -> None:
+    await survive(KeyChaos(tmp_path, rng_of_test(), 10_000, 500, 1, is_fair=True))

@@ -84,17 +84,26 @@ class Acknowledger(Consumer):
 class KeyedChaos(Chaos):
     """Gateways whose group has a bound on the pending entries of a key."""
 
-    def begin_keys(self, key_count: int, at_once: int, places: Sequence[Place]) -> None:
+    def begin_keys(
+        self, key_count: int, at_once: int, places: Sequence[Place], *, is_fair: bool = False
+    ) -> None:
         """Put keys into all entries, and consumers that care for them in place of all others.
 
         Args:
             key_count: how many keys there are.
             at_once: how many entries of a key may be pending.
             places: of the gateways.
+            is_fair: the keys take turns.
         """
         self.key_count = key_count
         self.at_once = at_once
-        rules = {"key_field": "key", "key_pending_max": at_once, "key_ahead_max": 2 * key_count}
+        rules: dict[str, Any] = {
+            "key_field": "key",
+            "key_pending_max": at_once,
+            "key_ahead_max": 2 * key_count,
+        }
+        if is_fair:
+            rules |= {"fair_field": "key", "key_ahead_max": 100_000}
         body = {"start": "0", "create_stream": True, "policy": {**POLICY, **rules}}
         self.groups = {GROUP: body}
         acks: Acks = deque()
@@ -129,10 +138,17 @@ class KeyChaos(KeyedChaos):
     """One gateway with entries of so many keys."""
 
     def __init__(
-        self, data_dir: Path, rng: random.Random, entry_count: int, key_count: int, at_once: int
+        self,
+        data_dir: Path,
+        rng: random.Random,
+        entry_count: int,
+        key_count: int,
+        at_once: int,
+        *,
+        is_fair: bool = False,
     ) -> None:
         super().__init__(data_dir, rng, entry_count)
-        self.begin_keys(key_count, at_once, [self.place])
+        self.begin_keys(key_count, at_once, [self.place], is_fair=is_fair)
 
 
 def _key_of(value: str) -> str:

@@ -25,7 +25,10 @@ LONG_BATCH = 1_200
 START_S_MAX = 20.0
 
 DAY_MS = 86_400_000
-_BY_RULES = "", "/entries", "/groups", "/groups/g/pending", ".timed", ".timed/entries"
+_BY_RULES = (
+    *("", "/entries", "/groups", "/groups/g/pending", ".timed", ".timed/entries"),
+    *(".fair", ".fair/groups/g", ".fair/groups/g/pending"),
+)
 """Paths behind the name of a stream. What is pending of the timed one changes as time passes."""
 
 _CHANGES_WITH_TIME = {
@@ -110,6 +113,18 @@ def by_rules(ask: Callable[..., Any], schemas: Any, stream: str) -> None:
         times = {"delay_ms": 80 * DAY_MS, "ttl_ms": 85 * DAY_MS}
         ask("POST", f"{timed}/entries", {"fields": fields, **times})
     ask("POST", f"{timed}/groups/g/read?consumer=anna", {})
+    fairly(ask, schemas, f"{stream}.fair")
+
+
+def fairly(ask: Callable[..., Any], schemas: Any, stream: str) -> None:
+    """Leave entries ahead of a group in which keys take turns."""
+    if "fair_field" not in schemas["Policy"]["properties"]:
+        return
+    policy = {"fair_field": "k", "key_field": "k", "weights": {"a": 2}, "priority_field": "p"}
+    ask("PUT", f"{stream}/groups/g", {"start": "0", "policy": policy, "create_stream": True})
+    for key, priority in zip("aaaabbc", "0090100", strict=True):
+        ask("POST", f"{stream}/entries", {"fields": {"k": key, "p": priority}})
+    ask("POST", f"{stream}/groups/g/read?consumer=anna", {"limit": 2})
 
 
 def seen(http: httpx.Client) -> dict[str, Any]:

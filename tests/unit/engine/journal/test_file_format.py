@@ -21,6 +21,7 @@ from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.journal import recovery, snapshot
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.journal import Journal
+from headgate.engine.journal.records import VERSION
 from headgate.engine.journal.rewrites import in_process_of_its_own
 from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.limits import PACKED_COUNT_MIN
@@ -59,7 +60,7 @@ def crc32c(data: bytes) -> int:
 def blocks(data: bytes, kind: int) -> Iterator[tuple[int, int, typing.Any]]:
     """Yield first number, synced and payload of each block."""
     magic, version, found_kind, _, salt, checksum = struct.unpack_from("<8sHHQQI", data)
-    assert (magic, version, found_kind, checksum) == (b"HEADGATE", 7, kind, crc32c(data[:28]))
+    assert (magic, version, found_kind, checksum) == (b"HEADGATE", VERSION, kind, crc32c(data[:28]))
     assert (salt == 0) == (kind == 2)
     at = 32
     while at < len(data):
