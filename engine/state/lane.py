@@ -217,17 +217,14 @@ class Lane:
         self, ids: Sequence[EntryId], keys: Sequence[Key], weights: Mapping[bytes, int]
     ) -> int:
         """Remove entries that had their turns, in order; returns how many were there."""
-        turns, count, singles = self.turns, 0, 0
-        for entry_id, key in zip(ids, keys, strict=True):
-            if self._served or turns.get(key) != entry_id:
-                count += self.remove(entry_id, key, weights)
-            else:
-                del turns[key]
-                singles += 1
-        if singles:
-            self._in_order.note_left(singles)
-            self._memory.pending_bytes -= AHEAD_KEY_BYTES * singles
-        return count + singles
+        if self._served or list(map(self.turns.get, keys)) != ids:
+            pairs = zip(ids, keys, strict=True)
+            return sum(self.remove(entry_id, key, weights) for entry_id, key in pairs)
+        deque(map(self.turns.pop, keys), 0)  # each of them was all there was of its key
+        self._in_order.bare_front()  # they stood there in most cases
+        self._in_order.note_left(len(ids))
+        self._memory.pending_bytes -= AHEAD_KEY_BYTES * len(ids)
+        return len(ids)
 
     def _drop(self, home: dict[Key, EntryId | IdRun], key: Key) -> None:
         if self._served and home is self.turns and next(iter(home)) == key:
@@ -332,13 +329,14 @@ class Lane:
         return gone, len(reached) < KEYS_AT_ONCE
 
     def _listed(self, block: KeyedRun[Key], start: int) -> Iterator[int]:
-        turn_of, resting = self.turns.get, self.resting
+        homes = [home for home in (self.turns, self.resting) if home]
         for at, key in enumerate(islice(block.values, start, None), start):
-            found = turn_of(key) or resting.get(key)
-            if isinstance(found, IdRun):
-                found = found.listed
-            if found == (block.majors[at], block.minors[at]):
-                yield at
+            for home in homes:
+                if key in home:
+                    found = home[key]
+                    listed = found.listed if isinstance(found, IdRun) else found
+                    if listed == (block.majors[at], block.minors[at]):
+                        yield at
 
     def _listed_id(self, key: Key) -> EntryId:
         found = self.turns.get(key) or self.resting[key]

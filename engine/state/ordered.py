@@ -174,7 +174,7 @@ class OrderedView(Generic[V]):
         index = self._index_of(start)
         low = blocks[index].place(*start) if blocks else 0
         if index == 0 and low <= self._head:
-            self._bare_front()
+            self.bare_front()
             low = self._head
         while index < len(blocks):
             block = blocks[index]
@@ -212,7 +212,7 @@ class OrderedView(Generic[V]):
             low, high = slice(self._block_max), slice(self._block_max, None)
             self._put(index, index + 1, *(_part(block, part) for part in (low, high)))
 
-    def _bare_front(self) -> None:
+    def bare_front(self) -> None:
         """Move the head to the first value that is alive, and drop blocks of tombstones alone."""
         while self._blocks:
             head = next(self._living(self._blocks[0], self._head), None)

@@ -177,7 +177,7 @@ class Turns:
             len(distinct) == len(keys)
             and None not in distinct
             and self._single.keys().isdisjoint(distinct)
-            and self._queues.keys().isdisjoint(distinct)
+            and (not self._queues or self._queues.keys().isdisjoint(distinct))
         )
 
     def ready(self) -> Iterator[EntryId]:
@@ -287,9 +287,12 @@ class Turns:
 
     def _are_single(self, keys: Sequence[bytes | None]) -> TypeGuard[Sequence[bytes]]:
         """Tell whether each is a key with one entry, for which nothing waits."""
-        if self._later or None in keys or not self._queues.keys().isdisjoint(keys):
+        if self._later or None in keys:
             return False
-        return self._resting is None or self._resting.resting.isdisjoint(keys)
+        if self._queues and not self._queues.keys().isdisjoint(keys):
+            return False
+        resting = None if self._resting is None else self._resting.resting
+        return not resting or resting.isdisjoint(keys)
 
     def go_through(self, entry_id: EntryId) -> EntryId:
         """Note that all entries up to an id are to be forgotten; returns where they begin."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
+from typing import cast
 
 from headgate.engine.commands import EntriesIndexed
 from headgate.engine.decisions.group_reads.group_in_read import GroupInRead
@@ -15,7 +16,7 @@ from headgate.engine.state.ahead import Ahead
 from headgate.engine.state.entries.finder import Finder
 from headgate.engine.state.extent import Missing
 from headgate.engine.state.group import Group
-from headgate.engine.state.lane import Key, Room
+from headgate.engine.state.lane import Key, Next, Room
 from headgate.engine.state.stream import Stream
 from headgate.engine.state.turns import Turns
 
@@ -78,9 +79,7 @@ class _Rotation(Walk):
         while goes_on and looked_at < PASSED_AT_ONCE_MAX and not room.is_spent:
             page = list(islice(rotation, self._page_entries()))
             looked_at += len(page)
-            resting += [key for entry_id, key in page if entry_id is None]
-            ids = [each for each, _ in page if each is not None and each not in self.group.gone]
-            keys = [key for each, key in page if each is not None and each not in self.group.gone]
+            ids, keys = self._coming(page, resting)
             try:
                 entries = finder.find_all(ids)
             except Missing:
@@ -96,6 +95,16 @@ class _Rotation(Walk):
         self.is_blocked = is_over and len(ahead) > count + len(self.group.gone)
         new = self.result(self.group.last_id, self.group.entries_read)
         return new._replace(keys=self.keys, passed=self._passed, ahead_count=count)
+
+    def _coming(self, page: Sequence[Next], resting: list[Key]) -> tuple[list[EntryId], list[Key]]:
+        """Return the entries of a page with their keys; keys that have no room are to rest."""
+        gone = self.group.gone
+        ids, keys = [each for each, _ in page], [key for _, key in page]
+        if not gone and None not in ids:
+            return cast("list[EntryId]", ids), keys
+        resting += [key for entry_id, key in page if entry_id is None]
+        coming = [(each, key) for each, key in page if each is not None and each not in gone]
+        return [each for each, _ in coming], [key for _, key in coming]
 
     def _page_entries(self) -> int:
         left = _PAGE_ENTRIES if self.limit is None else self.limit - len(self.taken)
@@ -122,6 +131,8 @@ class _Rotation(Walk):
     def _has_room_for(self, entries: Sequence[Entry]) -> bool:
         if self.limit is not None and len(self.taken) + len(entries) > self.limit:
             return False
+        if self.left.bytes_left is None:
+            return True
         many = [entry.fields for entry in entries]
         size_bytes = sum(map(len, chain.from_iterable(many)))
         return self.left.take_all(size_bytes, sum(map(len, many)))
