@@ -14,6 +14,7 @@ const PUBLIC = {
   Stream: "StreamInfo", StreamDetail: "StreamDetail", StreamConfig: "StreamConfig", Streams: "Streams", Trim: "Trim",
   Deletion: "Deletion", Deletions: "Deletions", Group: "GroupInfo", Groups: "Groups", GroupInput: "GroupInput",
   GroupPatch: "GroupPatch", Policy: "Policy", Consumers: "Consumers", GroupConsumer: "GroupConsumer",
+  GroupKey: "GroupKey", GroupKeyList: "GroupKeys", NoisyKey: "NoisyKey",
   ReadGroup: "ReadGroup", Nack: "Nack", Claim: "Claim", Claimed: "Claimed", Autoclaim: "Autoclaim",
   Autoclaimed: "Autoclaimed", PendingEntry: "PendingEntry", PendingSummary: "PendingSummary", Redrive: "Redrive",
   Redriven: "Redriven", RedrivenLetters: "RedrivenEntries", PendingEntries: "PendingEntries", Trimmed: "Trimmed",

@@ -17,6 +17,7 @@ from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import Ack, GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Add, From, Read, ReadPattern, StreamCursor
 from headgate.engine.requests.groups import CreateGroup, DestroyGroup, GroupStart
+from tests.bench import fairness
 from tests.bench.table import Figure
 
 ENTRIES = 1_000_000
@@ -73,6 +74,7 @@ async def measure() -> list[Figure]:
             rates["not delayed"],
         ),
         of_rounds("passed by three conditions", rates["passed by"], unit, at_least=1e6),
+        *await fairness.measure(),
     ]  # fmt: skip
 
 

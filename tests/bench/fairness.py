@@ -9,6 +9,7 @@ from pathlib import Path
 
 from headgate.app.backends.port import Backend
 from headgate.app.gateway.backends import open_backend
+from headgate.app.runtime import collector
 from headgate.app.settings import Settings
 from headgate.engine.config import NO_POLICY, FieldName, GroupPolicy
 from headgate.engine.engine import Engine
@@ -35,6 +36,7 @@ IN_ORDER = GroupPolicy(fair_field=WHO, key_field=WHO)
 
 async def measure() -> list[Figure]:
     """Return what fairness costs beside a group without it, and how soon the next tenant comes."""
+    collector.look_at_the_new_only()  # as `serve` does
     rates: defaultdict[str, list[float]] = defaultdict(list)
     for number in range(ROUNDS):
         print(f"fairness: round {number + 1} of {ROUNDS}", flush=True)

@@ -124,7 +124,7 @@ class GroupPatch(Request):
 
 
 class NoisyKey(TypedDict):
-    """The key that has most of what waits in a fair group."""
+    """The key of a fair group that has more than half of what waits."""
 
     key: str | None
     waiting: int
@@ -146,12 +146,7 @@ class Group(TypedDict):
     delayed: Annotated[int, Field(description="Those of them nobody gets before a time, about.")]
     consumers: int
     policy: Policy
-    noisy_key: NotRequired[
-        Annotated[
-            NoisyKey,
-            Field(description="The key of a fair group that has more than half of what waits."),
-        ]
-    ]
+    noisy_key: NotRequired[NoisyKey]
 
 
 class Groups(TypedDict):

@@ -176,3 +176,23 @@ async def test_what_is_not_there_is_said_once(console: Console, streams: None) -
     await console.open("streams/nowhere")
     await expect(page.get_by_text("There is no stream of this name.")).to_be_visible()
     await expect(page.get_by_role("link", name="Entries")).to_have_count(0)
+
+
+async def test_a_fair_group_shows_what_waits_of_each_key(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    group = "streams/jobs/groups/workers"
+    policy = {"fair_field": "tenant"}
+    await client.put(group, json={"create_stream": True, "policy": policy})
+    tenants = ["acme"] * 5 + ["ben"] * 2
+    entries = [{"fields": {"tenant": tenant}} for tenant in tenants]
+    await client.post("streams/jobs/entries/batch", json=entries)
+    await client.post(f"{group}/read?consumer=w1", json={"limit": 3})
+    await console.open(f"{group}/keys")
+    await expect(console.page.get_by_text("4 entries of 2 keys wait.")).to_be_visible()
+    rows = console.rows("Keys")
+    await expect(rows).to_have_count(2)
+    await expect(rows.first).to_contain_text("acme")
+    await expect(rows.first).to_contain_text("67 %")
+    await console.page.get_by_role("link", name="Settings").click()
+    await expect(console.page.get_by_text("tenant")).to_be_visible()

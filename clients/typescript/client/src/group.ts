@@ -7,7 +7,7 @@ import { Push } from "./push.js";
 import { path } from "./wire/rest.js";
 import type {
   Autoclaim, Autoclaimed, Claim, Claimed, DeletedConsumer, GroupConsumer, GroupEntries, GroupInfo,
-  GroupInput, GroupKey, GroupKeyList, GroupPatch, PendingEntries, PendingEntry, PendingSummary, ReadGroup, Redrive, Redriven, RedrivenEntries, Settled,
+  GroupInput, GroupKey, GroupKeys, GroupPatch, PendingEntries, PendingEntry, PendingSummary, ReadGroup, Redrive, Redriven, RedrivenEntries, Settled,
   SettledEntries,
 } from "./wire/types.js";
 import { drainOn, type Handler, Worker, type WorkOptions } from "./worker.js";
@@ -150,7 +150,7 @@ export class Group {
 
   /** Return the keys of a fair group: what waits of each, for how long, and its share of the last minute. */
   async keys(query: { order?: "waiting" | "age"; limit?: number } = {}): Promise<GroupKey[]> {
-    return (await this.context.rest.ask<GroupKeyList>("GET", `${this.#path}/keys`, { query })).keys;
+    return (await this.context.rest.ask<GroupKeys>("GET", `${this.#path}/keys`, { query })).keys;
   }
 
   /** Remove a consumer; returns how much it held, which the others get. */

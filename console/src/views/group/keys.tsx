@@ -26,7 +26,7 @@ export function Keys({ place, noisy }: { place: { stream: string; group: string 
   return (
     <>
       <p class="soft">
-        {counted(waiting, "entry waits", "entries wait")} of {counted(keyCount, "key")}.
+        {counted(waiting, "entry", "entries")} of {counted(keyCount, "key")} {waiting === 1 ? "waits" : "wait"}.
         {!isComplete && " More entries wait behind them, and are indexed in order."}
       </p>
       <Grid

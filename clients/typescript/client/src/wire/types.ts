@@ -36,6 +36,9 @@ export interface Types {
   Policy: Policy;
   Consumers: Consumers;
   GroupConsumer: GroupConsumer;
+  GroupKey: GroupKey;
+  GroupKeys: GroupKeys;
+  NoisyKey: NoisyKey;
   ReadGroup: ReadGroup;
   Nack: Nack;
   Claim: Claim;
@@ -734,14 +737,7 @@ export interface GroupInfo {
   delayed: number;
   consumers: number;
   policy: Policy;
-  noisyKey?: NoisyKey1;
-}
-/**
- * The key of a fair group that has more than half of what waits.
- */
-export interface NoisyKey1 {
-  key: string | null;
-  waiting: number;
+  noisyKey?: NoisyKey;
 }
 /**
  * A page of the groups of a stream, by name.
@@ -794,6 +790,57 @@ export interface Consumers {
    * Pass it as `cursor` for the next page; null: this was the last.
    */
   nextCursor: string | null;
+}
+/**
+ * A key of a fair group: a value of its `fair_field`.
+ */
+export interface GroupKey {
+  /**
+   * The value; null: entries without the field, together.
+   */
+  key: string | null;
+  /**
+   * Entries that are not delivered yet.
+   */
+  waiting: number;
+  /**
+   * Entries that consumers hold.
+   */
+  pending: number;
+  /**
+   * The first entry that waits.
+   */
+  oldestId: string | null;
+  /**
+   * Time since the id of the first entry that waits.
+   */
+  oldestAgeMs: number | null;
+  /**
+   * Its share of the deliveries of the last minute, from 0 to 1.
+   */
+  share: number;
+  /**
+   * As many of its entries are pending as `key_pending_max` allows.
+   */
+  isResting: boolean;
+}
+/**
+ * Keys of a fair group.
+ */
+export interface GroupKeys {
+  keys: GroupKey[];
+  /**
+   * Keys with entries that wait.
+   */
+  keyCount: number;
+  /**
+   * Entries of all keys that wait.
+   */
+  waiting: number;
+  /**
+   * false: more entries wait behind these. They are indexed in order, as there is room (`key_ahead_max`).
+   */
+  isComplete: boolean;
 }
 /**
  * A read as a consumer of a group; every part may be left out.
