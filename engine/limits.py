@@ -412,8 +412,8 @@ AHEAD_MAX = 100_000_000
 AHEAD_DEFAULT = 10_000_000
 """The same, unless the policy says it."""
 
-AHEAD_AT_ONCE_MAX = 1_000
-"""Entries that are indexed together, other than as they are appended. Each one takes 2 to 4 µs."""
+AHEAD_AT_ONCE_MAX = 2_000
+"""Entries that are indexed together, for all groups of a stream. Each one takes 2 to 4 µs."""
 
 LONGEST_WAITS = 10
 """Keys of all fair groups whose waits are measured."""

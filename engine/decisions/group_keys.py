@@ -29,7 +29,7 @@ def noisy_key(ahead: Ahead | None) -> NoisyKey | None:
     """
     if ahead is None or len(ahead) < _NOISY_MIN or ahead.key_count < 2:
         return None
-    first = (waiting for _, waiting in islice(ahead.waiting(), _LOOKED_AT))
+    first = (waiting for waiting in islice(ahead.waiting(), _LOOKED_AT))
     noisy = max(first, key=lambda waiting: waiting.entry_count)
     if noisy.entry_count * 2 <= len(ahead):
         return None
@@ -41,7 +41,7 @@ def longest_waits(ahead: Ahead | None, now_ms: int) -> tuple[tuple[Key, int], ..
     if ahead is None:
         return ()
     waits: dict[Key, int] = {}
-    for _, waiting in islice(ahead.waiting(), _LOOKED_AT):
+    for waiting in islice(ahead.waiting(), _LOOKED_AT):
         wait_ms = max(now_ms - waiting.first_id.ms, 0)
         waits[waiting.key] = max(waits.get(waiting.key, 0), wait_ms)
     return tuple(nlargest(LONGEST_WAITS, waits.items(), key=itemgetter(1)))
@@ -67,14 +67,14 @@ class _Listing(NamedTuple):
         stream, ahead = keyspace.stream(self.request.stream), group.ahead
         page = [] if ahead is None else list(islice(ahead.waiting(start), KEYS_SCANNED_AT_ONCE))
         found = dict(before)
-        for _, waiting in page:
+        for waiting in page:
             known = found.get(waiting.key)
             found[waiting.key] = waiting if known is None else known.with_lane(waiting)
         first = dict(nlargest(self.request.limit, found.items(), key=self._rank))
         looked_at += len(page)
         if ahead is None or len(page) < KEYS_SCANNED_AT_ONCE or looked_at >= KEYS_SCANNED_MAX:
             return Decision(self._described(first, stream, group, ahead, now_ms), [])
-        start = page[-1][0].next()
+        start = page[-1].first_id.next()
         return Decision(
             GroupKeys([], 0, 0, False),
             [],

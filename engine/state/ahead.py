@@ -17,7 +17,7 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from headgate.engine.entry import MIN_ID, EntryId, Fields, key_of
@@ -136,14 +136,15 @@ class Ahead:
         found = self._lanes[priority].find(key) if priority in self._lanes else None
         return found.has(entry_id) if isinstance(found, IdRun) else found == entry_id
 
-    def trim(self, through: EntryId) -> None:
-        """Remove everything up to an id. Where that is much, the rest goes with later changes."""
+    def trim(self, through: EntryId, keys_max: int = KEYS_AT_ONCE) -> None:
+        """Remove everything up to an id: of so many keys, and of others with later changes."""
         self._trimmed_through = max(self._trimmed_through, through)
-        self.sweep()
+        self.sweep(keys_max)
 
-    def sweep(self) -> None:
+    def sweep(self, keys_max: int = KEYS_AT_ONCE) -> None:
         if self._trimmed_through > MIN_ID:
-            parts = [lane.trim(self._trimmed_through) for lane in self._lanes.values()]
+            through, lanes = self._trimmed_through, self._lanes.values()
+            parts = [lane.trim(through, keys_max) for lane in lanes]
             self._note_gone(sum(gone for gone, _ in parts))
             if all(is_all for _, is_all in parts):
                 self._trimmed_through = MIN_ID
@@ -183,6 +184,13 @@ class Ahead:
         With priorities, the lane whose first entry has the highest one comes first. An entry rises
         as it ages; of two lanes as high as each other, the one with the older entry comes first.
         """
+        through = self._trimmed_through
+        following = self._rotation(room_of, now_ms)
+        if through == MIN_ID:
+            return following
+        return (each for each in following if each[0] is None or each[0] > through)
+
+    def _rotation(self, room_of: Room | None, now_ms: int) -> Iterator[Next]:
         lanes = {at: lane for at, lane in self._lanes.items() if lane.turns}
         if len(lanes) < 2:
             for lane in lanes.values():
@@ -212,12 +220,14 @@ class Ahead:
 
     def by_id(self) -> Iterator[tuple[EntryId, Key]]:
         """Yield all entries in order of their ids. Do not change anything meanwhile."""
-        return merge(*(lane.by_id() for lane in self._lanes.values()), key=itemgetter(0))
+        through = self._trimmed_through
+        following = merge(*(lane.by_id() for lane in self._lanes.values()), key=itemgetter(0))
+        return (each for each in following if each[0] > through)
 
-    def waiting(self, start: EntryId = MIN_ID) -> Iterator[tuple[EntryId, Waiting]]:
-        """Yield keys of lanes, from an id on: those that wait longest first, about."""
+    def waiting(self, start: EntryId = MIN_ID) -> Iterator[Waiting]:
+        """Yield keys of lanes, from an id on: those that wait longest first."""
         lanes = (lane.waiting(start) for lane in self._lanes.values())
-        return merge(*lanes, key=itemgetter(0))
+        return merge(*lanes, key=attrgetter("first_id"))
 
     @property
     def fields(self) -> tuple[bytes | None, bytes | None]:
@@ -225,6 +235,8 @@ class Ahead:
 
     def dump(self, *, is_former: bool) -> Iterator[AheadRun]:
         """Yield what is ahead, in order of the rotation."""
+        while self._trimmed_through > MIN_ID:
+            self.sweep()
         for priority, lane in self._lanes.items():
             for home in (lane.turns, lane.resting):
                 for key, found in home.items():

@@ -3,8 +3,8 @@
 A key has most often either one entry or very many. One is kept as its id. Many are an `IdRun`: 16
 bytes each, in blocks, so that nothing moves that is long.
 
-In order of ids a key is *listed* once: by the id of its first entry, or by one that was its first
-before. So what is delivered in rotation costs no search.
+Keys are listed in order of their first entries, too: for reads by id, trims, and those who ask who
+waits longest.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ KEYS_AT_ONCE = 1_000
 
 
 class IdRun:
-    """Ids of one key, at least one, ascending; `listed` is where the key stands in id order."""
+    """Ids of one key, at least one, ascending."""
 
-    __slots__ = ("_at", "_blocks", "count", "listed")
+    __slots__ = ("_at", "_blocks", "count")
 
     def __init__(self, ids: Iterable[EntryId]) -> None:
         self._blocks: list[AscendingKeys] = []
@@ -44,7 +44,6 @@ class IdRun:
         self.count = 0
         for entry_id in ids:
             self.append(entry_id)
-        self.listed = self.head
 
     @property
     def head(self) -> EntryId:
@@ -174,7 +173,7 @@ class Lane:
         self.turns: OrderedDict[Key, EntryId | IdRun] = OrderedDict()  # the rotation
         self.resting: dict[Key, EntryId | IdRun] = {}
         self._served = 0  # entries that the first key has had in its turn
-        self._in_order: OrderedView[Key] = OrderedView(self._listed)  # by id, or by one before it
+        self._in_order: OrderedView[Key] = OrderedView(self._listed)  # of their first ids
 
     def __len__(self) -> int:
         return len(self.turns) + len(self.resting)
@@ -202,9 +201,12 @@ class Lane:
         home = self.turns if key in self.turns else self.resting
         found = home.get(key)
         if isinstance(found, IdRun):
+            head = found.head
             if not found.remove(entry_id):
                 return False
             if found.count:
+                if entry_id == head:
+                    self._list_again(found, key)
                 if weights is not None and home is self.turns:
                     self._had_one(key, weights)
                 return True
@@ -225,6 +227,10 @@ class Lane:
         self._in_order.note_left(len(ids))
         self._memory.pending_bytes -= AHEAD_KEY_BYTES * len(ids)
         return len(ids)
+
+    def _list_again(self, run: IdRun, key: Key) -> None:
+        self._in_order.insert(run.head, key)
+        self._in_order.note_left()
 
     def _drop(self, home: dict[Key, EntryId | IdRun], key: Key) -> None:
         if self._served and home is self.turns and next(iter(home)) == key:
@@ -284,7 +290,7 @@ class Lane:
         number = 0
         while True:
             while not isinstance(ahead, _End):
-                if following and following[0][0] < self._listed_id(ahead):
+                if following and following[0][0] < self._first_id(ahead):
                     break
                 found = self.turns.get(ahead) or self.resting[ahead]
                 ids = iter(found) if isinstance(found, IdRun) else iter((found,))
@@ -299,17 +305,17 @@ class Lane:
             if after is not None:
                 heappush(following, (after, at, key, ids))
 
-    def trim(self, through: EntryId) -> tuple[int, bool]:
-        """Remove entries up to an id, of a bounded number of keys.
+    def trim(self, through: EntryId, keys_max: int) -> tuple[int, bool]:
+        """Remove entries up to an id, of so many keys.
 
         Returns how many went, and whether that was all.
         """
         reached: list[Key] = []
         for key in self._in_order.walk():
-            if self._listed_id(key) > through:
+            if self._first_id(key) > through:
                 break
             reached.append(key)
-            if len(reached) == KEYS_AT_ONCE:
+            if len(reached) == keys_max:
                 break
         gone = 0
         for key in reached:
@@ -322,11 +328,9 @@ class Lane:
             gone += found.trim(through)
             if not found.count:
                 self._drop(home, key)
-            elif found.listed != found.head:
-                found.listed = found.head
-                self._in_order.insert(found.head, key)
-                self._in_order.note_left()
-        return gone, len(reached) < KEYS_AT_ONCE
+            else:
+                self._list_again(found, key)
+        return gone, len(reached) < keys_max
 
     def _listed(self, block: KeyedRun[Key], start: int) -> Iterator[int]:
         homes = [home for home in (self.turns, self.resting) if home]
@@ -334,23 +338,23 @@ class Lane:
             for home in homes:
                 if key in home:
                     found = home[key]
-                    listed = found.listed if isinstance(found, IdRun) else found
-                    if listed == (block.majors[at], block.minors[at]):
+                    first_id = found.head if isinstance(found, IdRun) else found
+                    if first_id == (block.majors[at], block.minors[at]):
                         yield at
 
-    def _listed_id(self, key: Key) -> EntryId:
+    def _first_id(self, key: Key) -> EntryId:
         found = self.turns.get(key) or self.resting[key]
-        return found.listed if isinstance(found, IdRun) else found
+        return found.head if isinstance(found, IdRun) else found
 
-    def waiting(self, start: EntryId) -> Iterator[tuple[EntryId, Waiting]]:
-        """Yield keys by the id under which each is listed. Do not change anything meanwhile."""
+    def waiting(self, start: EntryId) -> Iterator[Waiting]:
+        """Yield keys, those that wait longest first. Do not change anything meanwhile."""
         for key in self._in_order.walk(start):
             is_resting = key in self.resting
             found = self.resting[key] if is_resting else self.turns[key]
             if isinstance(found, IdRun):
-                yield found.listed, Waiting(key, found.count, found.head, is_resting)
+                yield Waiting(key, found.count, found.head, is_resting)
             else:
-                yield found, Waiting(key, 1, found, is_resting)
+                yield Waiting(key, 1, found, is_resting)
 
     def dismantle(self) -> Pieces:
         yield from self._in_order.dismantle()

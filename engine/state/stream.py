@@ -14,7 +14,7 @@ from sortedcontainers import SortedDict
 from headgate.engine.commands import TailLost
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import MIN_ID, Entry, EntryId, EntryTimes
-from headgate.engine.limits import ATTRIBUTE_BYTES, COUNT_MAX, LOST_MAX
+from headgate.engine.limits import AHEAD_AT_ONCE_MAX, ATTRIBUTE_BYTES, COUNT_MAX, LOST_MAX
 from headgate.engine.replies import Gap, gap_after
 from headgate.engine.state.chunk import Chunk, ChunkState, SharedChunk, shared_chunks
 from headgate.engine.state.entries.deadlines import Deadlines
@@ -24,6 +24,7 @@ from headgate.engine.state.entries.packed import NodeLimits
 from headgate.engine.state.extent import require_each
 from headgate.engine.state.group import Group
 from headgate.engine.state.idempotency import Keys
+from headgate.engine.state.lane import KEYS_AT_ONCE
 from headgate.engine.state.memory import STREAM_BYTES, Memory, Pieces
 
 _NO_ATTRIBUTES: dict[bytes, bytes] = {}
@@ -235,8 +236,9 @@ class Stream:
         yield
 
     def extend(self, entries: Sequence[Entry], limits: NodeLimits) -> None:
-        for group in self.fair_groups:
-            self._index(group, entries)
+        if len(entries) * len(self.fair_groups) <= AHEAD_AT_ONCE_MAX:  # or they are indexed later
+            for group in self.fair_groups:
+                self._index(group, entries)
         self.log.extend(entries, limits)
         self.last_id = entries[-1].id
         self._count(len(entries))
@@ -387,7 +389,8 @@ class Stream:
             if group.pel.by_id:
                 group.pel.forget_through(through)
         for group in self.fair_groups:
-            group.drop_through(group.indexes, through)
+            keys_max = max(KEYS_AT_ONCE // len(self.fair_groups), 1)
+            group.drop_through(group.indexes, through, keys_max)
 
     def lag_of(self, group: Group) -> int | None:
         """Return how many entries a group has still to be given."""
