@@ -412,17 +412,17 @@ AHEAD_MAX = 100_000_000
 AHEAD_DEFAULT = 10_000_000
 """The same, unless the policy says it."""
 
-AHEAD_AT_ONCE_MAX = 2_000
+AHEAD_AT_ONCE_MAX = 1_000
 """Entries that are indexed together, for all groups of a stream. Each one takes 2 to 4 µs."""
 
 LONGEST_WAITS = 10
 """Keys of all fair groups whose waits are measured."""
 
 KEYS_SCANNED_MAX = 100_000
-"""Keys of a fair group that a list of them looks at, 2,000 before other requests run."""
+"""Keys of a fair group that a list of them looks at."""
 
-KEYS_SCANNED_AT_ONCE = 2_000
-"""Each takes 3 µs."""
+KEYS_SCANNED_AT_ONCE = 500
+"""Each takes 5 to 10 µs."""
 
 WEIGHTS_MAX = 100
 """Keys that a policy gives a weight."""

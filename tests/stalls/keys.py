@@ -10,6 +10,7 @@ from tests.stalls.keyspace import (
     BIG,
     DUE,
     EXPIRED,
+    FAIR,
     FIRST_MS,
     FRESH,
     HOLDER,
@@ -20,6 +21,7 @@ from tests.stalls.keyspace import (
 
 _ONE_KEY = f"/v1/streams/{ONE_KEY}/groups/{ONE_KEY}"
 _KEYS = f"/v1/streams/{KEYS}/groups/{KEYS}"
+_FAIR = f"/v1/streams/{KEYS}/groups/{FAIR}"
 _PASSING = f"/v1/streams/{BIG}/groups/passing"
 
 _ABSENT = [{"exact": {"site": "nowhere"}}]
@@ -65,6 +67,8 @@ HARMLESS: list[Case] = [
     _pass_all(_MANY),
     request("listPending", f"GET {_KEYS}/pending?limit=10000", name="of many keys"),
     request("readGroup", f"POST {_ONE_KEY}/read?consumer=o", {}, name="all is held"),
+    request("listGroupKeys", f"GET {_FAIR}/keys?limit=1000"),
+    request("describeGroup", f"GET {_FAIR}", name="whose keys take turns"),
 ]
 
 
@@ -111,6 +115,16 @@ DESTRUCTIVE: list[Case] = [
         lambda size: {"ids": [entry_id(number) for number in range(min(size.many, size.held))]},
         name="of many keys",
     ),
+    destructive(
+        "readGroup", f"POST {_FAIR}/read?consumer=o", {"limit": 10000}, name="of keys in turn"
+    ),
+    _change(_FAIR, "no fair_field any more", {"fair_field": None}),
+    _change(_FAIR, "another priority_field", {"priority_field": "key"}),
+    _change(_FAIR, "a higher key_pending_max with a fair_field", _MORE),
+    destructive(
+        "updateGroup", f"PATCH {_FAIR}", {"start": "0"}, name="the position, of keys in turn"
+    ),
+    destructive("deleteGroup", f"DELETE {_FAIR}", name="of keys in turn"),
     _trim(ONE_KEY),
     _trim(KEYS),
     destructive("deleteGroup", f"DELETE {_ONE_KEY}", name="with one key"),

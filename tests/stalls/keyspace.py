@@ -25,7 +25,7 @@ from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import ENTRY_FIELDS_MAX, KEY_AHEAD_MAX, TIMED_AT_ONCE_MAX
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Add
-from headgate.engine.requests.groups import CreateGroup, GroupStart
+from headgate.engine.requests.groups import CreateGroup, GroupStart, ListKeys
 from headgate.engine.requests.streams import CreateStream
 
 BIG = "big"
@@ -50,6 +50,9 @@ names and values are empty. They are pending with the holder, in a group of the 
 ONE_KEY = "one-key"
 """A stream of entries with one key. A group of the same name has delivered the first of them, and
 holds back all others."""
+FAIR = "fair"
+"""A group of the following stream, in which its keys take turns."""
+
 KEYS = "keys"
 """A stream whose entries have as many keys, twice. Of each key the group of the same name has
 delivered the first entry to the holder, and holds back the second one."""
@@ -155,6 +158,7 @@ async def fill(engine: Engine, size: Size) -> None:
     )
     await _hold(engine, ONE_KEY.encode(), size.held, 1)
     await _hold(engine, KEYS.encode(), 2 * size.held, size.held)
+    await _index(engine, KEYS.encode())
     await _time(engine, size.held)
     for number in range(size.streams):
         await engine.perform(Add(stream_name(number).encode(), [_draft(FIRST_MS)]))
@@ -174,6 +178,16 @@ async def _hold(engine: Engine, name: bytes, entry_count: int, key_count: int) -
     request = ReadGroup(name, HOLDER.encode(), [GroupCursor(name)], by_policy=True)
     while (await engine.perform(request))[0].deliveries:
         pass
+
+
+async def _index(engine: Engine, stream: bytes) -> None:
+    """Make a fair group, and read a little until all that is ahead of it is indexed."""
+    names, key = (stream, FAIR.encode()), FieldName(b"key")
+    policy = GroupPolicy(fair_field=key, key_field=key)
+    await engine.perform(CreateGroup(*names, GroupStart(MIN_ID), policy=policy))
+    request = ReadGroup(names[1], HOLDER.encode(), [GroupCursor(stream)], limit=1)
+    while not (await engine.perform(ListKeys(*names, limit=1))).is_complete:
+        await engine.perform(request)
 
 
 async def _time(engine: Engine, entry_count: int) -> None:

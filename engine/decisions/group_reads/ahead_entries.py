@@ -10,7 +10,12 @@ from headgate.engine.commands import EntriesIndexed
 from headgate.engine.decisions.group_reads.group_in_read import GroupInRead
 from headgate.engine.decisions.group_reads.new_entries import NewEntries, Walk
 from headgate.engine.entry import MAX_ID, Entry, EntryId
-from headgate.engine.limits import AHEAD_AT_ONCE_MAX, PASSED_AT_ONCE_MAX, PASSED_BYTES_MAX
+from headgate.engine.limits import (
+    AHEAD_AT_ONCE_MAX,
+    HELD_AT_ONCE_MAX,
+    PASSED_AT_ONCE_MAX,
+    PASSED_BYTES_MAX,
+)
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.ahead import Ahead
 from headgate.engine.state.entries.finder import Finder
@@ -76,7 +81,7 @@ class _Rotation(Walk):
         finder, room = Finder(stream.log), ReadRoom(PASSED_BYTES_MAX)
         rotation = ahead.rotation(room_of(self.group.pel.turns), self.now_ms)
         looked_at, goes_on, is_over = 0, True, False
-        while goes_on and looked_at < PASSED_AT_ONCE_MAX and not room.is_spent:
+        while goes_on and looked_at < HELD_AT_ONCE_MAX and not room.is_spent:
             page = list(islice(rotation, self._page_entries()))
             looked_at += len(page)
             ids, keys = self._coming(page, resting)
@@ -171,7 +176,7 @@ def indexed(stream: Stream, group: Group) -> EntriesIndexed | None:
     if group.formerly_ahead:
         finder, rows = Finder(stream.log), []
         former = (entry_id for each in group.formerly_ahead for entry_id, _ in each.by_id())
-        for entry_id in islice(former, AHEAD_AT_ONCE_MAX):
+        for entry_id in islice(former, AHEAD_AT_ONCE_MAX // 4):  # each is looked up
             entry = finder.find(entry_id)
             place = (None, 0) if entry is None else ahead.place_of(entry.fields)
             rows.append((entry_id, *place))
