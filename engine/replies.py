@@ -213,6 +213,10 @@ class GroupsRead(NamedTuple):
     def delivery_count(self) -> int:
         return sum(len(read.deliveries) for read in self.reads)
 
+    def deliveries(self) -> list[tuple[bytes, Delivery]]:
+        """Return the deliveries, each with its stream."""
+        return [(read.stream, delivery) for read in self.reads for delivery in read.deliveries]
+
 
 class Outcome(StrEnum):
     """The outcome of an ack, nack or extend for one id."""
