@@ -108,6 +108,7 @@ _ROUTERS = (
     events.router,
     pattern_events.router,
     pattern_groups.router,
+    pattern_groups.events,
     subscriptions.router,
     durable_streams.router,
     operations.router,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel
 
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
@@ -20,10 +21,16 @@ from headgate.app.http.dependencies import (
     gateway_of,
 )
 from headgate.app.http.operation import Operation
-from headgate.app.http.streaming import while_present
+from headgate.app.http.streaming import EVENT_STREAM, HEARTBEAT, EventStream, while_present
+from headgate.app.live import followed
+from headgate.app.live.event_connection import EventConnection, check_is_asked_for
+from headgate.app.live.intents import SubscriptionChoices
+from headgate.app.live.pattern_group_subscription import PatternGroupSubscription
+from headgate.app.live.subscriber import Subscriber
 from headgate.app.wire.encoding import stream_delivery_wire
+from headgate.app.wire.events import event, groups_events
 from headgate.app.wire.ids import parse_ids
-from headgate.app.wire.names import check_name, check_pattern
+from headgate.app.wire.names import check_name, check_pattern, text_of
 from headgate.app.wire.problems import responses
 from headgate.app.wire.schemas.limits import Limits
 from headgate.app.wire.schemas.pattern_groups import (
@@ -34,15 +41,20 @@ from headgate.app.wire.schemas.pattern_groups import (
     SettledStream,
     SettledStreams,
     StreamIds,
+    new_groups_of,
+    weights_of,
 )
+from headgate.engine.config import NO_POLICY, OnDisconnect
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import NotFound
+from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import GroupsRead, Outcome
 from headgate.engine.requests import Request as EngineRequest
 from headgate.engine.requests.deliveries import Ack, Extend, GiveBack, Nack, NackMode
 from headgate.engine.requests.deliveries import ReadGroups as ReadGroupsRequest
 
 router = APIRouter(prefix="/v1/groups/{group}", tags=["Delivery"], route_class=Operation)
+events = APIRouter(prefix="/v1/groups/{group}", tags=["Events"], route_class=Operation)
 
 _SETTLE = responses(
     "malformed",
@@ -105,10 +117,7 @@ async def read_groups(
         claim_idle_ms=read.claim_idle_ms,
         no_ack=read.no_ack,
         max_pending=read.max_pending,
-        weights={
-            check_name(name, pointer="/body/weights"): weight
-            for name, weight in read.weights.items()
-        },
+        weights=weights_of(read.weights, pointer="/body/weights"),
         create=None if read.create is None else read.create.to_engine(),
         wait_ms=read.wait_ms,
     )
@@ -135,6 +144,93 @@ async def read_groups(
         "state": came.state,
     }
     return json_answer(answer)
+
+
+class GroupsReady(BaseModel):
+    """The first event: the name under which entries are acknowledged."""
+
+    consumer: str
+
+
+class GroupsCaughtUp(BaseModel):
+    """Nothing is left for now."""
+
+
+@events.get(
+    "/events",
+    operation_id="followGroups",
+    response_class=EventStream,
+    status_code=200,
+    responses=EVENT_STREAM
+    | _OWN
+    | responses("limit_reached", "cut_off", "not_acceptable", "too_many_connections"),
+)
+@needs(Verb.CONSUME, by_url=True)
+async def group_events(
+    request: Request,
+    access: AccessDep,
+    limits: LimitsDep,
+    group: GroupDep,
+    consumer: OptionalConsumerDep,
+    match: MatchQuery,
+    credit: Annotated[int, Query(ge=1, description="So many unacknowledged entries at most.")] = 16,
+    claim_idle_ms: Annotated[
+        int | None,
+        Query(ge=0, le=COUNT_MAX, description="Also take entries pending and idle for so long."),
+    ] = None,
+    on_disconnect: Annotated[
+        OnDisconnect | None,
+        Query(description="Treatment of unacknowledged entries when the connection ends."),
+    ] = None,
+    create: Annotated[
+        str | None, Query(description="The groups to create, as JSON; `create` of `readGroups`.")
+    ] = None,
+) -> Response:
+    """Read the group of this name in all streams that match, as events.
+
+    First come the consumer's own pending entries, stream by stream, then what `readGroups` gives;
+    at most `credit` unacknowledged ones at a time, in all of the streams. Acknowledge by POST to
+    `/v1/groups/{group}/ack`, under the name that `ready` tells. Without a name the gateway makes
+    one, and removes it when the connection ends.
+
+    Events: `ready {consumer}` · `entry`, which says its `stream` and has no id line ·
+    `caught_up {}` · `draining {reconnect_after_ms}` · `problem {…}`.
+    """
+    gateway = gateway_of(request)
+    gateway.require(Ability.PATTERN_GROUPS)
+    check_at_most(credit, limits.credit_max, pointer="/query/credit")
+    pattern = check_pattern(match, pointer="/query/match")
+    check_is_asked_for(request)
+    access = gateway.connected(access)
+    choices = SubscriptionChoices(
+        claim_idle_ms=claim_idle_ms,
+        on_disconnect=on_disconnect,
+        max_pending=credit,
+        create=None if create is None else new_groups_of(create, pointer="/query/create"),
+    )
+    subscriber = Subscriber.named_or_new(
+        pattern, group, consumer, on_disconnect, policy=NO_POLICY, random=gateway.random
+    )
+    subscription = PatternGroupSubscription(
+        access, subscriber, choices, beat_ms=limits.heartbeat_ms
+    )
+    connection = EventConnection(gateway, request, access, subscription)
+
+    async def encoded(item: followed.Followed) -> bytes:
+        match item:
+            case followed.GroupsBatch(read):
+                connection.sent_entries += read.delivery_count
+                gateway.metrics.delivered_counts["sse"] += read.delivery_count
+                return groups_events(read) or HEARTBEAT
+            case followed.State("caught_up"):
+                return event("caught_up", GroupsCaughtUp())
+            case followed.Ended(error):
+                return connection.last_event(error)
+        return b""
+
+    ready = GroupsReady(consumer=text_of(subscriber.consumer))
+    first = event("ready", ready, retry_ms=gateway.reconnect_after_ms())
+    return EventStream(connection.events(first, access.usage, encoded), limits)
 
 
 @router.post("/ack", operation_id="ackGroups", response_model=SettledStreams, responses=_SETTLE)

@@ -1,11 +1,14 @@
 """Groups over patterns: reads of the groups of one name in many streams, and what becomes of it."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 from typing_extensions import TypedDict
 
 from headgate.app.wire.ids import parse_group_start
+from headgate.app.wire.names import check_name
+from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.deliveries import Delivery, NackChoices, Settled
 from headgate.app.wire.schemas.entries import Flag, Ids, Milliseconds, Request
 from headgate.app.wire.schemas.settings import Policy
@@ -37,6 +40,16 @@ class NewGroups(Request):
         return EngineNewGroups(GroupStart(start), policy)
 
 
+def new_groups_of(text: str, *, pointer: str) -> EngineNewGroups:
+    """Read `NewGroups` from JSON; GatewayError if it is none."""
+    try:
+        return NewGroups.model_validate_json(text).to_engine()
+    except ValidationError as error:
+        [first, *_] = error.errors(include_url=False, include_input=False)
+        place = "".join(f"/{part}" for part in first["loc"])
+        raise GatewayError("invalid_request", first["msg"], pointer=f"{pointer}{place}") from None
+
+
 class StreamIds(Ids):
     """Entry ids of one stream."""
 
@@ -52,6 +65,12 @@ Weights = Annotated[
         description="Entries of a stream in each of its turns, by name; 1 for all others.",
     ),
 ]
+
+
+def weights_of(weights: Mapping[str, int], *, pointer: str) -> dict[bytes, int]:
+    return {check_name(name, pointer=pointer): weight for name, weight in weights.items()}
+
+
 MaxPending = Annotated[
     int | None,
     Field(ge=1, strict=True, description="Entries the consumer may hold in all of the streams."),

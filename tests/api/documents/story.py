@@ -231,6 +231,7 @@ async def _groups(ask: Ask, story: Recorder) -> None:
     groups = "/v1/groups/billing"
     wanted = {"limit": 3, "wait_ms": 20_000, "create": {"start": "0"}}
     read = await ask(f"POST {groups}/read?match=orders*&consumer=anna", wanted)
+    await ask(f"GET {groups}/events?match=orders*&consumer=carla&credit=16")
     own = [{"stream": entry["stream"], "ids": [entry["id"]]} for entry in read["entries"]]
     await ask(f"POST {groups}/extend?consumer=anna", {"entries": own[:1]})
     await ask(f"POST {groups}/nack?consumer=anna", {"entries": own[1:2], "mode": "silent"})
