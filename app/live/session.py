@@ -488,6 +488,8 @@ def _settled(intent: Settlement, outcomes: Sequence[Outcome]) -> Iterator[Text]:
             frame = {"type": "acked", "sub": intent.sub, "results": []}
         else:
             frame = {"type": "ok", "sub": intent.sub, "results": []}
+        if intent.stream is not None:
+            frame["stream"] = text_of(intent.stream)
         left -= len(ids)
         if intent.rid is not None and not left:
             frame["rid"] = intent.rid

@@ -110,6 +110,7 @@ class Acked(TypedDict):
     type: Literal["acked"]
     rid: NotRequired[str]
     sub: str
+    stream: NotRequired[str]
     results: list[Settled]
 
 
@@ -119,6 +120,7 @@ class Ok(TypedDict):
     type: Literal["ok"]
     rid: NotRequired[str]
     sub: str
+    stream: NotRequired[str]
     results: list[Settled]
 
 

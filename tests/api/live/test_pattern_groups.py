@@ -58,6 +58,7 @@ async def test_a_socket_reads_streams_in_turns_and_settles_by_stream(shared: Liv
         assert sent(first) == [("orders.a", "a0"), ("orders.b", "b0")]
         await frames.send(type="ack", rid="2", sub="g", stream="orders.b", ids=[first[1]["id"]])
         acked = await frames.next("acked")
+        assert acked["stream"] == "orders.b"
         assert acked["results"] == [{"id": first[1]["id"], "outcome": "acked"}]
         await frames.send(type="credit", sub="g", entries=10)
         assert sent(await frames.entries(2)) == [("orders.a", "a1"), ("orders.b", "b1")]
