@@ -8,6 +8,7 @@ from functools import partial
 from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions import groups as group_decisions
 from headgate.engine.decisions.group_reads.claims import allowed_at, claimable_at
+from headgate.engine.decisions.policies import check_policy
 from headgate.engine.entry import MAX_ID, MIN_ID, size_of
 from headgate.engine.errors import Invalid, NotFound, StreamError, Unavailable
 from headgate.engine.limits import COUNT_MAX, PATTERN_BYTES_MAX, WEIGHTS_MAX
@@ -417,6 +418,12 @@ def _check(request: ReadGroups) -> None:
     if len(request.pattern) > PATTERN_BYTES_MAX:
         text = f"a pattern has at most {PATTERN_BYTES_MAX} bytes"
         raise Invalid(text, location=("pattern",))
+    if request.create is not None and request.create.policy is not None:
+        try:
+            check_policy(request.pattern, request.create.policy)
+        except Invalid as error:
+            error.location = ("create", *error.location)
+            raise
     weights = request.weights
     if len(weights) > WEIGHTS_MAX:
         raise Invalid(f"at most {WEIGHTS_MAX} streams have weights", location=("weights",))

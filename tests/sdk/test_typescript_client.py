@@ -113,7 +113,7 @@ async def test_one_group_of_all_streams_that_match_is_worked_off(
     assert came["requests"] == [3, "extended", "released", "acked"]
     for group in ("socket", "events"):
         info = await live.group("orders.a", group)
-        assert (info["pending"], info["policy"]) == (0, {"max_deliveries": 9})
+        assert (info["pending"], info["policy"]) == (0, {"max_pending": 9})
 
 
 async def test_a_request_that_is_not_answered_is_given_up_and_its_connection_closed(

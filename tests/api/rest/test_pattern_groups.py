@@ -85,6 +85,11 @@ WEIGHTS = {f"orders.{at}": 1 for at in range(101)}
         (f"POST {READ}", {"weights": {"a/b": 1}}, (422, "invalid_request", "/body/weights")),
         (f"POST {READ}", {"weights": WEIGHTS}, (422, "invalid_request", "/body/weights")),
         (f"POST {READ}", {"max_pending": 0}, (422, "invalid_request", "/body/max_pending")),
+        (
+            f"POST {READ}",
+            {"create": {"policy": {"max_deliveries": 1}}},
+            (422, "invalid_request", "/body/create/policy"),
+        ),
         (f"POST {READ}", {"create": {"start": "x"}}, (400, "invalid_id", "/body/create/start")),
         (
             f"POST {READ}",

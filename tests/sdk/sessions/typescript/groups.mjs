@@ -6,7 +6,7 @@ const [url] = process.argv.slice(2);
 const came = {};
 for (const [name, options] of [["socket", { WebSocket }], ["events", { transport: "events" }]]) {
   const hg = createClient({ url, ...options });
-  const groups = hg.groups(name, { match: "orders.*", create: { start: "0", policy: { maxDeliveries: 9 } }, weights: { "orders.a": 2 } });
+  const groups = hg.groups(name, { match: "orders.*", create: { start: "0", policy: { maxPending: 9 } }, weights: { "orders.a": 2 } });
   came[name] = [];
   for await (const job of groups.consume({ consumer: "me" })) {
     came[name].push(`${job.stream} ${job.fields.v} ${job.deliveries}`);
