@@ -377,14 +377,14 @@ class Connection:
             raise no_subscription(intent.sub)
         subscription = feed.subscription
         assert isinstance(subscription, GroupSubscription | PatternGroupSubscription)
-        holder = subscription.holder_of(intent.stream)
+        entries = subscription.entries_of(intent.stream)
         match intent:
             case AckIntent(ids=ids):
-                return await holder.ack(ids)
+                return await entries.ack(ids)
             case NackIntent(ids=ids, mode=mode, delay_ms=delay_ms, error=error):
-                return await holder.nack(ids, mode, delay_ms, error)
+                return await entries.nack(ids, mode, delay_ms, error)
             case ExtendIntent(ids=ids):
-                return await holder.extend(ids)
+                return await entries.extend(ids)
 
     async def _subscribe(self, intent: SubscribeIntent) -> None:
         counted = self._access.usage.subscriptions

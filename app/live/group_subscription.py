@@ -20,7 +20,7 @@ from headgate.app.live.followed import (
     State,
     StateName,
 )
-from headgate.app.live.holder import PENDING_PAGE, Holder
+from headgate.app.live.held_entries import PENDING_PAGE, HeldEntries
 from headgate.app.live.intents import SubscriptionChoices
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import BATCH_BYTES_MAX, RETRY_S, Credit, Subscription
@@ -41,9 +41,9 @@ class GroupSubscription(Subscription):
     __slots__ = (
         "_claims",
         "_consumer",
+        "_entries",
         "_held",
         "_held_expected",
-        "_holder",
         "_names",
         "_position",
         "_request",
@@ -76,8 +76,8 @@ class GroupSubscription(Subscription):
             max_pending=choices.max_pending,
             size_bytes_max=BATCH_BYTES_MAX,
         )
-        self._holder = Holder(access, subscriber, credit if choices.auto_credit else None)
-        self._held = self._holder.held
+        self._entries = HeldEntries(access, subscriber, credit if choices.auto_credit else None)
+        self._held = self._entries.held
         self._held_expected = choices.max_pending or (0 if credit is None else credit.available)
         self._claims: AbstractAsyncContextManager[object] | None = None
 
@@ -117,12 +117,12 @@ class GroupSubscription(Subscription):
         """Acknowledge the consumer's entries up to an id. See the request `AckThrough`."""
         await self._access.perform(AckThrough(*self._names, self._consumer, seen))
 
-    def holder_of(self, stream: bytes | None) -> Holder:
+    def entries_of(self, stream: bytes | None) -> HeldEntries:
         """Return what is held of the stream; GatewayError for another one."""
         if stream not in (None, self._subscriber.stream):
             text = "the subscription is of one stream: leave it out"
             raise GatewayError("invalid_request", text, pointer="/body/stream")
-        return self._holder
+        return self._entries
 
     async def _sources(self) -> list[AsyncGenerator[Followed, None]]:
         await self._subscriber.enter(self._access.backend)
@@ -140,7 +140,7 @@ class GroupSubscription(Subscription):
     async def _give_back(self) -> None:
         if self._claims is not None:
             await self._claims.__aexit__(None, None, None)
-        await self._holder.leave(has_failed=self.is_broken)
+        await self._entries.leave(has_failed=self.is_broken)
 
     async def _losing(self, takeovers: AsyncIterator[Takeover]) -> AsyncGenerator[Followed, None]:
         async for takeover in takeovers:
@@ -164,7 +164,7 @@ class GroupSubscription(Subscription):
                     if gone:  # it would only use up what the consumer may hold
                         await self._access.perform(Ack(*self._names, gone, consumer=self._consumer))
                     if len(self._held) > 2 * self._held_expected:
-                        await self._holder.forget_settled()
+                        await self._entries.forget_settled()
                         self._held_expected = max(self._held_expected, len(self._held))
 
     def _items(self, read: GroupRead, gone: list[EntryId]) -> Iterator[Followed]:

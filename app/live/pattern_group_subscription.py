@@ -13,7 +13,7 @@ from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need, Principal
 from headgate.app.live.followed import Followed, GroupsBatch, Held, Ready, StateName
 from headgate.app.live.group_subscription import whole
-from headgate.app.live.holder import Holder
+from headgate.app.live.held_entries import HeldEntries
 from headgate.app.live.intents import SubscriptionChoices
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import BATCH_BYTES_MAX, RETRY_S, Credit, Subscription
@@ -32,12 +32,13 @@ class PatternGroupSubscription(Subscription):
     """What the consumer holds in any of the streams, then what they have, in turns."""
 
     __slots__ = (
+        "_by_stream",
         "_held_expected",
-        "_holders",
         "_on_disconnect",
         "_request",
         "_settled_credit",
         "_subscriber",
+        "_unchecked",
     )
 
     def __init__(
@@ -66,7 +67,8 @@ class PatternGroupSubscription(Subscription):
         )
         self._on_disconnect = choices.on_disconnect
         self._settled_credit = credit if choices.auto_credit else None
-        self._holders: dict[bytes, Holder] = {}
+        self._by_stream: dict[bytes, HeldEntries] = {}
+        self._unchecked = 0  # deliveries since it was looked how many are held
         self._held_expected = choices.max_pending or (0 if credit is None else credit.available)
 
     async def open(self) -> Ready:
@@ -94,17 +96,17 @@ class PatternGroupSubscription(Subscription):
     async def position(self) -> EntryId:
         return MIN_ID
 
-    def holder_of(self, stream: bytes | None) -> Holder:
+    def entries_of(self, stream: bytes | None) -> HeldEntries:
         """Return what is held of a stream; GatewayError unless entries of it were sent."""
-        holder = None if stream is None else self._holders.get(stream)
-        if holder is None:
+        entries = None if stream is None else self._by_stream.get(stream)
+        if entries is None:
             text = "name the stream of the entries, as it came with them"
             raise GatewayError("invalid_request", text, pointer="/body/stream")
-        return holder
+        return entries
 
     @property
     def _held_count(self) -> int:
-        return sum(len(holder.held) for holder in self._holders.values())
+        return sum(len(entries.held) for entries in self._by_stream.values())
 
     async def _sources(self) -> list[AsyncGenerator[Followed, None]]:
         return [self._reading()]
@@ -113,8 +115,8 @@ class PatternGroupSubscription(Subscription):
         await whole(self._give_back())
 
     async def _give_back(self) -> None:
-        for holder in self._holders.values():
-            await holder.leave(has_failed=self.is_broken)
+        for entries in self._by_stream.values():
+            await entries.leave(has_failed=self.is_broken)
 
     async def _reading(self) -> AsyncGenerator[Followed, None]:
         """Yield what the consumer holds, stream by stream, then what it is given.
@@ -137,7 +139,8 @@ class PatternGroupSubscription(Subscription):
                 wait_ms = self._beat_ms
             else:
                 own_after = _end_of(read)
-            if self._held_count > 2 * self._held_expected:
+            self._unchecked += unsent.delivery_count
+            if self._unchecked > 2 * self._held_expected:
                 await self._forget_settled()
             await asyncio.sleep(0)
 
@@ -153,24 +156,24 @@ class PatternGroupSubscription(Subscription):
         Then register the consumer where it is new, and acknowledge what is gone from its stream: it
         would only use up what the consumer may hold.
         """
-        new: list[Holder] = []
+        new: list[HeldEntries] = []
         unsent: list[GroupRead] = []
         for each in read.reads:
-            holder = self._holders.get(each.stream)
-            if holder is None:
+            entries = self._by_stream.get(each.stream)
+            if entries is None:
                 subscriber = changed(self._subscriber, stream=each.stream, releases=True)
-                holder = Holder(self._access, subscriber, self._settled_credit)
-                self._holders[each.stream] = holder
-                new.append(holder)
-            known = frozenset(holder.held.counts) if is_own else ()
+                entries = HeldEntries(self._access, subscriber, self._settled_credit)
+                self._by_stream[each.stream] = entries
+                new.append(entries)
+            known = frozenset(entries.held.counts) if is_own else ()
             alive = [one for one in each.deliveries if one.fields is not None]
             if not self._request.no_ack:
-                holder.held.add(alive)
+                entries.held.add(alive)
             alive = [one for one in alive if one.id not in known]
             if alive:
                 unsent.append(each._replace(deliveries=alive))
-        for holder in new:
-            await self._enter(holder)
+        for entries in new:
+            await self._enter(entries)
         for each in read.reads:
             gone = [delivery.id for delivery in each.deliveries if delivery.fields is None]
             if gone:
@@ -179,14 +182,14 @@ class PatternGroupSubscription(Subscription):
                 )
         return read._replace(reads=unsent)
 
-    async def _enter(self, holder: Holder) -> None:
+    async def _enter(self, entries: HeldEntries) -> None:
         releases = self._subscriber.releases
         if self._on_disconnect is None and not self._subscriber.is_temporary:
             with suppress(NotFound):  # it is gone by now
-                info = await self._access.backend.perform(DescribeGroup(*holder.names))
+                info = await self._access.backend.perform(DescribeGroup(*entries.names))
                 releases = not info.policy.on_disconnect
-        holder.subscriber = changed(holder.subscriber, releases=releases)
-        await holder.subscriber.enter(self._access.backend)
+        entries.subscriber = changed(entries.subscriber, releases=releases)
+        await entries.subscriber.enter(self._access.backend)
 
     def _items(self, read: GroupsRead, *, is_own: bool) -> Iterator[Followed]:
         if read.reads:
@@ -200,10 +203,14 @@ class PatternGroupSubscription(Subscription):
             yield GroupsBatch(read, self._spend(0))
 
     async def _forget_settled(self) -> None:
-        for holder in self._holders.values():
-            if holder.held.counts:
+        """Forget what was settled elsewhere, if more is held than was to be expected."""
+        self._unchecked = 0
+        if self._held_count <= 2 * self._held_expected:
+            return
+        for entries in self._by_stream.values():
+            if entries.held.counts:
                 with suppress(NotFound):
-                    await holder.forget_settled()
+                    await entries.forget_settled()
         self._held_expected = max(self._held_expected, self._held_count)
 
 

@@ -324,7 +324,7 @@ class _Encoder:
         assert isinstance(self._subscription, GroupSubscription)
         ids = [delivery.id for delivery in batch.deliveries] + batch.gone
         if ids:
-            await self._subscription.holder_of(None).ack(ids)
+            await self._subscription.entries_of(None).ack(ids)
 
     async def _must_return(self, item: followed.Followed) -> bool:
         """Return whether the client has to reconnect, as nothing comes before it acknowledges."""

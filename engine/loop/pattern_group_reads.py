@@ -82,7 +82,8 @@ class PatternGroupReads:
             while True:
                 read = await self._executor.cold.until_read(partial(act, group, look))
                 if read is not None:
-                    return read
+                    self._count(group, look)
+                    return read._replace(pending_count=look.held_count)
                 await this_turn().end()
                 if look.reads and not self._groups.has(group):
                     raise Unavailable(_LOST)
@@ -101,7 +102,10 @@ class PatternGroupReads:
                 return None
             waiter.full = _full(group, look)
             waiter.leaves_some = len(group) > 0
-            return look.reply(GroupState.LIVE) if look.reads else None
+            if not look.reads:
+                return None
+            self._count(group, look)
+            return look.reply(GroupState.LIVE)
 
         waiter = Waiter([group.key], attempt, consumer=request.consumer, by_policy=True)
         waiter.full = _full(group, _Look(request, read.pending_count))
@@ -171,8 +175,8 @@ class PatternGroupReads:
         if not self._is_walked(group, look.request):
             return None
         group.come_due(executor.steady_ms())
-        look.counted_at = None  # it may have settled some
-        self._count(group, look)
+        if look.request.max_pending is not None:
+            self._count(group, look)
         try:
             with self._groups.reading(group):
                 is_over = self._go_round(group, look)
@@ -184,7 +188,6 @@ class PatternGroupReads:
             self._arm(group)
         if not is_over:
             return None
-        self._count(group, look)
         if look.is_full or group.has_nothing_for(consumer):
             return look.reply(GroupState.MAX_PENDING)
         has_more = group.next_for(consumer) is not None
@@ -243,9 +246,10 @@ class PatternGroupReads:
             self._rest(group, name, wait_ms)
             return
         left = group.left_of_turn(name, request.weights.get(name, 1), request.limit)
-        self._count(group, look)
-        if look.is_spent:
-            return
+        if request.max_pending is not None:  # others may have been served meanwhile
+            self._count(group, look)
+            if look.is_spent:
+                return
         held_before = group.held_count(executor.keyspace, request.consumer, name)
         try:
             single = self._group_reads.under_policy(look.read_of(name, left))
@@ -258,7 +262,6 @@ class PatternGroupReads:
                 group.hold(request.consumer, name)
                 held = group.held_count(executor.keyspace, request.consumer, name)
                 left -= look.take(reads[0], held - held_before)
-                self._count(group, look)
             wait_ms = self._wait_ms(stream, own, request)
             if wait_ms == 0:
                 group.go_on(name, left)

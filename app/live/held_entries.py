@@ -1,4 +1,4 @@
-"""Holder: what a connection holds of one stream as a consumer of a group, and how it is settled."""
+"""Held entries: what a connection holds of a stream as a consumer, and how it is settled."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ PENDING_PAGE = 5_000
 """Pending entries that are asked for at once."""
 
 
-class Holder:
+class HeldEntries:
     __slots__ = ("_access", "_credit", "held", "names", "subscriber")
 
     def __init__(self, access: Access, subscriber: Subscriber, credit: Credit | None) -> None:
