@@ -17,7 +17,7 @@ FILTERS = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), product(FILTERS, FILTERS))
+@pytest.mark.parametrize(("one", "other"), [*product(FILTERS, FILTERS)])
 def test_a_filter_within_another_shows_what_both_show(one: NameFilter, other: NameFilter) -> None:
     both = one.within(other)
     assert [name for name in NAMES if both.shows(name)] == [
