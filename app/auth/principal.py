@@ -188,7 +188,8 @@ class Principal:
             names = frozenset(
                 name for name in names if self.may(Need(verbs, name, group, consumer))
             )
-        return NameFilter(names, tuple(pattern.text for pattern in patterns if pattern.is_prefix))
+        prefixes = sorted(pattern.text for pattern in patterns if pattern.is_prefix)
+        return NameFilter(names, tuple(prefixes))
 
     def may_create(self, stream: bytes) -> bool:
         known = self._creates.get(stream)
