@@ -83,6 +83,9 @@ class PatternGroupReads:
                 read = await self._executor.cold.until_read(partial(act, group, look))
                 if read is not None:
                     self._count(group, look)
+                    if group.waiting_count and len(group):  # what has come due, for example
+                        self._groups.wake(group)
+                        self._waiters.serve()
                     return read._replace(pending_count=look.held_count)
                 await this_turn().end()
                 if look.reads and not self._groups.has(group):

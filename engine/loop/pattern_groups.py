@@ -354,9 +354,10 @@ class PatternGroups:
     def note(self, keyspace: Keyspace, command: c.Command, lost: Iterable[signals.Holder]) -> None:
         """Note what a command means, after it is applied; `lost` is from before."""
         means = _MEANINGS.get(type(command))
-        if means is not None:  # blocked reads are not told of it
+        if means is not None:
             means(self, command)
-        signals.notify(keyspace, self, command)
+        else:
+            signals.notify(keyspace, self, command)
         if keyspace.memory.has_turns:
             signals.notify_of_turns(keyspace, self, command)
         for holder in lost:
@@ -403,10 +404,11 @@ class PatternGroups:
     ) -> None:
         for each in concerned:
             if group in (None, each.group):
-                each.touch(stream)
                 if is_anew:
                     each.note_holders(self._keyspace, stream)
-                    self._waiters.changed(each.key.stream)  # consumers may hold less, too
+                each.touch(stream)
+                if is_anew and self._waiters.has_full(each.key.stream, each.group):
+                    self._waiters.changed(each.key.stream)  # consumers may hold less
                 else:
                     self.wake(each)
 
@@ -444,13 +446,19 @@ def _cancel(group: PatternGroup) -> None:
         group.timer = None
 
 
+def _set(groups: PatternGroups, command: c.GroupCreated | c.GroupMoved | c.PolicySet) -> None:
+    groups.released(command.stream, command.group)  # there may be something; nobody holds less
+
+
+def _delivered(groups: PatternGroups, command: c.EntriesDelivered | c.EntriesClaimed) -> None:
+    groups.delivered(command.stream, command.group, command.consumer)
+
+
 _MEANINGS: dict[type, Callable[[PatternGroups, Any], None]] = {
-    c.GroupCreated: lambda them, command: them.changed(command.stream, command.group),
-    c.GroupMoved: lambda them, command: them.changed(command.stream, command.group),
-    c.EntriesDelivered: lambda them, command: them.delivered(
-        command.stream, command.group, command.consumer
-    ),
-    c.EntriesClaimed: lambda them, command: them.delivered(
-        command.stream, command.group, command.consumer
-    ),
+    c.GroupCreated: _set,
+    c.GroupMoved: _set,
+    c.PolicySet: _set,
+    c.EntriesDelivered: _delivered,
+    c.EntriesClaimed: _delivered,
 }
+"""What other commands mean, they mean to blocked reads, too."""

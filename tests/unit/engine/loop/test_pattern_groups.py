@@ -292,3 +292,32 @@ async def test_groups_over_patterns_are_bounded_and_forgotten() -> None:
         task.cancel()
     await asyncio.sleep(2 * PATTERN_GROUP_IDLE_S)
     assert not engine._executor.pattern_groups
+
+
+async def test_what_a_read_leaves_goes_to_those_that_wait() -> None:
+    engine = Driver(VirtualClock())
+    request = replace(ANY, limit=1, claim_idle_ms=100)
+    await engine.put(1, 2, stream=b"s.1")
+    await engine.perform(replace(request, limit=2, consumer=b"gone"))
+    waiting = asyncio.create_task(engine.perform(replace(request, wait_ms=None)))
+    await quiet()
+    await asyncio.sleep(0.1)
+    read = await engine.perform(replace(request, consumer=b"ben"))
+    await quiet()
+    assert [read.delivery_count, (await waiting).delivery_count] == [1, 1]
+
+
+async def test_many_new_groups_run_few_of_those_that_wait() -> None:
+    engine = Driver(VirtualClock())
+    tasks = [
+        asyncio.create_task(engine.perform(replace(ANY, consumer=b"%d" % at, wait_ms=None)))
+        for at in range(50)
+    ]
+    await quiet()
+    before = engine.group_look_count
+    for number in range(200):
+        engine.begin(CreateGroup(b"s.%d" % number, G, GroupStart(MIN_ID), create_stream=True))
+    await quiet()
+    assert engine.group_look_count - before <= 400
+    for task in tasks:
+        task.cancel()
