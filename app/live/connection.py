@@ -403,7 +403,7 @@ class Connection:
         access = self._access
         credit = Credit(intent.credit, limit=self._limits.credit_max)
         if isinstance(intent.after, PatternAfter) and intent.group is not None:
-            self._gateway.require(Ability.PATTERN_GROUPS)
+            self._gateway.require(Ability.PATTERNS)
             subscriber = self._subscriber(intent, intent.group, NO_POLICY)
             return PatternGroupSubscription(access, subscriber, intent.choices, credit=credit)
         if isinstance(intent.after, PatternAfter):

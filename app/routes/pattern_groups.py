@@ -104,7 +104,7 @@ async def read_groups(
     moment a pending one may be taken. `max_pending` bounds what the consumer holds in all of the
     streams together. The answer is always 200, and `state` says why it may be empty.
     """
-    gateway_of(request).require(Ability.PATTERN_GROUPS)
+    gateway_of(request).require(Ability.PATTERNS)
     read = read or ReadGroups()
     check_at_most(read.wait_ms, limits.wait_ms_max, pointer="/body/wait_ms")
     check_at_most(read.limit, limits.read_entries_max, pointer="/body/limit")
@@ -197,7 +197,7 @@ async def group_events(
     `caught_up {}` · `draining {reconnect_after_ms}` · `problem {…}`.
     """
     gateway = gateway_of(request)
-    gateway.require(Ability.PATTERN_GROUPS)
+    gateway.require(Ability.PATTERNS)
     check_at_most(credit, limits.credit_max, pointer="/query/credit")
     pattern = check_pattern(match, pointer="/query/match")
     check_is_asked_for(request)

@@ -32,7 +32,7 @@ from headgate.engine.requests.groups import (
 from headgate.engine.requests.keyspace import DeleteStreams, NameFilter, RenameStream
 from tests.contract.calls import ANA, BEN, G, blocked
 
-pytestmark = pytest.mark.needs(Ability.PATTERN_GROUPS)
+pytestmark = pytest.mark.needs(Ability.PATTERNS)
 
 ORDERS = b"orders.*"
 FROM_START = NewGroups(GroupStart(MIN_ID))

@@ -52,9 +52,7 @@ async def test_the_limits_are_those_of_the_settings() -> None:
     assert {name: limits.pop(name) for name in chosen} == chosen
     assert limits.pop("durable") == "nothing"
     assert limits.pop("pattern_bytes_max") == PATTERN_BYTES_MAX
-    assert limits.pop("abilities") == [
-        *("bulk", "claim_feed", "commands", "pattern_groups", "patterns", "policies")
-    ]
+    assert limits.pop("abilities") == ["bulk", "claim_feed", "commands", "patterns", "policies"]
     defaults, others = Settings(), limits
     assert others == {name: getattr(defaults, name) for name in others}
 
