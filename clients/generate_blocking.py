@@ -23,17 +23,21 @@ CLASSES = {
     "stream": {"Following": "BlockingFollowing", "Stream": "BlockingStream"},
     "automation": {"Push": "BlockingPush", "Schedule": "BlockingSchedule"},
     "group": {"Consuming": "BlockingConsuming", "Group": "BlockingGroup"},
+    "groups": {"Groups": "BlockingGroups"},
     "client": {"AsyncClient": "Client"},
 }
 """Of each module: its classes, with the names of their blocking ones."""
 
 NAMES = {name: blocking for names in CLASSES.values() for name, blocking in names.items()}
 
-WRITTEN_OTHERWISE = {"Group": {"work"}}
-"""Methods that stand in `working.py`, as they need threads for what they call."""
+WRITTEN_OTHERWISE = {"Group": {"claim_idle_ms"}}
+"""Methods that only the asyncio classes need. `work` stands in `working.py`."""
 
-_BASES = {"BlockingGroup": "Working[BlockingJob]"}
-_CONSTANTS = {"BlockingGroup": ["", "    _blocking_job = BlockingJob"]}
+_BASES = {
+    "BlockingGroup": "Working[Group, BlockingJob]",
+    "BlockingGroups": "Working[Groups, BlockingJob]",
+}
+_CONSTANTS = {name: ["", "    _blocking_job = BlockingJob"] for name in _BASES}
 _SPECIAL = {
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
@@ -60,6 +64,7 @@ from headgate.client.client import AsyncClient
 from headgate.client.credential import TokenSource
 from headgate.client.entries import Claimed, Delivery, Draft, Entry, Fields, Gap, Pairs, Value
 from headgate.client.group import Consuming, Group
+from headgate.client.groups import Groups, IdsOfStreams, NewGroups, OutcomesOfStreams
 from headgate.client.job import Job
 from headgate.client.shapes.answers import (
     ClosedStream,
@@ -184,6 +189,7 @@ _ATTRIBUTES = {
     "gap": "Return the trimmed ids before the entry that came last; None: there are none.",
     "gap_to": "Return the last trimmed id of the range; None: none was trimmed.",
     "id": "Return the id of the entry.",
+    "match": "Return the pattern.",
     "last_id": "Return the last id of the stream.",
     "name": "Return the name.",
     "stream": "Return the name of the stream.",

@@ -29,6 +29,7 @@ from headgate.engine.loop.extent_reads import ColdReads
 from headgate.engine.loop.group_reads import GroupReads
 from headgate.engine.loop.housekeeping import Housekeeping
 from headgate.engine.loop.lists import Lists
+from headgate.engine.loop.pattern_group_reads import PatternGroupReads
 from headgate.engine.loop.pattern_reads import PatternReads
 from headgate.engine.loop.ranges import Ranges
 from headgate.engine.loop.reads import Reads
@@ -43,6 +44,7 @@ from headgate.engine.requests.deliveries import (
     ListPending,
     Nack,
     ReadGroup,
+    ReadGroups,
 )
 from headgate.engine.requests.entries import (
     Add,
@@ -155,6 +157,7 @@ class Engine:
             PlanRead: self._reads.plan,
             ReadPattern: PatternReads(executor, self._reads).read,
             ReadGroup: group_reads.read,
+            ReadGroups: PatternGroupReads(executor, group_reads).read,
             Nack: group_reads.nack,
             Autoclaim: group_reads.autoclaim,
             ListStreams: lists.list_streams,
@@ -203,6 +206,11 @@ class Engine:
         """Return the numbers of streams with blocked reads and with blocked group reads."""
         waiters = self._executor.waiters
         return waiters.stream_count, waiters.grouped_stream_count
+
+    @property
+    def group_look_count(self) -> int:
+        """Return how many streams reads of groups over patterns have looked at since the start."""
+        return self._executor.pattern_groups.look_count
 
     @property
     def activity(self) -> TotalActivity:

@@ -521,3 +521,13 @@ CONCERNED_NAMES_MAX = 65_536
 LATE_STREAM_NOTES_MAX = 64
 LATE_NOTES_MAX = 100_000
 """Notes of late appends of one stream, and of all together. One takes 100 bytes."""
+
+PATTERN_GROUPS_MAX = 64
+"""Groups over patterns that are in use, or were so a moment ago. Each takes about 100 bytes for
+every stream that has something for it."""
+
+PATTERN_GROUP_IDLE_S = 300.0
+"""Time after which one that nobody reads is forgotten. The next read looks at all names."""
+
+WEIGHTS_MAX = 100
+"""Streams to which a read of a group over a pattern gives weights, and the greatest weight."""

@@ -202,6 +202,22 @@ class GroupRead(NamedTuple):
     state: GroupState
 
 
+class GroupsRead(NamedTuple):
+    """What a read of the groups of one name in many streams got, stream by stream."""
+
+    reads: list[GroupRead]  # those with deliveries
+    pending_count: int  # of the consumer, in all of the streams
+    state: GroupState  # of all of them: `LIVE`, `CAUGHT_UP` or `MAX_PENDING`
+
+    @property
+    def delivery_count(self) -> int:
+        return sum(len(read.deliveries) for read in self.reads)
+
+    def deliveries(self) -> list[tuple[bytes, Delivery]]:
+        """Return the deliveries, each with its stream."""
+        return [(read.stream, delivery) for read in self.reads for delivery in read.deliveries]
+
+
 class Outcome(StrEnum):
     """The outcome of an ack, nack or extend for one id."""
 

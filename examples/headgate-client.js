@@ -302,8 +302,13 @@ var init_events_line = __esm({
         this.#available += entries;
         if (this.#available > 0) this.#onCredit?.();
       }
-      async settle({ type, sub: _, rid: __, ...body }) {
+      async settle({ type, sub: _, rid: __, stream, ...body }) {
         const query = { consumer: this.#consumer };
+        if (stream != null) {
+          const { ids, ...options } = { ids: [], ...body };
+          const named2 = { query, body: { ...options, entries: [{ stream, ids }] } };
+          return (await this.rest.ask("POST", `${this.#place}/${type}`, named2)).streams[0].results;
+        }
         return (await this.rest.ask("POST", `${this.#place}/${type}`, { query, body })).results;
       }
       async follow() {
@@ -326,15 +331,16 @@ var init_events_line = __esm({
       }
       get #place() {
         const { stream, group } = this.#wanted;
-        if (stream == null) return "/v1";
+        if (stream == null) return group == null ? "/v1" : path`/v1/groups/${group}`;
         return path`/v1/streams/${stream}` + (group == null ? "" : path`/groups/${group}`);
       }
       async #read(signal) {
         const wanted = this.#wanted = this.subscriber.wanted();
         const { match, after, filter, consumer, credit = 64, claim_idle_ms, on_disconnect } = wanted;
+        const create = wanted.create ? JSON.stringify(wanted.create) : void 0;
         this.#available = wanted.group == null ? credit : Infinity;
         const ofStream = { match: match ?? void 0, after, filter: filter ? JSON.stringify(filter) : void 0 };
-        const query = wanted.group == null ? ofStream : { consumer, credit, claim_idle_ms, on_disconnect };
+        const query = wanted.group == null ? ofStream : { match: match ?? void 0, consumer, credit, claim_idle_ms, on_disconnect, create };
         const headers = { accept: "text/event-stream" };
         const response = await this.rest.open("GET", `${this.#place}/events`, { query, headers, signal });
         const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -411,8 +417,8 @@ var Addresses = class {
     const waitMs = problem?.retryAfterMs;
     if (problem && problem.status !== 503) return waitMs || backoffMs(attempt);
     if (url === current) {
-      const named = urls.find((each) => each !== url && `${problem?.details.leader}/`.startsWith(`${each}/`));
-      this.current = named && named !== this.#named ? this.#named = named : urls[(urls.indexOf(url) + 1) % urls.length];
+      const named2 = urls.find((each) => each !== url && `${problem?.details.leader}/`.startsWith(`${each}/`));
+      this.current = named2 && named2 !== this.#named ? this.#named = named2 : urls[(urls.indexOf(url) + 1) % urls.length];
     }
     return (attempt + 1) % urls.length ? 0 : waitMs || backoffMs(urls[1] ? 1 : attempt);
   }
@@ -578,6 +584,8 @@ async function* followed(context, place, options = {}) {
 
 // client/src/job.ts
 var errorText = (error) => error == null ? null : new TextDecoder().decode(new TextEncoder().encode(String(error)).subarray(0, 1e3));
+var keyOf = ({ id, stream }) => stream === void 0 ? id : `${stream}
+${id}`;
 var Job = class {
   /** @internal */
   constructor(delivery, settler, connection) {
@@ -585,6 +593,8 @@ var Job = class {
     this.connection = connection;
     this.delivery = delivery;
     this.id = delivery.id;
+    this.stream = delivery.stream;
+    this.key = keyOf(delivery);
     this.fields = delivery.fields;
     this.deliveries = delivery.deliveries;
     this.idleMs = delivery.idleMs;
@@ -592,6 +602,10 @@ var Job = class {
     this.lastError = delivery.lastError ?? void 0;
   }
   id;
+  /** Its stream, if several are read together. */
+  stream;
+  /** @internal Its id, behind its stream if several are read: ids may be equal there. */
+  key;
   fields;
   /** Number of its deliveries, this one included. */
   deliveries;
@@ -670,7 +684,7 @@ var Consumer = class {
   take() {
     for (let job = this.#queue.shift(); job; job = this.#queue.shift()) {
       if (job.isLost) continue;
-      this.#inHand.set(job.id, job);
+      this.#inHand.set(job.key, job);
       return job;
     }
     return void 0;
@@ -697,9 +711,10 @@ var Consumer = class {
   }
   entries({ entries }) {
     for (const frame of entries) {
-      const job = this.#inHand.get(frame.id);
+      const key = keyOf(frame);
+      const job = this.#inHand.get(key);
       if (job) job.connection = this.#connection;
-      else if (this.#done.delete(frame.id)) this.#acknowledge({ id: frame.id });
+      else if (this.#done.delete(key)) this.#acknowledge({ key });
       else this.#queue.push(new Job(fromWire(frame), this, this.#connection));
     }
     this.onJobs();
@@ -725,32 +740,32 @@ var Consumer = class {
   /** Acknowledge a job, without waiting; if that cannot be said now, it is said when the job comes again. */
   finish(job) {
     if (!this.#settles(job) || job.isLost) return;
-    if (job.connection === this.#connection) this.#acknowledge({ id: job.id });
-    else this.#done.add(job.id);
+    if (job.connection === this.#connection) this.#acknowledge({ key: job.key });
+    else this.#done.add(job.key);
   }
   ack(job) {
     this.#settles(job);
     if (job.connection !== this.#connection) return Promise.reject(stale());
-    return new Promise((resolve, reject) => this.#acknowledge({ id: job.id, resolve, reject }));
+    return new Promise((resolve, reject) => this.#acknowledge({ key: job.key, resolve, reject }));
   }
   nack(job, { mode = "fail", delayMs, error }) {
     this.#settles(job);
     return this.#settle(job, {
       type: "nack",
       sub: this.sub,
-      ids: [job.id],
+      ...named(job),
       mode,
       delay_ms: delayMs ?? null,
       error: errorText(error)
     });
   }
   extend(job) {
-    return this.#settle(job, { type: "extend", sub: this.sub, ids: [job.id] });
+    return this.#settle(job, { type: "extend", sub: this.sub, ...named(job) });
   }
   /** Take a job out of the hand; false if it was settled before. */
   #settles(job) {
     if (job.isSettled) return false;
-    this.#inHand.delete(job.id);
+    this.#inHand.delete(job.key);
     return job.isSettled = true;
   }
   async #settle(job, frame) {
@@ -768,20 +783,39 @@ var Consumer = class {
     if (acks.length === 0) return;
     this.#acks = [];
     this.#isAcking = true;
-    this.line.settle({ type: "ack", sub: this.sub, ids: acks.map(({ id }) => id) }).then(
-      (results) => acks.forEach(({ resolve }, index) => resolve?.(results[index].outcome)),
-      (error) => acks.forEach(({ id, reject }) => reject ? reject(error) : this.#done.add(id))
-    ).then(() => {
+    const sent = new Map(acks.map((ack) => [ack.key, ack]));
+    const settled = of([...sent.keys()]).map(
+      ({ keys, ...ids }) => this.line.settle({ type: "ack", sub: this.sub, ...ids }).then(
+        (results) => keys.forEach((key, index) => sent.get(key).resolve?.(results[index].outcome)),
+        (error) => keys.forEach((key) => (sent.get(key).reject ?? (() => this.#done.add(key)))(error))
+      )
+    );
+    void Promise.all(settled).then(() => {
       this.#isAcking = false;
       this.#flush();
     });
   }
   #extendAll() {
-    const ids = [...this.#inHand.values()].filter((job) => job.connection === this.#connection).map(({ id }) => id);
-    if (ids.length) this.line.settle({ type: "extend", sub: this.sub, ids }).catch(() => {
-    });
+    const held = [...this.#inHand.values()].filter((job) => job.connection === this.#connection);
+    for (const { keys: _, ...ids } of of(held.map(({ key }) => key))) {
+      this.line.settle({ type: "extend", sub: this.sub, ...ids }).catch(() => {
+      });
+    }
   }
 };
+var named = ({ id, stream }) => ({ ids: [id], ...stream !== void 0 && { stream } });
+function of(keys) {
+  const byStream = /* @__PURE__ */ new Map();
+  for (const key of keys) {
+    const stream = key.slice(0, Math.max(key.lastIndexOf("\n"), 0));
+    byStream.get(stream)?.push(key) ?? byStream.set(stream, [key]);
+  }
+  return [...byStream].map(([stream, keys2]) => ({
+    keys: keys2,
+    ids: keys2.map((key) => key.slice(key.lastIndexOf("\n") + 1)),
+    ...stream && { stream }
+  }));
+}
 function stale() {
   return new Disconnected("the connection of the job was lost; it comes again");
 }
@@ -898,15 +932,9 @@ function drainOn(worker, { signal, signals = ["SIGTERM", "SIGINT"] }) {
 }
 
 // client/src/group.ts
-var Group = class {
-  constructor(context, stream, name) {
+var Worked = class {
+  constructor(context) {
     this.context = context;
-    this.stream = stream;
-    this.name = name;
-  }
-  /** Its push, by which the gateway sends its entries to a URL; it is made by its `set`. */
-  get push() {
-    return new Push(this.context, this.stream, this.name);
   }
   /**
    * Work the group: run the handler for each job, which is acknowledged when it returns, and given back as
@@ -916,7 +944,8 @@ var Group = class {
     const { concurrency = 16, onError } = options;
     const credit = options.credit ?? Math.max(64, 2 * concurrency);
     const consumer = this.#consumer({ ...options, credit });
-    const where = `group ${this.name} of stream ${this.stream}`;
+    const { group, stream, match } = this.names;
+    const where = `group ${group} of ${stream ?? match}`;
     const report = onError ?? ((error, job) => this.context.report(error, `job ${job.id}, ${where}`));
     const worker = new Worker(consumer, handler, concurrency, report);
     const forget = drainOn(worker, options);
@@ -942,12 +971,27 @@ var Group = class {
     }
   }
   #consumer(options) {
-    const names = { stream: this.stream, group: this.name };
-    return new Consumer(this.context.line, this.context.nextSub(), names, options);
+    return new Consumer(this.context.line, this.context.nextSub(), this.names, options);
   }
-  // The group's policy says after which time others may claim.
   async #open(consumer, { claimIdleMs }) {
-    consumer.open(claimIdleMs ?? (await this.info()).policy.claimIdleMs ?? void 0);
+    consumer.open(claimIdleMs ?? await this.claimIdleMs());
+  }
+};
+var Group = class extends Worked {
+  constructor(context, stream, name) {
+    super(context);
+    this.stream = stream;
+    this.name = name;
+  }
+  /** Its push, by which the gateway sends its entries to a URL; it is made by its `set`. */
+  get push() {
+    return new Push(this.context, this.stream, this.name);
+  }
+  get names() {
+    return { stream: this.stream, group: this.name };
+  }
+  async claimIdleMs() {
+    return (await this.info()).policy.claimIdleMs ?? void 0;
   }
   /** Make the group; one that is there with the same policy stays as it is. */
   create(group = {}) {
@@ -1016,6 +1060,40 @@ var Group = class {
   }
   #ask(verb, body, { consumer, signal } = {}) {
     return this.context.rest.ask("POST", `${this.#path}/${verb}`, { query: { consumer }, body, signal });
+  }
+};
+
+// client/src/groups.ts
+init_names();
+init_rest();
+var Groups = class extends Worked {
+  constructor(context, name, options) {
+    super(context);
+    this.name = name;
+    this.options = options;
+  }
+  get names() {
+    return { ...toWire(this.options), group: this.name };
+  }
+  // The policy may be another one in each stream.
+  async claimIdleMs() {
+  }
+  /** Read as a consumer, by a request. */
+  read({ consumer, signal, ...body }) {
+    const { match, ...options } = this.options;
+    return this.#ask("read", { ...options, ...body }, { match, consumer }, signal);
+  }
+  async ack(entries, { consumer } = {}) {
+    return (await this.#ask("ack", { entries }, { consumer })).streams;
+  }
+  async nack(entries, { consumer, error, ...options } = {}) {
+    return (await this.#ask("nack", { entries, ...options, error: errorText(error) }, { consumer })).streams;
+  }
+  async extend(entries, { consumer }) {
+    return (await this.#ask("extend", { entries }, { consumer })).streams;
+  }
+  #ask(verb, body, query, signal) {
+    return this.context.rest.ask("POST", path`/v1/groups/${this.name}` + `/${verb}`, { query, body, signal });
   }
 };
 
@@ -1607,6 +1685,10 @@ var Client = class {
   group(stream, name) {
     return new Group(this.#context, stream, name);
   }
+  /** Return the group of one name in all streams that match a pattern. */
+  groups(name, options) {
+    return new Groups(this.#context, name, options);
+  }
   schedule(name) {
     return new Schedule(this.#context, name);
   }
@@ -1649,6 +1731,7 @@ export {
   Client,
   Disconnected,
   Group,
+  Groups,
   Job,
   Problem,
   Push,

@@ -28,6 +28,7 @@ from headgate.app.wire.problems import GatewayError
 from headgate.engine.errors import OutOfReach, StreamError, StreamNotFound
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch
+from headgate.engine.requests.deliveries import ReadGroups
 from headgate.engine.requests.entries import Add, ReadPattern
 from headgate.engine.requests.groups import CreateGroup, UpdateGroup
 from headgate.engine.requests.idempotency import owned, owner_prefix
@@ -348,6 +349,18 @@ def _narrow_list(request: ListRequest, principal: Principal) -> ListRequest:
     return replace(request, only=principal.reach((Verb.READ,)) or UNRESERVED)
 
 
+def _narrow_groups(request: ReadGroups, principal: Principal) -> ReadGroups:
+    names = request.group, request.consumer
+    only, create = principal.reach((Verb.CONSUME,), *names) or UNRESERVED, request.create
+    if create is not None:
+        made = principal.reach((Verb.MANAGE,), request.group) or UNRESERVED
+        if create.targets:  # they are sent what it reads
+            made = made.within(principal.reach((Verb.READ,)))
+        targets_exist = not all(map(principal.may_create, create.targets))
+        create = create._replace(only=made, targets_exist=targets_exist)
+    return replace(request, only=only, create=create)
+
+
 def _narrow_streams(request: ListStreams, principal: Principal) -> ListStreams:
     if is_reserved(request.prefix) and principal.may(Need((Verb.READ,), request.prefix)):
         return request
@@ -376,6 +389,7 @@ _NARROW: dict[type[Request[Any]], Callable[[Any, Principal], Any]] = {
     ListStreams: _narrow_streams,
     ListNames: _narrow_list,
     ReadPattern: _narrow_list,
+    ReadGroups: _narrow_groups,
     ScanNames: _narrow_list,
     PickName: _narrow_list,
     CountStreams: _narrow_list,

@@ -130,6 +130,11 @@ def _read_group(request: deliveries.ReadGroup) -> Collection[Need]:
     ]
 
 
+def _read_groups(request: deliveries.ReadGroups) -> Collection[Need]:
+    targets = () if request.create is None else request.create.targets
+    return [Need(POLICY_TARGET, target) for target in targets]
+
+
 def _ack_and_delete(request: deliveries.AckAndDelete) -> Collection[Need]:
     consume = Need((Verb.CONSUME,), request.stream, request.group)
     return consume, Need((Verb.MANAGE,), request.stream)
@@ -193,6 +198,11 @@ ASPECTS: Table = {
     deliveries.ReadGroup: Aspects(
         needs=_read_group,
         delivered=lambda reads: sum(len(read.deliveries) for read in reads),
+        span=MessagingOperation("read", "receive"),
+    ),
+    deliveries.ReadGroups: Aspects(  # it is narrowed to what may be consumed
+        needs=_read_groups,
+        delivered=lambda read: read.delivery_count,
         span=MessagingOperation("read", "receive"),
     ),
     deliveries.GiveBack: Aspects(needs=_OWN),

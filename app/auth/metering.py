@@ -17,14 +17,14 @@ from headgate.app.auth.usage import Usage
 from headgate.app.backends.port import Perform
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import PlanRead
-from headgate.engine.requests.deliveries import ReadGroup
+from headgate.engine.requests.deliveries import ReadGroup, ReadGroups
 from headgate.engine.requests.entries import Range, RangeMatching, RangePacked, Read
 
 T = TypeVar("T")
 
-_WAITING = (Read, ReadGroup, PlanRead)
+_WAITING = (Read, ReadGroup, ReadGroups, PlanRead)
 
-_LIMITED = (Read, ReadGroup, Range, RangeMatching, RangePacked)
+_LIMITED = (Read, ReadGroup, ReadGroups, Range, RangeMatching, RangePacked)
 """Requests that say how many entries they want."""
 
 

@@ -166,24 +166,30 @@ class Principal:
     def is_expired(self, clock: Clock) -> bool:
         return self.expires_at_ms is not None and clock.wall_ms() >= self.expires_at_ms
 
-    def reach(self, verbs: tuple[Verb, ...]) -> NameFilter | None:
+    def reach(
+        self, verbs: tuple[Verb, ...], group: bytes | None = None, consumer: bytes | None = None
+    ) -> NameFilter | None:
         """Return the streams on which one of these verbs is allowed; None means all.
 
-        Reserved names are not among them, unless it is None.
+        Reserved names are not among them, unless it is None. With a group or a consumer, it is
+        allowed on that group of these streams, or as that consumer.
         """
-        if self.may(Need(verbs)):
+        if self.may(Need(verbs, None, group, consumer)):
             return None
         patterns = {
             pattern
             for right in self.rights
-            if right.groups is None and right.consumer is None and not right.verbs.isdisjoint(verbs)
+            if _reaches(right, Need(verbs, None, group, consumer))
             for pattern in right.streams
         }
         patterns = {pattern for pattern in patterns if not is_reserved(pattern.text)}
         names = frozenset(pattern.text for pattern in patterns if not pattern.is_prefix)
         if self.parent is not None:  # a ticket has names only
-            names = frozenset(name for name in names if self.may(Need(verbs, name)))
-        return NameFilter(names, tuple(pattern.text for pattern in patterns if pattern.is_prefix))
+            names = frozenset(
+                name for name in names if self.may(Need(verbs, name, group, consumer))
+            )
+        prefixes = sorted(pattern.text for pattern in patterns if pattern.is_prefix)
+        return NameFilter(names, tuple(prefixes))
 
     def may_create(self, stream: bytes) -> bool:
         known = self._creates.get(stream)
@@ -239,12 +245,17 @@ def _names(right: Right, stream: bytes) -> bool:
 
 
 def _allows(right: Right, need: Need) -> bool:
-    if right.verbs.isdisjoint(need.verbs):
-        return False
     if need.stream is None:
         if not any(pattern.is_prefix and pattern.text == b"" for pattern in right.streams):
             return False
     elif not any(pattern.matches(need.stream) for pattern in right.streams):
+        return False
+    return _reaches(right, need)
+
+
+def _reaches(right: Right, need: Need) -> bool:
+    """Tell whether a right allows this on its streams, whichever these are."""
+    if right.verbs.isdisjoint(need.verbs):
         return False
     if right.groups is not None and (
         need.group is None or not any(pattern.matches(need.group) for pattern in right.groups)

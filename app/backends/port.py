@@ -49,8 +49,7 @@ class Ability(StrEnum):
     BULK = "bulk"  # plan reads, split ranges, commit batches: `requests.bulk`
     POLICIES = "policies"  # groups have policies: dead letters, delays, bounds
     CLAIM_FEED = "claim_feed"  # a consumer is notified of takeovers of its entries
-    PATTERNS = "patterns"  # all streams that match a pattern are followed: `requests.patterns`
-    FAIR_GROUPS = "fair_groups"  # keys take turns, by weight and by priority: see `GroupPolicy`
+    PATTERNS = "patterns"  # all streams that match a pattern are followed, or read as one group
     COMMANDS = "commands"  # requests with nothing in between, as Redis commands need them
     ARCHIVES = "archives"  # what trims remove of a stream stays readable, if it is set so
     JOURNAL = "journal"  # a journal on this machine's disk, with a status

@@ -27,7 +27,7 @@ from headgate.app.transport.sockets import (
     Sockets,
     sockets_max_of,
 )
-from headgate.app.wire.schemas.limits import ChosenLimits, Limits
+from headgate.app.wire.schemas.limits import ChosenLimits, Limits, Rule
 from headgate.engine.buckets import Buckets
 from headgate.engine.clock import SystemClock
 from headgate.engine.state.memory import WhenFull
@@ -99,6 +99,7 @@ def assemble(
         memory_bytes_max=bounds.size_bytes_max or 0,
         sockets_max=sockets_max_of(settings.sockets_max, process_count),
         abilities=sorted(backend.abilities),
+        rules=list(Rule) if Ability.PATTERNS in backend.abilities else [],
         durable=backend.durable,
     )
     sockets = Sockets(

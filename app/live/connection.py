@@ -21,7 +21,15 @@ from headgate.app.auth.principal import Forbidden, Need, Unauthenticated
 from headgate.app.auth.usage import Patience, Usage
 from headgate.app.backends.port import Ability
 from headgate.app.gateway.gateway import Gateway
-from headgate.app.live.followed import AtEnd, Ended, Followed, GroupBatch, PatternBatch, StreamBatch
+from headgate.app.live.followed import (
+    AtEnd,
+    Ended,
+    Followed,
+    GroupBatch,
+    GroupsBatch,
+    PatternBatch,
+    StreamBatch,
+)
 from headgate.app.live.frames.client import BadFramesError
 from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.intents import (
@@ -38,6 +46,7 @@ from headgate.app.live.intents import (
     UnsubscribeIntent,
 )
 from headgate.app.live.outbox import BROKEN, FAILED, NORMAL, SLOW, CloseError, Outbox, ending_of
+from headgate.app.live.pattern_group_subscription import PatternGroupSubscription
 from headgate.app.live.session import Session, no_subscription
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import (
@@ -54,6 +63,7 @@ from headgate.app.transport.scopes import ServedScope, request_id_of
 from headgate.app.wire.problems import FrameTooLarge, GatewayError, cut_off
 from headgate.app.wire.schemas.limits import ConnectionLimits
 from headgate.engine import errors
+from headgate.engine.config import NO_POLICY, GroupPolicy
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import Outcome
 from headgate.engine.requests.entries import Add, StreamCursor
@@ -366,14 +376,15 @@ class Connection:
         if feed is None:  # it has ended meanwhile
             raise no_subscription(intent.sub)
         subscription = feed.subscription
-        assert isinstance(subscription, GroupSubscription)
+        assert isinstance(subscription, GroupSubscription | PatternGroupSubscription)
+        entries = subscription.entries_of(intent.stream)
         match intent:
             case AckIntent(ids=ids):
-                return await subscription.ack(ids)
+                return await entries.ack(ids)
             case NackIntent(ids=ids, mode=mode, delay_ms=delay_ms, error=error):
-                return await subscription.nack(ids, mode, delay_ms, error)
+                return await entries.nack(ids, mode, delay_ms, error)
             case ExtendIntent(ids=ids):
-                return await subscription.extend(ids)
+                return await entries.extend(ids)
 
     async def _subscribe(self, intent: SubscribeIntent) -> None:
         counted = self._access.usage.subscriptions
@@ -391,6 +402,10 @@ class Connection:
     async def _subscription_of(self, intent: SubscribeIntent) -> Subscription:
         access = self._access
         credit = Credit(intent.credit, limit=self._limits.credit_max)
+        if isinstance(intent.after, PatternAfter) and intent.group is not None:
+            self._gateway.require(Ability.PATTERNS)
+            subscriber = self._subscriber(intent, intent.group, NO_POLICY)
+            return PatternGroupSubscription(access, subscriber, intent.choices, credit=credit)
         if isinstance(intent.after, PatternAfter):
             self._gateway.require(Ability.PATTERNS)
             return PatternSubscription(
@@ -410,15 +425,18 @@ class Connection:
             )
         access.require([Need((Verb.CONSUME,), intent.stream, intent.group, intent.consumer)])
         info = await access.perform(DescribeGroup(intent.stream, intent.group))
-        subscriber = Subscriber.named_or_new(
+        subscriber = self._subscriber(intent, intent.group, info.policy)
+        return GroupSubscription(access, subscriber, info, intent.choices, credit=credit)
+
+    def _subscriber(self, intent: SubscribeIntent, group: bytes, policy: GroupPolicy) -> Subscriber:
+        return Subscriber.named_or_new(
             intent.stream,
-            intent.group,
+            group,
             intent.consumer,
             intent.choices.on_disconnect,
-            policy=info.policy,
+            policy=policy,
             random=self._gateway.random,
         )
-        return GroupSubscription(access, subscriber, info, intent.choices, credit=credit)
 
     async def _unsubscribe(self, intent: UnsubscribeIntent) -> None:
         feed = self._feeds.get(intent.sub)
@@ -496,6 +514,8 @@ def _entry_count(item: Followed) -> int:
             return read.entry_count
         case GroupBatch(deliveries):
             return len(deliveries)
+        case GroupsBatch(read):
+            return read.delivery_count
     return 0
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
 
 from fastapi import Request
 
 from headgate.app.auth.access import Access
+from headgate.app.auth.usage import Usage
 from headgate.app.gateway.gateway import Gateway
+from headgate.app.live.followed import Followed
 from headgate.app.live.subscription import Subscription
 from headgate.app.runtime.connections import OpenConnection
 from headgate.app.transport.exchange import unsent_bytes
@@ -20,6 +22,8 @@ from headgate.app.wire.problems import GatewayError, problem_of
 from headgate.app.wire.schemas.operations import Draining
 from headgate.engine import errors
 from headgate.engine.errors import StreamError
+
+EVENT_STREAM_TYPE = "text/event-stream"
 
 
 class EventConnection:
@@ -48,6 +52,24 @@ class EventConnection:
                 yield
             finally:
                 self._gateway.connections.remove(self._id)
+
+    async def events(
+        self, first: bytes, usage: Usage, encoded: Callable[[Followed], Awaitable[bytes]]
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield a first event, and what the items of the subscription are encoded to."""
+        assert self._subscription is not None
+        with self.listed():
+            try:
+                with usage.connections.held(), usage.subscriptions.held():
+                    yield first
+                    coming = self._subscription.follow(until=self.wait_end)
+                    async with aclosing(coming):
+                        async for item in coming:
+                            part = await encoded(item)
+                            if part:
+                                yield part
+            except (StreamError, GatewayError) as error:
+                yield self.last_event(error)
 
     async def wait_end(self) -> None:
         """Return when the connection must end. See `Gateway.wait_connection_end`."""
@@ -79,3 +101,27 @@ class EventConnection:
         problem = problem_of(error, path_of(self._request.scope))
         problem.request_id = request_id_of(self._request.scope)
         return event("problem", problem)
+
+
+def check_is_asked_for(request: Request) -> None:
+    """Refuse requests that a page of another site may have made the browser send.
+
+    On a plain address that is not loopback, a browser sends neither `Origin` nor `Sec-Fetch-Site`
+    with what a page embeds or fetches with `no-cors`. An image cannot ask for events. A script can,
+    but it cannot claim to be a page of ours.
+    """
+    sent = request.headers
+    types = sent.get("accept", "").lower().split(",")
+    if EVENT_STREAM_TYPE not in (media_type.partition(";")[0].strip() for media_type in types):
+        text = "reading takes entries: send the header Accept: text/event-stream"
+        raise GatewayError("not_acceptable", text, pointer="/header/Accept")
+    if (
+        "origin" in sent
+        or "sec-fetch-site" in sent
+        or "mozilla/" not in sent.get("user-agent", "").lower()
+    ):
+        return
+    page = sent.get("referer", "").lower().partition("://")[2].partition("/")[0]
+    if page != sent.get("host", "").lower():
+        text = "The browser does not say that a page of this gateway asks."
+        raise GatewayError("origin_refused", text, pointer="/header/Referer")

@@ -7,7 +7,7 @@ from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.patterns import PatternCursor
-from headgate.engine.replies import Delivery, Gap, Outcome, PatternRead, StreamRead
+from headgate.engine.replies import Delivery, Gap, GroupsRead, Outcome, PatternRead, StreamRead
 
 
 class Held:
@@ -99,6 +99,13 @@ class GroupBatch(NamedTuple):
     credit_left: int | None  # None: it is not bounded
 
 
+class GroupsBatch(NamedTuple):
+    """Deliveries of a group in several streams; an empty batch is a heartbeat."""
+
+    read: GroupsRead  # the entries of the deliveries are there
+    credit_left: int | None  # None: it is not bounded
+
+
 class ClaimedAway(NamedTuple):
     ids: list[EntryId]
     by: bytes
@@ -121,4 +128,6 @@ class Ended(NamedTuple):
     error: StreamError | GatewayError
 
 
-Followed = StreamBatch | PatternBatch | GroupBatch | ClaimedAway | State | AtEnd | Ended
+Followed = (
+    StreamBatch | PatternBatch | GroupBatch | GroupsBatch | ClaimedAway | State | AtEnd | Ended
+)

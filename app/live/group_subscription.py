@@ -2,7 +2,7 @@
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from typing import Any, cast
 
@@ -16,43 +16,32 @@ from headgate.app.live.followed import (
     ClaimedAway,
     Followed,
     GroupBatch,
-    Held,
     Ready,
     State,
     StateName,
 )
+from headgate.app.live.held_entries import PENDING_PAGE, HeldEntries
 from headgate.app.live.intents import SubscriptionChoices
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import BATCH_BYTES_MAX, RETRY_S, Credit, Subscription
 from headgate.app.runtime.connections import OpenSubscription
+from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import Disconnected
-from headgate.engine.replies import GroupInfo, GroupRead, GroupState, Outcome, Takeover
-from headgate.engine.requests.deliveries import (
-    Ack,
-    AckThrough,
-    Extend,
-    GroupCursor,
-    ListPending,
-    Nack,
-    NackMode,
-    ReadGroup,
-)
+from headgate.engine.replies import GroupInfo, GroupRead, GroupState, Takeover
+from headgate.engine.requests.deliveries import Ack, AckThrough, GroupCursor, ListPending, ReadGroup
 from headgate.engine.requests.groups import DescribeConsumer, DescribeGroup
 
 _CAUGHT_UP = State("caught_up")
-
-_PENDING_PAGE = 5_000
-"""Pending entries that are asked for at once."""
 
 
 class GroupSubscription(Subscription):
     """A consumer's own pending entries, then idle or new ones, then entries as they come."""
 
     __slots__ = (
-        "_auto_credit",
         "_claims",
         "_consumer",
+        "_entries",
         "_held",
         "_held_expected",
         "_names",
@@ -87,8 +76,8 @@ class GroupSubscription(Subscription):
             max_pending=choices.max_pending,
             size_bytes_max=BATCH_BYTES_MAX,
         )
-        self._auto_credit = choices.auto_credit
-        self._held = Held()
+        self._entries = HeldEntries(access, subscriber, credit if choices.auto_credit else None)
+        self._held = self._entries.held
         self._held_expected = choices.max_pending or (0 if credit is None else credit.available)
         self._claims: AbstractAsyncContextManager[object] | None = None
 
@@ -128,31 +117,12 @@ class GroupSubscription(Subscription):
         """Acknowledge the consumer's entries up to an id. See the request `AckThrough`."""
         await self._access.perform(AckThrough(*self._names, self._consumer, seen))
 
-    async def ack(self, ids: Sequence[EntryId]) -> list[Outcome]:
-        outcomes = await self._access.perform(Ack(*self._names, ids, consumer=self._consumer))
-        return self._settled(ids, outcomes)
-
-    async def nack(
-        self,
-        ids: Sequence[EntryId],
-        mode: NackMode,
-        delay_ms: int | None,
-        error: bytes | None = None,
-    ) -> list[Outcome]:
-        """Give entries back, available to others after `delay_ms`."""
-        request = Nack(*self._names, ids, mode, delay_ms, error, consumer=self._consumer)
-        return self._settled(ids, await self._access.perform(request))
-
-    async def extend(self, ids: Sequence[EntryId]) -> list[Outcome]:
-        """Restart the idle clock of entries."""
-        outcomes = await self._access.perform(Extend(*self._names, ids, consumer=self._consumer))
-        return self._settled(ids, outcomes)
-
-    def _settled(self, ids: Sequence[EntryId], outcomes: list[Outcome]) -> list[Outcome]:
-        settled_count = self._held.settle(ids, outcomes)
-        if self._auto_credit:
-            self.add_credit(settled_count)
-        return outcomes
+    def entries_of(self, stream: bytes | None) -> HeldEntries:
+        """Return what is held of the stream; GatewayError for another one."""
+        if stream not in (None, self._subscriber.stream):
+            text = "the subscription is of one stream: leave it out"
+            raise GatewayError("invalid_request", text, pointer="/body/stream")
+        return self._entries
 
     async def _sources(self) -> list[AsyncGenerator[Followed, None]]:
         await self._subscriber.enter(self._access.backend)
@@ -165,14 +135,12 @@ class GroupSubscription(Subscription):
         return sources
 
     async def _leave(self) -> None:
-        await _whole(self._give_back())
+        await whole(self._give_back())
 
     async def _give_back(self) -> None:
         if self._claims is not None:
             await self._claims.__aexit__(None, None, None)
-        await self._subscriber.leave(
-            self._access.backend, self._held.counts, has_failed=self.is_broken
-        )
+        await self._entries.leave(has_failed=self.is_broken)
 
     async def _losing(self, takeovers: AsyncIterator[Takeover]) -> AsyncGenerator[Followed, None]:
         async for takeover in takeovers:
@@ -196,7 +164,8 @@ class GroupSubscription(Subscription):
                     if gone:  # it would only use up what the consumer may hold
                         await self._access.perform(Ack(*self._names, gone, consumer=self._consumer))
                     if len(self._held) > 2 * self._held_expected:
-                        await self._forget_settled()
+                        await self._entries.forget_settled()
+                        self._held_expected = max(self._held_expected, len(self._held))
 
     def _items(self, read: GroupRead, gone: list[EntryId]) -> Iterator[Followed]:
         alive = [delivery for delivery in read.deliveries if delivery.fields is not None]
@@ -276,31 +245,17 @@ class GroupSubscription(Subscription):
         begin = 0
         while begin < len(ids):  # a page leads behind one of them at least
             page = await self._access.perform(
-                ListPending(*self._names, ids[begin], ids[-1], _PENDING_PAGE)
+                ListPending(*self._names, ids[begin], ids[-1], PENDING_PAGE)
             )
             for item in page:
                 if item.id in counts and item.consumer not in (None, self._consumer):
                     assert item.consumer is not None
                     by_taker.setdefault(item.consumer, {})[item.id] = counts[item.id]
-            begin = bisect_right(ids, page[-1].id) if len(page) == _PENDING_PAGE else len(ids)
+            begin = bisect_right(ids, page[-1].id) if len(page) == PENDING_PAGE else len(ids)
         return [Takeover(taken, by) for by, taken in by_taker.items()]
 
-    async def _forget_settled(self) -> None:
-        """Forget entries that are no longer pending: they were settled elsewhere."""
-        start, end = min(self._held.counts), max(self._held.counts)
-        pending: list[EntryId] = []
-        while True:
-            request = ListPending(*self._names, start, end, _PENDING_PAGE, self._consumer)
-            page = await self._access.perform(request)
-            pending += [item.id for item in page]
-            if len(page) < _PENDING_PAGE or pending[-1] == end:
-                break
-            start = pending[-1].next()
-        self._held.keep(pending)
-        self._held_expected = max(self._held_expected, len(self._held))
 
-
-async def _whole(work: Coroutine[Any, Any, None]) -> None:
+async def whole(work: Coroutine[Any, Any, None]) -> None:
     """Run a coroutine to its end even if the caller is cancelled, which then waits."""
     task = asyncio.ensure_future(work)
     is_cancelled = False

@@ -1,5 +1,6 @@
 """Intents: what a conversation asks its connection to do."""
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple, Self
 
 from pydantic import BaseModel, SecretStr
@@ -7,12 +8,12 @@ from pydantic import BaseModel, SecretStr
 from headgate.engine.config import OnDisconnect
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.patterns import PatternCursor
-from headgate.engine.requests.deliveries import NackMode
+from headgate.engine.requests.deliveries import NackMode, NewGroups
 from headgate.engine.requests.entries import From
 
 
 class SubscriptionChoices(NamedTuple):
-    """Options of a subscription. All but the last two are about groups."""
+    """Options of a subscription. All but `filters` and `frame_bytes_max` are about groups."""
 
     claim_idle_ms: int | None = None  # also take entries pending and idle for so long
     on_disconnect: OnDisconnect | None = None  # None: as the policy of the group says
@@ -21,10 +22,12 @@ class SubscriptionChoices(NamedTuple):
     max_pending: int | None = None  # unacknowledged entries
     filters: str | None = None  # of a stream, as JSON: only entries come for which they hold
     frame_bytes_max: int | None = None  # that the client takes; None: it does not say it
+    weights: Mapping[bytes, int] | None = None  # with a pattern: by stream
+    create: NewGroups | None = None  # with a pattern: where there is no such group
 
     @classmethod
     def of(cls, form: BaseModel) -> Self:
-        names = set(cls._fields) & set(type(form).model_fields)
+        names = set(cls._fields) & set(type(form).model_fields) - {"weights", "create"}
         return cls(**{name: getattr(form, name) for name in names})
 
 
@@ -67,6 +70,7 @@ class AckIntent(NamedTuple):
     rid: str | None
     sub: str
     ids: list[EntryId]
+    stream: bytes | None = None  # None: the only one of the subscription
 
 
 class NackIntent(NamedTuple):
@@ -76,12 +80,14 @@ class NackIntent(NamedTuple):
     mode: NackMode
     delay_ms: int | None
     error: bytes | None
+    stream: bytes | None = None
 
 
 class ExtendIntent(NamedTuple):
     rid: str | None
     sub: str
     ids: list[EntryId]
+    stream: bytes | None = None
 
 
 class AuthIntent(NamedTuple):

@@ -37,6 +37,7 @@ from headgate.app.live.followed import (
     Ended,
     Followed,
     GroupBatch,
+    GroupsBatch,
     Held,
     PatternBatch,
     Ready,
@@ -56,6 +57,7 @@ from headgate.app.live.frames.client import (
     ExtendFrame,
     NackFrame,
     PingFrame,
+    SettlingFrame,
     SubscribeFrame,
     SubscriptionFrame,
     UnsubscribeFrame,
@@ -71,6 +73,7 @@ from headgate.app.live.frames.entries import (
     LastFrame,
     deliveries_frames,
     entries_frames,
+    groups_frames,
     pattern_frames,
     settled_frame,
 )
@@ -103,7 +106,7 @@ from headgate.app.live.intents import (
 )
 from headgate.app.wire.encoding import gap_wire, is_position_news
 from headgate.app.wire.ids import parse_id, parse_ids
-from headgate.app.wire.names import text_of
+from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.problems import (
     FrameTooLarge,
     GatewayError,
@@ -320,16 +323,9 @@ class Session:
     def followed(self, sub: str, item: Followed) -> None:
         """Take an item of a subscription, and tell the client, or raise FrameTooLarge."""
         match item:
-            case StreamBatch(read, credit_left):
-                if read.entries or read.gap is not None or is_position_news(read):
-                    self._say_all(entries_frames(self._of(sub), read, credit_left=credit_left or 0))
-            case PatternBatch(read, credit_left):
-                self._say_all(pattern_frames(self._of(sub), read, credit_left=credit_left or 0))
-            case GroupBatch(deliveries, gone, lag, credit_left) if deliveries or gone:
-                names, left = [str(entry_id) for entry_id in gone], credit_left or 0
-                self._say_all(
-                    deliveries_frames(self._of(sub), deliveries, names, credit_left=left, lag=lag)
-                )
+            case StreamBatch() | PatternBatch() | GroupBatch() | GroupsBatch():
+                for frame in _entries_frames(self._of(sub), item):
+                    self._answers.say(frame)
             case State(name):
                 self.say(StateFrame(sub=sub, state=name))
             case ClaimedAway(ids, by):
@@ -357,10 +353,6 @@ class Session:
     def _of(self, sub: str) -> FrameOf:
         known = self._known.get(sub)
         return FrameOf(sub, None if known is None else known.frame_bytes_max)
-
-    def _say_all(self, frames: Iterable[str]) -> None:
-        for frame in frames:
-            self._answers.say(frame)
 
     def _text(self, frame: BaseModel) -> str:
         if isinstance(frame, ProblemFrame):
@@ -400,7 +392,7 @@ class Session:
                 self._open(sub)
                 return CreditIntent(sub, entries)
             case SubscriptionFrame(sub=sub):
-                return _settlement(frame, self._open(sub).held)
+                return _settlement(frame, self._open(sub))
         raise AssertionError(f"a frame of an unknown type: {frame!r}")
 
     def _open(self, sub: str) -> _Known:
@@ -461,6 +453,26 @@ class Session:
             raise BadFramesError(f"{self._bad_count} frames in a row made no sense")
 
 
+def _entries_frames(
+    of: FrameOf, batch: StreamBatch | PatternBatch | GroupBatch | GroupsBatch
+) -> Iterable[str]:
+    left = batch.credit_left or 0
+    match batch:
+        case StreamBatch(read):
+            if read.entries or read.gap is not None or is_position_news(read):
+                return entries_frames(of, read, credit_left=left)
+        case PatternBatch(read):
+            return pattern_frames(of, read, credit_left=left)
+        case GroupBatch(deliveries, gone, lag):
+            if deliveries or gone:
+                names = [str(entry_id) for entry_id in gone]
+                return deliveries_frames(of, deliveries, names, credit_left=left, lag=lag)
+        case GroupsBatch(read):
+            if read.reads:
+                return groups_frames(of, read, credit_left=left)
+    return ()
+
+
 def _settled(intent: Settlement, outcomes: Sequence[Outcome]) -> Iterator[Text]:
     """Yield the answer to an ack, nack or extend.
 
@@ -476,6 +488,8 @@ def _settled(intent: Settlement, outcomes: Sequence[Outcome]) -> Iterator[Text]:
             frame = {"type": "acked", "sub": intent.sub, "results": []}
         else:
             frame = {"type": "ok", "sub": intent.sub, "results": []}
+        if intent.stream is not None:
+            frame["stream"] = text_of(intent.stream)
         left -= len(ids)
         if intent.rid is not None and not left:
             frame["rid"] = intent.rid
@@ -492,18 +506,24 @@ def no_subscription(sub: str) -> GatewayError:
     return GatewayError("not_found", f"there is no subscription {sub!r}", pointer="/body/sub")
 
 
-def _settlement(frame: SubscriptionFrame, held: Held | None) -> Settlement:
+def _settlement(frame: SubscriptionFrame, known: _Known) -> Settlement:
+    held = known.held
     if held is None:
         text = f"in subscription {frame.sub!r} there is nothing to settle"
         raise GatewayError("invalid_request", text, pointer="/body/sub")
+    assert isinstance(frame, SettlingFrame)
+    stream = None if frame.stream is None else check_name(frame.stream, pointer="/body/stream")
     match frame:
         case AckFrame(rid=rid, sub=sub):
-            return AckIntent(rid, sub, _acked_ids(frame, held))
+            if known.is_of_pattern and frame.up_to is not None:
+                text = "several streams have no common order: give ids"
+                raise GatewayError("invalid_request", text, pointer="/body/up_to")
+            return AckIntent(rid, sub, _acked_ids(frame, held), stream)
         case NackFrame(rid=rid, sub=sub, ids=ids, mode=mode, delay_ms=delay_ms, error=error):
             given = error.encode() if error else None
-            return NackIntent(rid, sub, parse_ids(ids), NackMode(mode), delay_ms, given)
+            return NackIntent(rid, sub, parse_ids(ids), NackMode(mode), delay_ms, given, stream)
         case ExtendFrame(rid=rid, sub=sub, ids=ids):
-            return ExtendIntent(rid, sub, parse_ids(ids))
+            return ExtendIntent(rid, sub, parse_ids(ids), stream)
     raise AssertionError(f"a frame of an unknown type: {frame!r}")
 
 

@@ -24,7 +24,7 @@ from headgate.app.http.dependencies import (
 from headgate.app.http.operation import Operation
 from headgate.app.http.streaming import EVENT_STREAM, HEARTBEAT, EventStream
 from headgate.app.live import followed
-from headgate.app.live.event_connection import EventConnection
+from headgate.app.live.event_connection import EventConnection, check_is_asked_for
 from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.intents import SubscriptionChoices
 from headgate.app.live.subscriber import Subscriber
@@ -251,7 +251,7 @@ async def group_events(
     access.require([Need((Verb.CONSUME,), stream, group, consumer)])
     access = gateway.connected(access)
     info = await access.perform(DescribeGroup(stream, group))
-    _check_is_asked_for(request)
+    check_is_asked_for(request)
     choices = SubscriptionChoices(
         claim_idle_ms=claim_idle_ms,
         on_disconnect="keep" if ack == "on_reconnect" else on_disconnect,
@@ -271,30 +271,6 @@ async def group_events(
         request, access, subscription, ready, is_resumed=bool(ready.pending_count), ack=ack
     )
     return EventStream(encoder.events(), limits)
-
-
-def _check_is_asked_for(request: Request) -> None:
-    """Refuse requests that a page of another site may have made the browser send.
-
-    On a plain address that is not loopback, a browser sends neither `Origin` nor `Sec-Fetch-Site`
-    with what a page embeds or fetches with `no-cors`. An image cannot ask for events. A script can,
-    but it cannot claim to be a page of ours.
-    """
-    sent = request.headers
-    types = sent.get("accept", "").lower().split(",")
-    if EventStream.media_type not in (media_type.partition(";")[0].strip() for media_type in types):
-        text = "reading takes entries: send the header Accept: text/event-stream"
-        raise GatewayError("not_acceptable", text, pointer="/header/Accept")
-    if (
-        "origin" in sent
-        or "sec-fetch-site" in sent
-        or "mozilla/" not in sent.get("user-agent", "").lower()
-    ):
-        return
-    page = sent.get("referer", "").lower().partition("://")[2].partition("/")[0]
-    if page != sent.get("host", "").lower():
-        text = "The browser does not say that a page of this gateway asks."
-        raise GatewayError("origin_refused", text, pointer="/header/Referer")
 
 
 class _Encoder:
@@ -348,7 +324,7 @@ class _Encoder:
         assert isinstance(self._subscription, GroupSubscription)
         ids = [delivery.id for delivery in batch.deliveries] + batch.gone
         if ids:
-            await self._subscription.ack(ids)
+            await self._subscription.entries_of(None).ack(ids)
 
     async def _must_return(self, item: followed.Followed) -> bool:
         """Return whether the client has to reconnect, as nothing comes before it acknowledges."""
@@ -370,7 +346,7 @@ class _Encoder:
             case followed.State("caught_up"):
                 at = await self._subscription.position()
                 return event("caught_up", CaughtUp(at=str(at)), last_id=self._place(at))
-            case followed.State() | followed.PatternBatch():  # the latter has a route of its own
+            case followed.State() | followed.PatternBatch() | followed.GroupsBatch():  # own routes
                 return b""
             case followed.AtEnd(at, closed_at_ms):
                 return event("closed", Closed(at=str(at), closed_at_ms=closed_at_ms), last_id=at)

@@ -33,6 +33,7 @@ CHAPTERS = {
     },
     "Share work": {
         "work": "Work entries off",
+        "many": "Work many streams off with one group",
         "push": "Push a group to a URL",
         "retry": "Retry what fails",
         "choose": "Choose what a group gets",

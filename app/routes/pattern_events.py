@@ -1,7 +1,6 @@
 """Events of all streams whose names match a pattern."""
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
@@ -22,9 +21,8 @@ from headgate.app.wire.events import event, last_event, stream_entry_events
 from headgate.app.wire.filters import checked_text
 from headgate.app.wire.ids import parse_pattern_after
 from headgate.app.wire.names import check_pattern
-from headgate.app.wire.problems import GatewayError, responses
+from headgate.app.wire.problems import responses
 from headgate.app.wire.schemas.entries import CursorText, StreamGap
-from headgate.engine.errors import StreamError
 from headgate.engine.patterns import PatternCursor
 from headgate.engine.replies import PatternRead
 
@@ -122,19 +120,8 @@ class _Encoder:
         self._delivered_counts = gateway.metrics.delivered_counts
         self._connection = EventConnection(gateway, request, access, subscription)
 
-    async def events(self, first: bytes) -> AsyncGenerator[bytes, None]:
-        until = self._connection.wait_end
-        with self._connection.listed():
-            try:
-                with self._usage.connections.held(), self._usage.subscriptions.held():
-                    yield first
-                    async with aclosing(self._subscription.follow(until=until)) as coming:
-                        async for item in coming:
-                            part = await self._encoded(item)
-                            if part:
-                                yield part
-            except (StreamError, GatewayError) as error:
-                yield self._connection.last_event(error)
+    def events(self, first: bytes) -> AsyncGenerator[bytes, None]:
+        return self._connection.events(first, self._usage, self._encoded)
 
     async def _encoded(self, item: followed.Followed) -> bytes:
         match item:

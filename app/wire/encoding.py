@@ -15,6 +15,7 @@ from headgate.app.wire.schemas.deliveries import Delivery as WireDelivery
 from headgate.app.wire.schemas.entries import Entry as WireEntry
 from headgate.app.wire.schemas.entries import Gap as WireGap
 from headgate.app.wire.schemas.entries import StreamEntry, StreamGap
+from headgate.app.wire.schemas.pattern_groups import StreamDelivery
 from headgate.engine.entry import Entry, EntryTimes
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.recent import Recent
@@ -118,6 +119,12 @@ def stream_entry_texts(read: StreamRead) -> Iterator[str]:
 def delivery_text(delivery: Delivery) -> str:
     """Return a delivery as a JSON object; its entry must exist."""
     return _encode(delivery_wire(delivery)).decode()
+
+
+def stream_delivery_wire(pair: tuple[bytes, Delivery]) -> StreamDelivery:
+    """Return the wire form of a delivery with its stream; its entry must exist."""
+    stream, delivery = pair
+    return {"stream": text_of(stream), **delivery_wire(delivery)}
 
 
 def delivery_wire(delivery: Delivery) -> WireDelivery:

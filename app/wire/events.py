@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+import msgspec
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
@@ -9,12 +10,15 @@ from headgate.app.wire.encoding import (
     LastBatches,
     delivery_text,
     entry_texts,
+    stream_delivery_wire,
     stream_entry_texts,
     unbroken,
 )
 from headgate.engine.entry import EntryId
 from headgate.engine.patterns import PatternCursor
-from headgate.engine.replies import Delivery, StreamRead
+from headgate.engine.replies import Delivery, GroupsRead, StreamRead
+
+_encode = msgspec.json.Encoder().encode
 
 
 def event(
@@ -60,6 +64,12 @@ def delivery_events(deliveries: Iterable[Delivery]) -> bytes:
     """Return the `entry` events of deliveries; their entries must exist."""
     events = (_entry_event(delivery.id, delivery_text(delivery)) for delivery in deliveries)
     return unbroken(b"".join(events))
+
+
+def groups_events(read: GroupsRead) -> bytes:
+    """Return the `entry` events of deliveries, each with its stream and without an id line."""
+    texts = (_encode(stream_delivery_wire(each)).decode() for each in read.deliveries())
+    return unbroken(b"".join(format_sse_event(data_str=text, event="entry") for text in texts))
 
 
 def _entry_event(entry_id: EntryId, text: str) -> bytes:

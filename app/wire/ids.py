@@ -99,9 +99,9 @@ def parse_new_id(text: str, *, field: str) -> IdRequest:
     return parse_id(text, field=field)
 
 
-def parse_group_start(text: str) -> EntryId | None:
+def parse_group_start(text: str, *, field: str = "/body/start") -> EntryId | None:
     """Read a group's position: an id, or `$` (None)."""
-    return None if text == "$" else parse_id(text, field="/body/start")
+    return None if text == "$" else parse_id(text, field=field)
 
 
 def _not_an_id(text: str, field: str) -> GatewayError:

@@ -6,6 +6,7 @@ from headgate.client.client import AsyncClient
 from headgate.client.credential import CredentialError, TokenFile
 from headgate.client.entries import Claimed, Delivery, Draft, Entry, Gap
 from headgate.client.group import Consuming, Group
+from headgate.client.groups import Groups
 from headgate.client.job import Job
 from headgate.client.live import Refused
 from headgate.client.problems import (
@@ -34,6 +35,7 @@ __all__ = [
     "Following",
     "Gap",
     "Group",
+    "Groups",
     "HeadgateError",
     "Job",
     "Page",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Self, cast
 
 import httpx
@@ -14,6 +14,7 @@ from headgate.client.bulk import Cursor, Filter, Plan, Writer, plans_of
 from headgate.client.calls import Calls
 from headgate.client.credential import Credential, TokenSource
 from headgate.client.group import Group
+from headgate.client.groups import Groups, NewGroups
 from headgate.client.live import Live
 from headgate.client.shapes.answers import PushSummary, Readiness, ScheduleInfo, StreamInfo
 from headgate.client.stream import Following, OnState, Stream
@@ -115,6 +116,25 @@ class AsyncClient:
     def group(self, stream: str, name: str) -> Group:
         """Return a group of a stream; it need not exist."""
         return Group(self._calls, self._live, stream, name)
+
+    def groups(
+        self,
+        name: str,
+        *,
+        match: str,
+        create: NewGroups | None = None,
+        weights: Mapping[str, int] | None = None,
+    ) -> Groups:
+        """Return the group of this name in all streams that match; none of them need exist.
+
+        Args:
+            name: of the group.
+            match: a pattern of Redis, such as `orders.*`.
+            create: create the group where there is none, with this start and these rules; None:
+                streams without it are left out.
+            weights: how many entries a stream gives in each of its turns; 1 unless given.
+        """
+        return Groups(self._calls, self._live, name, match, create=create, weights=weights)
 
     def schedule(self, name: str) -> Schedule:
         """Return a schedule by its name; it need not exist."""

@@ -136,7 +136,7 @@ class Conversation:
     def _answered(self, frame: Mapping[str, Any], subscription: Subscription | None) -> None:
         self._unanswered.pop(frame.get("rid", ""), None)
         if subscription is not None:
-            subscription.settled(frame["results"])
+            subscription.settled(frame["results"], frame.get("stream"))
             if not self._is_busy(subscription):
                 self._quiet(subscription.name)
 

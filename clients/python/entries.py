@@ -97,6 +97,7 @@ class Delivery(NamedTuple):
         last_error: why it was given back before, if that is known.
         deliver_at_ms: groups delivered it no sooner (unix ms).
         expires_at_ms: groups deliver it no more from then on.
+        stream: of the entry, if several are read together; or else None.
     """
 
     id: str
@@ -108,6 +109,7 @@ class Delivery(NamedTuple):
     last_error: str | None = None
     deliver_at_ms: int | None = None
     expires_at_ms: int | None = None
+    stream: str | None = None
 
 
 class Claimed(NamedTuple):
@@ -182,6 +184,7 @@ def delivery_of(item: Mapping[str, Any]) -> Delivery:
         item.get("last_error"),
         item.get("deliver_at_ms"),
         item.get("expires_at_ms"),
+        item.get("stream"),
     )
 
 

@@ -40,7 +40,7 @@ class Consuming:
     At the end what was settled is sent and confirmed, and what was not goes back to the group.
     """
 
-    def __init__(self, group: Group, wanted: dict[str, Any], *, credit: int) -> None:
+    def __init__(self, group: Worked, wanted: dict[str, Any], *, credit: int) -> None:
         """See `Group.consume`."""
         self._group = group
         self._wanted = wanted
@@ -84,7 +84,7 @@ class Consuming:
             if self._subscription is None:
                 claim_idle_ms = self._wanted.get("claim_idle_ms")
                 if claim_idle_ms is None:
-                    claim_idle_ms = (await self._group.info())["policy"].get("claim_idle_ms")
+                    claim_idle_ms = await self._group.claim_idle_ms()
                 self._subscription = self._group.live.subscribe(
                     self._wanted, credit=self._credit, claim_idle_ms=claim_idle_ms
                 )
@@ -106,7 +106,80 @@ class Consuming:
             await live.leave(self._subscription)
 
 
-class Group:
+class Worked:
+    """What is worked off by consumers: a group, or a group over a pattern."""
+
+    def __init__(self, live: Live, wanted: dict[str, Any]) -> None:
+        """Keep the subscribe frame `wanted`, without what a consumer chooses."""
+        self.live = live
+        self._wanted = wanted
+
+    async def claim_idle_ms(self) -> int | None:
+        """Return the idle time after which others claim an entry, if one is known."""
+        return None
+
+    def consuming(
+        self, *, credit: int, on_claimed: OnClaimed | None = None, **options: Any
+    ) -> Consuming:
+        """Return the jobs of a consumer with these options; None: as the gateway has it."""
+        chosen = {name: value for name, value in options.items() if value is not None}
+        consuming = Consuming(self, self._wanted | chosen, credit=credit)
+        consuming.on_claimed = on_claimed
+        return consuming
+
+    async def work(
+        self,
+        handler: Handler,
+        *,
+        concurrency: int = 1,
+        consumer: str | None = None,
+        credit: int | None = None,
+        claim_idle_ms: int | None = None,
+        on_error: Callable[[Job, Exception], object] | None = None,
+        stop: asyncio.Event | None = None,
+    ) -> None:
+        """Process entries until SIGTERM or SIGINT arrives, or `stop` is set.
+
+        It also ends when the stream is closed and the group has settled all of it.
+
+        An entry is acknowledged when the handler returns. If the handler raises, the entry has
+        failed: it is delivered again as the group's policy says (`backoff_ms`, `max_deliveries`),
+        with the error, which is also logged. At the end no more entries are taken, running handlers
+        are awaited, and what they have settled is confirmed.
+
+        Args:
+            handler: a coroutine function that takes a job.
+            concurrency: handlers that run at the same time.
+            consumer: name of the consumer; None: the gateway makes one, and removes it at the end.
+            credit: entries that may be here; None: twice as many as handlers, at least 64.
+            claim_idle_ms: see `consume`.
+            on_error: called with a job and its error, instead of logging it.
+            stop: ends the work when it is set; signals are left alone then.
+        """
+        consuming = self.consuming(
+            consumer=consumer,
+            credit=credit or max(64, 2 * concurrency),
+            claim_idle_ms=claim_idle_ms,
+        )
+        failure: Exception | None = None
+        with contextlib.ExitStack() as signals:
+            if stop is None:
+                stop = asyncio.Event()
+                _stop_at_signals(stop, signals)
+            stopping = asyncio.ensure_future(_stop(consuming, stop))
+            try:
+                async with consuming, asyncio.TaskGroup() as workers:
+                    for _ in range(concurrency):
+                        workers.create_task(_work(consuming, handler, on_error))
+            except* HeadgateError as failures:
+                failure = failures.exceptions[0]  # each worker has met the same
+            finally:
+                stopping.cancel()
+        if failure is not None:
+            raise failure
+
+
+class Group(Worked):
     """A group of consumers of a stream. Creating this object sends nothing.
 
     Example:
@@ -117,9 +190,9 @@ class Group:
 
     def __init__(self, calls: Calls, live: Live, stream: str, name: str) -> None:
         """See `AsyncClient.group`."""
+        super().__init__(live, {"stream": stream, "group": name})
         self.stream = stream
         self.name = name
-        self.live = live
         self._calls = calls
         self._path = f"/v1/streams/{segment(stream)}/groups/{segment(name)}"
 
@@ -156,6 +229,10 @@ class Group:
         """Return its position, lag, pending count and policy (XINFO GROUPS)."""
         return cast(GroupInfo, await self._calls.call("GET", self._path))
 
+    async def claim_idle_ms(self) -> int | None:
+        """Return the idle time after which others claim an entry, if its policy has one."""
+        return (await self.info())["policy"].get("claim_idle_ms")
+
     async def delete(self) -> None:
         """Delete the group with what is pending in it (XGROUP DESTROY)."""
         await self._calls.call("DELETE", self._path)
@@ -183,67 +260,13 @@ class Group:
             on_disconnect: what becomes of unsettled entries when the connection ends.
             on_claimed: is called with the id of an entry that somebody else has taken over.
         """
-        options = {
-            "consumer": consumer,
-            "claim_idle_ms": claim_idle_ms,
-            "on_disconnect": on_disconnect,
-        }
-        wanted: dict[str, Any] = {"stream": self.stream, "group": self.name}
-        wanted |= {name: value for name, value in options.items() if value is not None}
-        consuming = Consuming(self, wanted, credit=credit)
-        consuming.on_claimed = on_claimed
-        return consuming
-
-    async def work(
-        self,
-        handler: Handler,
-        *,
-        concurrency: int = 1,
-        consumer: str | None = None,
-        credit: int | None = None,
-        claim_idle_ms: int | None = None,
-        on_error: Callable[[Job, Exception], object] | None = None,
-        stop: asyncio.Event | None = None,
-    ) -> None:
-        """Process entries until SIGTERM or SIGINT arrives, or `stop` is set.
-
-        It also ends when the stream is closed and the group has settled all of it.
-
-        An entry is acknowledged when the handler returns. If the handler raises, the entry has
-        failed: it is delivered again as the group's policy says (`backoff_ms`, `max_deliveries`),
-        with the error, which is also logged. At the end no more entries are taken, running handlers
-        are awaited, and what they have settled is confirmed.
-
-        Args:
-            handler: a coroutine function that takes a job.
-            concurrency: handlers that run at the same time.
-            consumer: name of the consumer; None: the gateway makes one, and removes it at the end.
-            credit: entries that may be here; None: twice as many as handlers, at least 64.
-            claim_idle_ms: see `consume`.
-            on_error: called with a job and its error, instead of logging it.
-            stop: ends the work when it is set; signals are left alone then.
-        """
-        consuming = self.consume(
+        return self.consuming(
             consumer=consumer,
-            credit=credit or max(64, 2 * concurrency),
+            credit=credit,
             claim_idle_ms=claim_idle_ms,
+            on_disconnect=on_disconnect,
+            on_claimed=on_claimed,
         )
-        failure: Exception | None = None
-        with contextlib.ExitStack() as signals:
-            if stop is None:
-                stop = asyncio.Event()
-                _stop_at_signals(stop, signals)
-            stopping = asyncio.ensure_future(_stop(consuming, stop))
-            try:
-                async with consuming, asyncio.TaskGroup() as workers:
-                    for _ in range(concurrency):
-                        workers.create_task(_work(consuming, handler, on_error))
-            except* HeadgateError as failures:
-                failure = failures.exceptions[0]  # each worker has met the same
-            finally:
-                stopping.cancel()
-        if failure is not None:
-            raise failure
 
     # Reading and settling by requests
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from headgate.client.entries import Delivery, Value, delivery_of
 from headgate.client.live import Live
-from headgate.client.subscription import Mode, Nack, Subscription
+from headgate.client.subscription import Mode, Nack, Subscription, key_of
 
 _ERROR_LENGTH_MAX = 1_000
 """Characters of an error that the gateway keeps."""
@@ -40,6 +40,7 @@ class Job:
     def __init__(self, live: Live, subscription: Subscription, item: Mapping[str, Any]) -> None:
         """See `Group.consume`."""
         self.id: str = item["id"]
+        self._key = key_of(item)
         self._live = live
         self._subscription = subscription
         self._item = item
@@ -59,6 +60,11 @@ class Job:
         return self.delivery.fields
 
     @property
+    def stream(self) -> str | None:
+        """Return the stream of the entry, if several are read together; or else None."""
+        return self._item.get("stream")
+
+    @property
     def deliveries(self) -> int:
         """Return the number of deliveries of the entry, this one included."""
         return int(self._item["deliveries"])
@@ -74,7 +80,7 @@ class Job:
 
         Settling it then does nothing, unless it is delivered here again.
         """
-        return self.id not in self._subscription.held
+        return self._key not in self._subscription.held
 
     def ack(self) -> None:
         """Acknowledge the entry (XACK). Only the first `ack` or `nack` of a job counts."""
@@ -113,5 +119,5 @@ class Job:
     def _settle(self, nack: Nack | None) -> None:
         if not self._is_settled:
             self._is_settled = True
-            self._subscription.settle(self.id, nack)
+            self._subscription.settle(self._key, nack)
             self._live.say()

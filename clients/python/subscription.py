@@ -64,7 +64,8 @@ class Subscription:
         self.extend_s = EXTEND_S
         self.lag: int | None = None
         self.consumer: str | None = wanted.get("consumer")
-        self.held: dict[str, int] = {}  # deliveries of what the program has not settled
+        # Deliveries of what the program has not settled, by key (`key_of`), as all that follow.
+        self.held: dict[str, int] = {}
         self.on_claimed: Callable[[str, str], None] | None = None
         self.on_state: Callable[[State, str], None] | None = None
         self._state: State | None = None
@@ -109,9 +110,9 @@ class Subscription:
         for gap in frame.get("gaps", ()):
             self._note_gap(gap)
         if self.is_group:
-            self.held.update([(item["id"], item["deliveries"]) for item in entries])
+            self.held.update([(key_of(item), item["deliveries"]) for item in entries])
             if self._in_work or self._done:
-                entries = [item for item in entries if not self._is_known(item["id"])]
+                entries = [item for item in entries if not self._is_known(key_of(item))]
         elif entries:
             self._wanted["after"] = entries[-1]["id"]
         if "position" in frame:  # behind what a filter did not let through
@@ -132,14 +133,15 @@ class Subscription:
             if self.held.pop(entry_id, None) is not None and self.on_claimed is not None:
                 self.on_claimed(entry_id, by)
 
-    def settled(self, results: list[Mapping[str, str]]) -> None:
+    def settled(self, results: list[Mapping[str, str]], stream: str | None = None) -> None:
         for result in results:
+            key = key_of({"id": result["id"], "stream": stream})
             if result["outcome"] == "claimed" and self.on_claimed is not None:
                 self.on_claimed(result["id"], "")
             if result["outcome"] in ("claimed", "not_pending"):
-                self.held.pop(result["id"], None)
+                self.held.pop(key, None)
             if result["outcome"] != "extended":
-                self._done.pop(result["id"], None)
+                self._done.pop(key, None)
 
     def lost(self) -> None:
         """Note that the connection ended: entries of a group went back, or are kept there.
@@ -162,23 +164,23 @@ class Subscription:
     def next_item(self) -> Mapping[str, Any]:
         item = self.items.popleft()
         if self.is_group:
-            self._in_work.add(item["id"])
+            self._in_work.add(key_of(item))
         else:
             self._returned += 1
         return item
 
-    def settle(self, entry_id: str, nack: Nack | None) -> None:
+    def settle(self, key: str, nack: Nack | None) -> None:
         """Acknowledge an entry in work, or give it back; nothing if another consumer has it."""
-        self._in_work.discard(entry_id)
+        self._in_work.discard(key)
         if nack is None:
-            self._done[entry_id] = None
+            self._done[key] = None
             if len(self._done) > _DONE_MAX:
                 del self._done[next(iter(self._done))]
-        if self.held.pop(entry_id, None) is not None:  # it may be here again before the answer
+        if self.held.pop(key, None) is not None:  # it may be here again before the answer
             if nack is None:
-                self._acks.append(entry_id)
+                self._acks.append(key)
             else:
-                self._nacks.setdefault(nack, []).append(entry_id)
+                self._nacks.setdefault(nack, []).append(key)
 
     def extend_all(self) -> None:
         self._extends = list(self.held)
@@ -195,25 +197,25 @@ class Subscription:
         nacks, self._nacks = self._nacks, {}
         extends, self._extends = self._extends, []
         frames: list[dict[str, Any]] = [
-            {"type": "ack", "sub": self.name, "ids": ids} for ids in _portions(acks)
+            {"type": "ack", "sub": self.name, **ids} for ids in _portions(acks)
         ]
-        for nack, all_ids in nacks.items():
+        for nack, keys in nacks.items():
             how = {name: value for name, value in nack._asdict().items() if value is not None}
             frame = {"type": "nack", "sub": self.name, **how}
-            frames += [{**frame, "ids": ids} for ids in _portions(all_ids)]
-        held = [entry_id for entry_id in extends if entry_id in self.held]
-        frames += [{"type": "extend", "sub": self.name, "ids": ids} for ids in _portions(held)]
+            frames += [{**frame, **ids} for ids in _portions(keys)]
+        held = [key for key in extends if key in self.held]
+        frames += [{"type": "extend", "sub": self.name, **ids} for ids in _portions(held)]
         if self._returned * 2 >= self._credit:
             frames.append({"type": "credit", "sub": self.name, "entries": self._returned})
             self._returned = 0
         return frames
 
-    def _is_known(self, entry_id: str) -> bool:
+    def _is_known(self, key: str) -> bool:
         """Tell whether a redelivered entry is in work or done; acknowledge it if it is done."""
-        if entry_id in self._done:
-            self._acks.append(entry_id)
+        if key in self._done:
+            self._acks.append(key)
             return True
-        return entry_id in self._in_work
+        return key in self._in_work
 
     def _wake(self) -> None:
         waiters, self.waiters = self.waiters, []
@@ -229,5 +231,20 @@ class Closed(HeadgateError):
     """The client was closed."""
 
 
-def _portions(ids: list[str]) -> list[list[str]]:
-    return [ids[at : at + FRAME_IDS_MAX] for at in range(0, len(ids), FRAME_IDS_MAX)]
+def key_of(item: Mapping[str, Any]) -> str:
+    """Return the id of an entry, behind its stream if several are read: ids may be equal there."""
+    stream = item.get("stream")
+    return item["id"] if stream is None else f"{stream}\n{item['id']}"
+
+
+def _portions(keys: list[str]) -> list[dict[str, Any]]:
+    """Return the parts of frames that name these entries, of one stream each."""
+    by_stream: dict[str, list[str]] = {}
+    for key in keys:
+        stream, _, entry_id = key.rpartition("\n")
+        by_stream.setdefault(stream, []).append(entry_id)
+    return [
+        {**({"stream": stream} if stream else {}), "ids": ids[at : at + FRAME_IDS_MAX]}
+        for stream, ids in by_stream.items()
+        for at in range(0, len(ids), FRAME_IDS_MAX)
+    ]

@@ -20,7 +20,8 @@ const PUBLIC = {
   Redriven: "Redriven", RedrivenLetters: "RedrivenEntries", PendingEntries: "PendingEntries", Trimmed: "Trimmed",
   DeletedEntries: "DeletedEntries", DeletedConsumer: "DeletedConsumer", Ticket: "Ticket", TicketRequest: "TicketRequest", Gap: "Gap", Schedule: "ScheduleInfo",
   Schedules: "Schedules", Push: "PushInfo", PushInput: "PushInput", PushSummary: "PushSummary", PushAttempt: "PushAttempt", Pushes: "Pushes",
-  RetriedPush: "RetriedPush", Problem: "ProblemDetails",
+  ReadGroups: "ReadGroups", GroupsEntries: "GroupsEntries", StreamDelivery: "StreamDelivery", NewGroups: "NewGroups",
+  StreamIds: "StreamIds", SettledStream: "SettledStream", SettledStreams: "SettledStreams", RetriedPush: "RetriedPush", Problem: "ProblemDetails",
 };
 
 const camel = (name) => name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());

@@ -24,6 +24,7 @@ from headgate.engine.commands import (
 from headgate.engine.config import NO_POLICY, StreamConfig
 from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.decisions.group_keys import noisy_key
+from headgate.engine.decisions.group_reads.ahead_entries import first_indexed
 from headgate.engine.decisions.policies import check_policy
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import GroupExists, StreamNotFound
@@ -94,9 +95,12 @@ def _creation(
         commands.append(StreamCreated(name, epoch, StreamConfig()))
         stream = Stream(name, epoch, StreamConfig())
     keyspace.bounds.check_another_group(stream)
-    commands.append(GroupCreated(name, group, *_position(stream, request.start)))
-    if request.policy not in (None, NO_POLICY):
+    position = _position(stream, request.start)
+    commands.append(GroupCreated(name, group, *position))
+    if request.policy is not None and request.policy != NO_POLICY:
         commands.append(PolicySet(name, group, request.policy))
+        indexed = first_indexed(stream, group, request.policy, position)
+        commands += [] if indexed is None else [indexed]
     return commands
 
 
@@ -110,11 +114,15 @@ def update_group(keyspace: Keyspace, request: UpdateGroup, now_ms: int) -> Decis
         check_policy(name, policy)
         commands.append(PolicySet(name, group.name, policy))
     _check_targets(keyspace, request)
+    position = group.last_id, group.entries_read
     if request.moves:
         last_id = group.last_id if request.last_id is UNSET else request.last_id
         entries_read = None if request.entries_read is UNSET else request.entries_read
         position = _position(keyspace.stream(name), GroupStart(last_id, entries_read))
         commands.append(GroupMoved(name, group.name, *position))
+    if commands and (request.moves or not group.ahead_count):
+        indexed = first_indexed(keyspace.stream(name), group.name, policy, position)
+        commands += [] if indexed is None else [indexed]
     return Decision.then(commands, lambda keyspace, _: _described(keyspace, name, request.group))
 
 

@@ -33,6 +33,7 @@ from headgate.engine.loop.activity import TotalActivity, changes_by
 from headgate.engine.loop.extent_reads import ColdReads
 from headgate.engine.loop.housekeeping import Disposal
 from headgate.engine.loop.pattern_followers import Followers
+from headgate.engine.loop.pattern_groups import PatternGroups
 from headgate.engine.loop.takeovers import Takeovers
 from headgate.engine.loop.wait_queue import QueueKey, Waiter
 from headgate.engine.loop.waiters import Claimable, Waiters
@@ -87,6 +88,7 @@ class Executor:
         self.keyspace = keyspace  # for inspection; expired streams may still be in it
         self.waiters = Waiters(self.steady_ms, self._claimable, waiters_max)
         self.followers = Followers(self.waiters, clock)
+        self.pattern_groups = PatternGroups(self.waiters)
         self.adopt(keyspace)
 
     def adopt(self, keyspace: Keyspace) -> None:
@@ -99,6 +101,7 @@ class Executor:
         keyspace.revisions.begin(lambda: f"{self.clock.monotonic_ms()}.{life}")
         self.keyspace = keyspace
         self.followers.adopt(keyspace)
+        self.pattern_groups.adopt(keyspace)
         self.schedules_changed.set()
 
     def _lose(self, damaged: Damaged) -> None:
@@ -376,7 +379,7 @@ class Executor:
         return self._memory_bounds.is_full(memory.size_bytes) and not self.storage.freezable_bytes
 
     def _apply(self, commands: list[c.Command]) -> None:
-        keyspace, waiters = self.keyspace, self.waiters
+        keyspace, waiters, groups = self.keyspace, self.waiters, self.pattern_groups
         try:
             self.storage.change_count += changes_by(keyspace, commands)
             for command in commands:
@@ -384,6 +387,7 @@ class Executor:
                     self.takeovers.note(keyspace, command)
                 self.activity.note(keyspace, command)
                 freed = signals.holders_before(keyspace, waiters, command)
+                lost = groups.holders_before(keyspace, command) if groups else ()
                 keyspace.apply(command)
                 signals.notify(keyspace, waiters, command)
                 if self.followers:
@@ -392,6 +396,10 @@ class Executor:
                     signals.notify_of_turns(keyspace, waiters, command)
                 for names in freed:
                     waiters.freed(*names)
+                if groups:
+                    groups.note(keyspace, command, lost)
+                if keyspace.memory.has_turns:
+                    signals.forget_news(keyspace, command)
             self.storage.replay_us = keyspace.replay_us
             if keyspace.memory.held_bytes > HELD_BYTES_MAX:
                 self.on_held()

@@ -53,7 +53,7 @@ class GroupReads:
         """
         await this_turn().begin()
         await self._wait_turn(request)
-        request, acked = replace(self._under_policy(request), acked=()), request.acked
+        request, acked = replace(self.under_policy(request), acked=()), request.acked
         if acked:  # check now: the read must not be refused after it has acknowledged
             group_reads.groups_in_read(self._executor.current(), request)
         if len(acked) > SETTLED_AT_ONCE_MAX:  # let other requests run
@@ -64,16 +64,16 @@ class GroupReads:
                 ack = Ack(cursor.stream, request.group, early, request.consumer)
                 await self._executor.run(partial(self._decide_ack, ack))
         until_read = self._executor.cold.until_read
-        reads = await until_read(partial(self._read_at_once, request, acked))
+        reads = await until_read(partial(self.read_at_once, request, acked))
         while reads is None:
             await this_turn().end()
-            reads = await until_read(partial(self._read_at_once, request, ()))
+            reads = await until_read(partial(self.read_at_once, request, ()))
         if not _is_served(reads) and request.wait_ms != 0:
             reads = await self._wait_to_read(request, reads)
         try:
             return await self._executor.durable(reads)
         except asyncio.CancelledError:
-            self._undo(request, reads)
+            self.undo(request, reads)
             raise
 
     def begin(self, request: ReadGroup) -> list[GroupRead] | None:
@@ -81,13 +81,13 @@ class GroupReads:
         if request.wait_ms != 0 or request.acked or self._waiters.is_serving:
             return None
         with suppress(Missing):
-            return self._read_at_once(self._under_policy(request), ())
+            return self.read_at_once(self.under_policy(request), ())
         return None
 
     def _decide_ack(self, ack: Ack) -> Decision[list[Outcome]]:
         return deliveries.ack(self._executor.current(), ack, self._executor.now_ms())
 
-    def _read_at_once(self, request: ReadGroup, acked: Sequence[EntryId]) -> list[GroupRead] | None:
+    def read_at_once(self, request: ReadGroup, acked: Sequence[EntryId]) -> list[GroupRead] | None:
         """Acknowledge and read; None: entries were passed by, and there may be others behind."""
         may_wait = request.wait_ms != 0
         if acked and may_wait:  # check now: no refusal after the acknowledgement
@@ -132,7 +132,7 @@ class GroupReads:
         try:
             served = await self._executor.block(waiter, request.wait_ms)
         except asyncio.CancelledError:
-            self._undo(request, _served_reply(waiter) or [])
+            self.undo(request, served_reply(waiter) or [])
             raise
         except Missing:  # the wait is over: there is something to read
             served = await self._executor.cold.until_read(attempt)
@@ -148,7 +148,7 @@ class GroupReads:
         if self._waiters.is_serving:
             await self._waiters.wait_turn(_queues_of(request))
 
-    def _under_policy(self, request: ReadGroup) -> ReadGroup:
+    def under_policy(self, request: ReadGroup) -> ReadGroup:
         if not request.by_policy:
             return request
         name = request.cursors[0].stream
@@ -166,7 +166,7 @@ class GroupReads:
 
     # What nobody gets any more
 
-    def _settle(self, stream: bytes, group: bytes, claim_idle_ms: int | None) -> None:
+    def settle(self, stream: bytes, group: bytes, claim_idle_ms: int | None) -> None:
         executor = self._executor
         if stream in executor.keyspace.governed:
             now_ms = executor.now_ms()
@@ -181,14 +181,14 @@ class GroupReads:
             self._executor.current().group(cursor.stream, request.group)
         for cursor in request.cursors:
             if cursor.after is None:
-                self._settle(cursor.stream, request.group, request.claim_idle_ms)
+                self.settle(cursor.stream, request.group, request.claim_idle_ms)
 
     async def autoclaim(self, request: Autoclaim) -> Claimed:
         """Take over idle entries, a page at a time (XAUTOCLAIM), after settling as a read does."""
         executor = self._executor
 
         def settle() -> None:
-            self._settle(request.stream, request.group, request.min_idle_ms)
+            self.settle(request.stream, request.group, request.min_idle_ms)
 
         if request.by_policy:
             await executor.cold.until_read(settle)
@@ -246,7 +246,7 @@ class GroupReads:
                 and (is_fatal or group.policy.is_spent(pending.delivery_count))
             )
 
-    def _undo(self, request: ReadGroup, reads: list[GroupRead]) -> None:
+    def undo(self, request: ReadGroup, reads: list[GroupRead]) -> None:
         """Give back what was delivered to a reader that has gone."""
         executor = self._executor
         for cursor, read in zip(request.cursors, reads, strict=False):
@@ -280,7 +280,7 @@ def _full(reads: list[GroupRead]) -> frozenset[bytes]:
     return frozenset(read.stream for read in reads if read.state is GroupState.MAX_PENDING)
 
 
-def _served_reply(waiter: Waiter[T]) -> T | None:
+def served_reply(waiter: Waiter[T]) -> T | None:
     """Return the reply of a waiter that was served just before it was cancelled, or None."""
     served = waiter.served
     if not served.done() or served.cancelled() or served.exception() is not None:

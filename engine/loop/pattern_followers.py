@@ -22,12 +22,11 @@ from headgate.engine.decisions.name_ranges import NameRange
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.limits import (
     AHEAD_STREAMS_MAX,
-    CONCERNED_MAX,
-    CONCERNED_NAMES_MAX,
     FOLLOWER_IDLE_S,
     FOLLOWERS_MAX,
     PATTERN_NOTES_MAX,
 )
+from headgate.engine.loop.concerned import Concerned
 from headgate.engine.loop.pattern_notes import Moments, Note, NoteCount, PatternNotes
 from headgate.engine.loop.waiters import Waiters
 from headgate.engine.patterns import PatternCursor, PatternMoment
@@ -206,10 +205,8 @@ class Followers:
         self._last_number = 0
         self._patterns: dict[tuple[bytes, NameFilter | None], PatternNotes] = {}
         self._note_count = NoteCount()
-        self._by_prefix: dict[bytes, list[PatternNotes]] = {}
-        self._lengths: list[int] = []  # of the prefixes
-        self._concerned: dict[bytes, list[PatternNotes]] = {}  # by name; no others are concerned
-        self._news: dict[bytes, list[EntryId | None]] = {}  # of names that are not in this table
+        self._concerned: Concerned[PatternNotes] = Concerned()
+        self._news: dict[bytes, list[EntryId | None]] = {}  # of names that are not known in it
         self._settling: Iterator[None] | None = None
         self._is_settled = asyncio.Event()
 
@@ -223,8 +220,8 @@ class Followers:
     def adopt(self, keyspace: Keyspace) -> None:
         self._keyspace = keyspace
         self.moments.begin_run()
-        self._idle, self._patterns, self._by_prefix, self._lengths = {}, {}, {}, []
-        self._concerned, self._news, self._note_count = {}, {}, NoteCount()
+        self._idle, self._patterns, self._concerned = {}, {}, Concerned()
+        self._news, self._note_count = {}, NoteCount()
 
     # Who follows
 
@@ -284,8 +281,7 @@ class Followers:
         if notes is None:
             notes = PatternNotes(self._last_number, pattern, only, self._note_count)
             self._patterns[pattern, only] = notes
-            self._by_prefix.setdefault(notes.prefix, []).append(notes)
-            self._have_changed()
+            self._concerned.add(notes)
         return notes
 
     def _forget(self, number: int) -> None:
@@ -294,15 +290,7 @@ class Followers:
         if not notes.places:
             notes.forget()
             del self._patterns[notes.pattern, notes.only]
-            alike = self._by_prefix[notes.prefix]
-            alike.remove(notes)
-            if not alike:
-                del self._by_prefix[notes.prefix]
-            self._have_changed()
-
-    def _have_changed(self) -> None:
-        self._lengths = sorted({len(prefix) for prefix in self._by_prefix})
-        self._concerned = {}
+            self._concerned.remove(notes)
 
     # What happens
 
@@ -313,7 +301,7 @@ class Followers:
 
     def appended(self, name: bytes, first: EntryId) -> None:
         self.moments.appended(name, first)
-        concerned = self._concerned.get(name)
+        concerned = self._concerned.known(name)
         if concerned is None:
             self._tell_later(name, first.previous())
         elif concerned:
@@ -349,7 +337,7 @@ class Followers:
             self._waiters.appended(notes.key.stream)
 
     def _lose(self, name: bytes) -> None:
-        concerned = self._concerned.get(name)
+        concerned = self._concerned.known(name)
         if concerned is None:
             self._tell_later(name, None)
         else:
@@ -362,7 +350,7 @@ class Followers:
         """Note that a stream has entries behind a place, or is gone, once it is known for whom."""
         if not self._patterns:
             return
-        self._concerned.pop(name, None)  # what comes next is told behind this
+        self._concerned.forget(name)  # what comes next is told behind this
         news = self._news.setdefault(name, [])
         if before is None:
             news[:] = [None]
@@ -388,15 +376,8 @@ class Followers:
     def _settle(self) -> Iterator[None]:
         """Ask the globs about each name; yield where a turn may end."""
         while self._news:
-            name, concerned, table = next(iter(self._news)), list[PatternNotes](), self._concerned
-            for notes in self._candidates(name):
-                if notes.concerns(name):
-                    concerned.append(notes)
-                yield
-            if len(concerned) <= CONCERNED_MAX and table is self._concerned:
-                if len(table) >= CONCERNED_NAMES_MAX:
-                    table = self._concerned = {}
-                table[name] = concerned
+            name, concerned = next(iter(self._news)), list[PatternNotes]()
+            yield from self._concerned.ask(name, concerned)
             for before in self._news.pop(name, ()):
                 for notes in concerned:
                     if before is None:
@@ -405,14 +386,6 @@ class Followers:
                         notes.appended(name, before)
                         self._waiters.appended(notes.key.stream)
             yield
-
-    def _candidates(self, name: bytes) -> list[PatternNotes]:
-        candidates: list[PatternNotes] = []
-        for length in self._lengths:
-            if length > len(name):
-                break
-            candidates += self._by_prefix.get(name[:length], ())
-        return candidates
 
 
 def _renamed(followers: Followers, command: c.StreamRenamed) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from headgate.engine.clock import Clock
-from headgate.engine.decisions.name_ranges import NameRange, beginning_with, shown_by
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.limits import (
     LATE_NOTES_MAX,
@@ -20,9 +19,10 @@ from headgate.engine.limits import (
     NOTES_MAX,
     PATTERN_NOTES_MAX,
 )
+from headgate.engine.loop.concerned import NamePattern
 from headgate.engine.loop.wait_queue import QueueKey
-from headgate.engine.patterns import PatternMoment, literal_prefix, matcher
-from headgate.engine.requests.keyspace import NameFilter, is_shown
+from headgate.engine.patterns import PatternMoment
+from headgate.engine.requests.keyspace import NameFilter
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
 
@@ -168,21 +168,15 @@ class NoteCount:
         self.count = 0
 
 
-class PatternNotes:
+class PatternNotes(NamePattern):
     def __init__(
         self, number: int, pattern: bytes, only: NameFilter | None, total: NoteCount
     ) -> None:
         """Start without notes; `number` is that of no other, `only` the names that may be read."""
-        self.pattern = pattern
-        self.only = only
-        self.prefix = literal_prefix(pattern)
+        super().__init__(pattern, only)
         # Of the wait queue. An append to a stream of that name only makes its followers look.
         self.key = QueueKey(b"\xff\xffpattern %d" % number, None)
         self.places: dict[int, int] = {}  # of the followers, by number: the next note for each
-        self.matches = matcher(pattern)
-        own = beginning_with(self.prefix)
-        within = (names.within(own) for names in shown_by(only))
-        self.ranges: list[NameRange] = [names for names in within if names is not None]
         self._total = total
         self._notes: list[Note] = []
         self._first = 0  # the number of the first of them
@@ -193,9 +187,6 @@ class PatternNotes:
     @property
     def place(self) -> int:
         return self._first + len(self._notes)
-
-    def concerns(self, name: bytes) -> bool:
-        return is_shown(name, self.only) and self.matches(name)
 
     def appended(self, name: bytes, before: EntryId) -> None:
         numbers = self._numbers.get(name)

@@ -29,7 +29,10 @@ class QueueKey(NamedTuple):
 
 
 class BlockedRead(Generic[T]):
-    __slots__ = ("by_policy", "claim_idle_ms", "consumer", "full", "queues", "served", "spares_own")
+    __slots__ = (
+        *("by_policy", "claim_idle_ms", "consumer", "full", "leaves_some", "queues"),
+        *("served", "spares_own"),
+    )
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class BlockedRead(Generic[T]):
         self.spares_own = spares_own
         self.by_policy = by_policy
         self.full: frozenset[bytes] = frozenset()  # streams in which its consumer holds all it may
+        self.leaves_some = False  # it got nothing, and others may: this says nothing about them
         self.served: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
 
     def expire(self) -> None:

@@ -262,6 +262,8 @@ class Waiters(WaitingReads[Waiter[Any], _Queue]):
                 continue
             is_served = self._rerun(waiter)
             yield True
+            if waiter.leaves_some:
+                continue
             if key.group is not None and not is_served and key.stream not in waiter.full:
                 is_ruled_out = waiter.by_policy
                 if not (is_ruled_out and queue.has_unruled):

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from headgate.engine.config import GroupPolicy
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import (
     Claimed,
     Deletion,
     GroupRead,
+    GroupsRead,
     Outcome,
     PendingItem,
     PendingSummary,
@@ -19,6 +21,8 @@ from headgate.engine.replies import (
 )
 from headgate.engine.requests import Request
 from headgate.engine.requests.entries import Budget, References
+from headgate.engine.requests.groups import GroupStart
+from headgate.engine.requests.keyspace import NameFilter
 
 
 class GroupCursor(NamedTuple):
@@ -67,6 +71,50 @@ class ReadGroup(Request[list[GroupRead]], frozen=True):
         if self.claim_idle_ms is None and self.claim_released:
             return COUNT_MAX  # no entry is idle for this long; one without an owner is claimable
         return self.claim_idle_ms
+
+
+class NewGroups(NamedTuple):
+    """The groups that a read creates in streams that have none of its name."""
+
+    start: GroupStart
+    policy: GroupPolicy | None = None
+    only: NameFilter | None = None  # the streams in which one may be created; None: all
+    targets_exist: bool = False  # as in `CreateGroup`
+
+    @property
+    def targets(self) -> list[bytes]:
+        return [] if self.policy is None else self.policy.other_streams
+
+
+class ReadGroups(Request[GroupsRead], frozen=True):
+    """Deliver entries to a consumer of the groups of one name in all streams that match a glob.
+
+    Each delivery is that of a `ReadGroup` of its stream by the group's policy. The streams take
+    turns: in each turn a stream gives as many entries as its weight says, or a multiple of that if
+    few streams have something. If nothing is there, the request waits up to `wait_ms`, for a new
+    entry, or for the moment a pending one may be claimed. Streams that are made later are among
+    those that match. With `create`, the group is created in each that has none, except where its
+    policy moves entries to.
+
+    `max_pending` counts what the consumer holds in all of the streams; a group's policy bounds it
+    in each of them. `only` says which streams may be read; None: all. TooManyWaiters, LimitReached,
+    Invalid.
+    """
+
+    pattern: bytes
+    group: bytes
+    consumer: bytes
+    limit: int = 100
+    size_bytes_max: int = 2**20  # names and values; the first entry always fits
+    claim_idle_ms: int | None = None  # first claim entries idle for this long; None: by the policy
+    claim_own: bool = True  # also claim entries that the consumer itself holds
+    no_ack: bool = False  # new entries do not become pending
+    max_pending: int | None = None  # how many entries the consumer may hold
+    weights: Mapping[bytes, int] = {}  # by stream; 1 for all others
+    create: NewGroups | None = None
+    wait_ms: int | None = 0
+    only: NameFilter | None = None
+    own_after: GroupCursor | None = None  # what the consumer holds behind here, by name and id
 
 
 class GiveBack(Request[None], frozen=True):

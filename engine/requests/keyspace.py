@@ -37,6 +37,21 @@ class NameFilter(msgspec.Struct, frozen=True):
             prefixes = tuple(prefix for prefix in prefixes if is_reserved(prefix))
         return name in self.names or name.startswith(prefixes)
 
+    def within(self, other: NameFilter | None) -> NameFilter:
+        """Return a filter of the names that both show; None shows all."""
+        if other is None:
+            return self
+        names = {
+            name for name in self.names | other.names if self.shows(name) and other.shows(name)
+        }
+        prefixes = {
+            max(mine, theirs, key=len)
+            for mine in self.prefixes
+            for theirs in other.prefixes
+            if mine.startswith(theirs) or theirs.startswith(mine)
+        }
+        return NameFilter(frozenset(names), tuple(sorted(prefixes)))
+
 
 UNRESERVED = NameFilter(prefixes=(b"",))
 """Shows all names but the reserved ones."""

@@ -23,7 +23,7 @@ SURVIVES = "survives"
 
 ALL = frozenset({*Ability, SURVIVES}) - {Ability.ARCHIVES}
 
-OF_REDIS = ALL - {Ability.JOURNAL, Ability.PATTERNS, Ability.FAIR_GROUPS}
+OF_REDIS = ALL - {Ability.JOURNAL, Ability.PATTERNS}
 
 
 @asynccontextmanager

@@ -33,7 +33,7 @@ from tests.contract.calls import (
     take,
 )
 
-pytestmark = pytest.mark.needs(Ability.FAIR_GROUPS)
+pytestmark = pytest.mark.needs(Ability.PATTERNS)
 
 FAIR = GroupPolicy(fair_field=FieldName(b"who"))
 IN_ORDER = GroupPolicy(fair_field=FieldName(b"who"), key_field=FieldName(b"who"))

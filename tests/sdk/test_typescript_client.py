@@ -102,6 +102,20 @@ async def test_all_streams_that_match_are_followed(live: Live, javascript: Path)
     assert json.loads(output) == {"socket": wanted, "events": wanted}
 
 
+async def test_one_group_of_all_streams_that_match_is_worked_off(
+    live: Live, javascript: Path
+) -> None:
+    await live.append("orders.a", "1", "2")
+    await live.append("orders.b", "3")
+    came = json.loads(await output_of(tool("node"), "groups.mjs", live.url, folder=javascript))
+    wanted = ["orders.a 1 1", "orders.a 2 1", "orders.a 2 2", "orders.b 3 1"]
+    assert sorted(came["socket"]) == sorted(came["events"]) == wanted
+    assert came["requests"] == [3, "extended", "released", "acked"]
+    for group in ("socket", "events"):
+        info = await live.group("orders.a", group)
+        assert (info["pending"], info["policy"]) == (0, {"max_pending": 9})
+
+
 async def test_a_request_that_is_not_answered_is_given_up_and_its_connection_closed(
     javascript: Path,
 ) -> None:

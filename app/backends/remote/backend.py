@@ -48,7 +48,7 @@ from headgate.engine.limits import WAITERS_MAX
 from headgate.engine.replies import JournalStatus
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import PlanRead
-from headgate.engine.requests.deliveries import Ack, AckAndDelete, ReadGroup
+from headgate.engine.requests.deliveries import Ack, AckAndDelete, ReadGroup, ReadGroups
 from headgate.engine.requests.entries import Add, Delete, Read, ReadPattern, Trim, TrimArchive
 from headgate.engine.requests.keyspace import CountStreams, TellTime
 from headgate.engine.requests.streams import DescribeStream
@@ -110,6 +110,7 @@ class RemoteBackend:
             PlanRead: self._reads.plan,
             ReadPattern: self._reads.read_pattern,
             ReadGroup: self._group_reads.read,
+            ReadGroups: self._group_reads.read_pattern,
         }
         self._closed = asyncio.Event()
         self._mismatch: str | None = None  # why this engine is none for this worker

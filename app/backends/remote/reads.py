@@ -26,10 +26,17 @@ from headgate.engine.eager import EagerCall
 from headgate.engine.errors import Draining, StreamError, TooManyWaiters
 from headgate.engine.filtered_reads import read_matching
 from headgate.engine.loop.takeovers import Feeds, TakeoverFeed
-from headgate.engine.replies import GroupRead, PatternRead, Portion, StreamRead, Takeover
+from headgate.engine.replies import (
+    GroupRead,
+    GroupsRead,
+    PatternRead,
+    Portion,
+    StreamRead,
+    Takeover,
+)
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import BulkCursor, PlanRead
-from headgate.engine.requests.deliveries import GiveBack, ReadGroup
+from headgate.engine.requests.deliveries import GiveBack, ReadGroup, ReadGroups
 from headgate.engine.requests.entries import Read, ReadPattern, StreamCursor
 
 _Queue = tuple[bytes, bytes | None]
@@ -238,9 +245,30 @@ class RemoteGroupReads:
             raise refusal
         return reads
 
+    async def read_pattern(self, request: ReadGroups) -> GroupsRead:
+        """Read as a consumer of a group over a pattern, as `read` does of one stream."""
+
+        def on_late(read: GroupsRead) -> None:
+            if request.own_after is None:
+                self._give_back_all(request, read.reads)
+
+        if request.wait_ms == 0:
+            return await self._calls.perform(request, on_late)
+        if (refusal := self._blocked.refusal) is not None:
+            read = await self._calls.perform(replace(request, wait_ms=0), on_late)
+            if not read.reads:
+                raise refusal
+            return read
+        with self._blocked.waiting([(request.pattern, request.group)]):
+            return await self._calls.perform(request, on_late, waits=True)
+
     def _give_back(self, request: ReadGroup, reads: list[GroupRead]) -> None:
-        for cursor, read in zip(request.cursors, reads, strict=False):
-            if cursor.after is None and read.deliveries and not request.no_ack:
+        pairs = zip(request.cursors, reads, strict=False)
+        self._give_back_all(request, [read for cursor, read in pairs if cursor.after is None])
+
+    def _give_back_all(self, request: ReadGroup | ReadGroups, reads: list[GroupRead]) -> None:
+        for read in reads:
+            if read.deliveries and not request.no_ack:
                 counts = {delivery.id: delivery.delivery_count for delivery in read.deliveries}
                 giving_back = GiveBack(read.stream, request.group, request.consumer, counts)
                 call = EagerCall(self._perform(giving_back), self._note_end)

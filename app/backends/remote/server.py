@@ -58,7 +58,7 @@ from headgate.engine.loop.takeovers import TakeoverFeed
 from headgate.engine.replies import Added
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import PlanRead
-from headgate.engine.requests.deliveries import ReadGroup
+from headgate.engine.requests.deliveries import ReadGroup, ReadGroups
 from headgate.engine.requests.entries import Add, Read, ReadPattern
 from headgate.engine.state.extent import Missing
 from headgate.engine.threads import this_turn
@@ -82,7 +82,7 @@ _LOOKS_AT_TIME = 32
 _APPENDED_AT_ONCE = 100
 """Appends that are decided together; each takes a microsecond."""
 
-_MAY_WAIT = (Read, PlanRead, ReadGroup, ReadPattern)
+_MAY_WAIT = (Read, PlanRead, ReadGroup, ReadGroups, ReadPattern)
 
 _FAILED = "the engine has failed at this request; its log says how"
 

@@ -15,6 +15,8 @@ from headgate.app.cli.flags import PATIENT_S, gateway_command
 from headgate.app.cli.words import one_line
 from headgate.client.client import AsyncClient
 from headgate.client.entries import Delivery, encoded
+from headgate.client.group import Worked
+from headgate.client.groups import NewGroups
 from headgate.client.job import Job
 
 _KEPT_BYTES = 4096
@@ -89,7 +91,7 @@ async def consume_command(
     stream: str,
     group: str,
     as_json: bool,
-    words: tuple[str, ...] = argument(click.STRING, required=True, metavar="-- COMMAND…"),
+    words: tuple[str, ...] = argument(click.STRING, required=False, metavar="-- COMMAND…"),
     concurrency: int = option(
         "Commands that run at the same time.", click.IntRange(1, 1_000), default=1
     ),
@@ -98,6 +100,12 @@ async def consume_command(
         "Take over what others have had for so long, as 1m; unless given, as the policy says."
     ),
     limit: int | None = option("End after so many entries.", click.IntRange(min=1)),
+    match: str | None = option(
+        "In place of STREAM: all streams whose names match this pattern, as orders.*."
+    ),
+    start: str | None = option(
+        "With --match: create the group where there is none; 0 reads all, $ what is new."
+    ),
 ) -> None:
     """Work the entries of a group off: for each of them COMMAND is run.
 
@@ -111,14 +119,29 @@ async def consume_command(
         headgate consume orders billing --concurrency 4 -- ./charge.sh
         headgate consume orders billing -- jq -c .sku
 
+    With --match the group of that name is read in all streams that match, those that are made later
+    included. Streams take turns, and ENTRY_STREAM is the stream of the entry.
+
+        headgate consume --match 'orders.*' --start 0 billing -- ./charge.sh
+
     It ends when the stream is closed and all of it is done. SIGTERM or Ctrl-C lets the commands
     that run end, and takes no more entries; the second time it ends these commands, too.
     """
+    if match is not None:  # no stream was given: what stands in its place is the group
+        words = (group, *words)
+        create: NewGroups | None = None if start is None else {"start": start}
+        worked: Worked = gateway.groups(stream, match=match, create=create)
+    else:
+        if start is not None:
+            raise click.UsageError("--start is for groups over a pattern: give --match")
+        worked = gateway.group(stream, group)
+    if not words:
+        raise click.UsageError("Missing argument '-- COMMAND…'.")
     if shutil.which(words[0]) is None:
         raise click.ClickException(f"there is no command {words[0]!r}")
     runs = _Runs(words, limit=limit, as_json=as_json)
     runs.stop_at_signals()
-    await gateway.group(stream, group).work(
+    await worked.work(
         runs.handle,
         concurrency=concurrency if limit is None else min(concurrency, limit),
         consumer=consumer,
@@ -192,6 +215,8 @@ class _Runs:
 
 def _variables(entry: Delivery, body: dict[str, Any]) -> dict[str, str]:
     variables = {"ENTRY_ID": entry.id, "ENTRY_DELIVERIES": str(entry.deliveries)}
+    if entry.stream is not None:
+        variables["ENTRY_STREAM"] = entry.stream
     if entry.last_error is not None:
         variables["ENTRY_ERROR"] = entry.last_error.replace("\0", "")
     if "base64" in body:

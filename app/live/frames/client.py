@@ -24,6 +24,7 @@ from headgate.app.wire.plain import plain_append
 from headgate.app.wire.problems import GatewayError, Problem, validation_problem
 from headgate.app.wire.schemas.deliveries import NackError
 from headgate.app.wire.schemas.entries import EntryInput, Flag, IdText, Milliseconds, OnDisconnect
+from headgate.app.wire.schemas.pattern_groups import NewGroups, Weights, weights_of
 from headgate.app.wire.structure import SIZE_BYTES_MIN, check_members
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
@@ -73,8 +74,12 @@ class SubscribeFrame(ClientFrame):
     match: str | None = Field(
         None,
         description="In place of a stream: all streams whose names match this pattern of Redis, "
-        "those that are made later included.",
+        "those that are made later included. With a group: the group of that name in each of them.",
     )
+    create: NewGroups | None = Field(
+        None, description="With `match` and a group: create it where there is none."
+    )
+    weights: Weights = Field({})
     group: str | None = Field(None, description="Read as a consumer of this group.")
     consumer: str | None = Field(
         None, description="Its consumer; without a name one is made, and removed in the end."
@@ -127,7 +132,13 @@ class CreditFrame(SubscriptionFrame):
     entries: Annotated[int, Field(ge=1, le=COUNT_MAX, strict=True)]
 
 
-class AckFrame(SubscriptionFrame):
+class SettlingFrame(SubscriptionFrame):
+    """A frame about entries that were sent."""
+
+    stream: str | None = Field(None, description="With `match`: the stream of these entries.")
+
+
+class AckFrame(SettlingFrame):
     """Acknowledge entries: by id, or all sent up to one."""
 
     needs = Needs(frozenset({Verb.CONSUME}))
@@ -138,7 +149,7 @@ class AckFrame(SubscriptionFrame):
     up_to: IdText | None = None
 
 
-class NackFrame(SubscriptionFrame):
+class NackFrame(SettlingFrame):
     """Give entries back."""
 
     needs = Needs(frozenset({Verb.CONSUME}))
@@ -151,7 +162,7 @@ class NackFrame(SubscriptionFrame):
     error: NackError | None = Field(None, description="Error of the consumer.")
 
 
-class ExtendFrame(SubscriptionFrame):
+class ExtendFrame(SettlingFrame):
     """Restart the idle clock of entries."""
 
     needs = Needs(frozenset({Verb.CONSUME}))
@@ -222,6 +233,8 @@ _SHORT_LENGTH_MAX = 4096
 
 _GROUP_ONLY = ("consumer", "claim_idle_ms", "on_disconnect")
 
+_MATCH_ONLY = ("create", "weights")
+
 _client_frame: TypeAdapter[ClientFrame] = TypeAdapter(AnyClientFrame)
 
 
@@ -284,9 +297,6 @@ def subscribe_intent(frame: SubscribeFrame, credit_max: int) -> SubscribeIntent:
         raise GatewayError("invalid_request", "give stream or match", pointer="/body/stream")
     after: EntryId | From | PatternAfter
     if frame.match is not None:
-        if frame.group is not None:
-            text = "a group is of one stream: give stream"
-            raise GatewayError("invalid_request", text, pointer="/body/match")
         place = check_pattern(frame.match, pointer="/body/match")
         after = PatternAfter(parse_pattern_after(frame.after, field="/body/after"))
     else:
@@ -301,7 +311,9 @@ def subscribe_intent(frame: SubscribeFrame, credit_max: int) -> SubscribeIntent:
         after,
         frame.credit,
         SubscriptionChoices.of(frame)._replace(
-            filters=filter_text(frame.filter, pointer="/body/filter")
+            filters=filter_text(frame.filter, pointer="/body/filter"),
+            weights=weights_of(frame.weights, pointer="/body/weights") or None,
+            create=None if frame.create is None else frame.create.to_engine(),
         ),
     )
 
@@ -309,6 +321,10 @@ def subscribe_intent(frame: SubscribeFrame, credit_max: int) -> SubscribeIntent:
 def _check_needs_group(frame: SubscribeFrame) -> None:
     """Refuse options that only make sense with a group."""
     if frame.group is not None:
+        named = [name for name in _MATCH_ONLY if getattr(frame, name) and frame.match is None]
+        if named:
+            text = "this is for a group over a pattern: give match"
+            raise GatewayError("invalid_request", text, pointer=f"/body/{named[0]}")
         if "after" in frame.model_fields_set:
             text = "a group has its own position; its consumers cannot choose one"
             raise GatewayError("invalid_request", text, pointer="/body/after")
@@ -316,6 +332,7 @@ def _check_needs_group(frame: SubscribeFrame) -> None:
             raise GatewayError("invalid_request", OF_GROUPS, pointer="/body/filter")
         return
     named = [name for name in _GROUP_ONLY if getattr(frame, name) is not None]
+    named += [name for name in _MATCH_ONLY if getattr(frame, name)]
     if frame.ack == "none":
         named.append("ack")
     if named:

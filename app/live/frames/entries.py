@@ -14,12 +14,13 @@ from headgate.app.wire.encoding import (
     entries_wire,
     gap_wire,
     is_position_news,
+    stream_delivery_wire,
     stream_entries_wire,
     stream_gap_wire,
 )
 from headgate.app.wire.problems import FrameTooLarge
 from headgate.engine.entry import Entry, EntryId
-from headgate.engine.replies import Delivery, Outcome, PatternRead, StreamRead
+from headgate.engine.replies import Delivery, GroupsRead, Outcome, PatternRead, StreamRead
 
 _SETTLED_AT_ONCE = 1_000
 """Ids whose outcomes make one part of an answer."""
@@ -136,6 +137,13 @@ def deliveries_frames(
     first = {"deleted_ids": gone} if gone else None
     last = None if lag is None else {"lag": lag}
     return _frames(of, array, deliveries, credit_left, first, last)
+
+
+def groups_frames(of: FrameOf, read: GroupsRead, *, credit_left: int) -> Iterable[str]:
+    """Return the `entries` frames of a group in several streams."""
+    deliveries = read.deliveries()
+    array = _array(map(stream_delivery_wire, deliveries))
+    return _frames(of, array, [one for _, one in deliveries], credit_left, None, None)
 
 
 def _frames(

@@ -12,6 +12,7 @@ from headgate.app.wire.schemas.deliveries import Delivery, Settled
 from headgate.app.wire.schemas.entries import CursorText, Entry, Gap, IdText, StreamEntry, StreamGap
 from headgate.app.wire.schemas.limits import IN_FORCE, SocketLimits
 from headgate.app.wire.schemas.limits import ConnectionLimits as LimitsInForce
+from headgate.app.wire.schemas.pattern_groups import StreamDelivery
 
 
 class ConnectionLimits(SocketLimits):
@@ -56,7 +57,7 @@ class Entries(TypedDict):
 
     type: Literal["entries"]
     sub: str
-    entries: list[Entry] | list[StreamEntry] | list[Delivery]
+    entries: list[Entry] | list[StreamEntry] | list[Delivery] | list[StreamDelivery]
     deleted_ids: NotRequired[list[IdText]]
     credit_left: int
     lag: NotRequired[int]
@@ -109,6 +110,7 @@ class Acked(TypedDict):
     type: Literal["acked"]
     rid: NotRequired[str]
     sub: str
+    stream: NotRequired[str]
     results: list[Settled]
 
 
@@ -118,6 +120,7 @@ class Ok(TypedDict):
     type: Literal["ok"]
     rid: NotRequired[str]
     sub: str
+    stream: NotRequired[str]
     results: list[Settled]
 
 

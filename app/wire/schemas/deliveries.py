@@ -75,8 +75,8 @@ class SettledEntries(TypedDict):
 NackError = Annotated[str, Field(max_length=NACK_ERROR_LENGTH_MAX)]
 
 
-class Nack(Ids):
-    """Deliveries to give back."""
+class NackChoices(Request):
+    """Why deliveries are given back, and when somebody gets them again."""
 
     mode: Literal["silent", "fail", "fatal"] = Field(
         "fail",
@@ -92,6 +92,10 @@ class Nack(Ids):
         description="Error of the consumer. It comes as `last_error` with the next delivery, and "
         "goes into the dead letter as `_error`.",
     )
+
+
+class Nack(NackChoices, Ids):
+    """Deliveries to give back."""
 
 
 class Claim(Ids):

@@ -4,6 +4,7 @@ Settings inherit these fields, so an operator can set them. `Limits` inherits th
 is told which apply.
 """
 
+from enum import StrEnum
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -139,6 +140,13 @@ def _of_the_machine(name: str) -> Any:
     return Field(description=ChosenLimits.model_fields[name].description)
 
 
+class Rule(StrEnum):
+    """A rule that only the gateway's own engine knows."""
+
+    FAIR_GROUPS = "fair_groups"  # `fair_field`, `weights` and `priority_field` of a policy
+    PATTERN_GROUPS = "pattern_groups"  # one group over all streams that match a pattern
+
+
 class Limits(ChosenLimits):
     """The bounds of this gateway."""
 
@@ -152,6 +160,10 @@ class Limits(ChosenLimits):
     abilities: list[Ability] = Field(
         description="Abilities of the backend, of those that not every backend has. An operation "
         "that needs a missing one answers 501 `not_supported`."
+    )
+    rules: list[Rule] = Field(
+        description="Rules that only the gateway's own engine knows. Over Redis or Valkey there "
+        "are none, and what needs one answers 501 `not_supported`."
     )
     durable: Durable = Field(
         description="Durability of an answered change: `nothing` but memory, the disk "

@@ -17,6 +17,7 @@ from headgate.client.client import AsyncClient
 from headgate.client.credential import TokenSource
 from headgate.client.entries import Claimed, Delivery, Draft, Entry, Fields, Gap, Pairs, Value
 from headgate.client.group import Consuming, Group
+from headgate.client.groups import Groups, IdsOfStreams, NewGroups, OutcomesOfStreams
 from headgate.client.job import Job
 from headgate.client.shapes.answers import (
     ClosedStream,
@@ -206,6 +207,11 @@ class BlockingJob:
     def fields(self) -> dict[str, Value]:
         """Return names and values."""
         return self._inner.fields
+
+    @property
+    def stream(self) -> str | None:
+        """Return the stream of the entry, if several are read together; or else None."""
+        return self._inner.stream
 
     @property
     def deliveries(self) -> int:
@@ -899,7 +905,7 @@ class BlockingConsuming:
         self._portal.end(self._inner.aclose())
 
 
-class BlockingGroup(Working[BlockingJob]):
+class BlockingGroup(Working[Group, BlockingJob]):
     """A group of consumers of a stream. Creating this object sends nothing.
 
     Example:
@@ -1138,6 +1144,112 @@ class BlockingGroup(Working[BlockingJob]):
         return self._portal.call(self._inner.redrive(ids, limit=limit))
 
 
+class BlockingGroups(Working[Groups, BlockingJob]):
+    """The group of one name in all streams that match. Creating this object sends nothing.
+
+    Streams take turns, and each entry says its `stream`. Streams that are made later are among
+    them.
+
+    Example:
+        billing = hg.groups("billing", match="orders.*", create={"start": "0"})
+        billing.work(charge, concurrency=16)
+    """
+
+    _blocking_job = BlockingJob
+
+    def __init__(self, inner: Groups, portal: Portal) -> None:
+        """Run the calls of `inner` on the loop of a portal."""
+        self._inner = inner
+        self._portal = portal
+
+    @property
+    def name(self) -> str:
+        """Return the name."""
+        return self._inner.name
+
+    @property
+    def match(self) -> str:
+        """Return the pattern."""
+        return self._inner.match
+
+    def consume(
+        self,
+        *,
+        consumer: str | None = None,
+        credit: int = 64,
+        claim_idle_ms: int | None = None,
+        on_disconnect: OnDisconnect | None = None,
+    ) -> BlockingConsuming:
+        """Consume entries: an iterator of jobs that waits for the next one; see `Group.consume`.
+
+        Args:
+            consumer: who reads; None: the gateway makes a name, and removes it in the end.
+            credit: entries that may be on the way to this program, or in work.
+            claim_idle_ms: take entries of others that are idle for so long; None: as the group's
+                policy in each stream has it.
+            on_disconnect: what becomes of unsettled entries when the connection ends.
+        """
+        return BlockingConsuming(
+            self._inner.consume(
+                consumer=consumer,
+                credit=credit,
+                claim_idle_ms=claim_idle_ms,
+                on_disconnect=on_disconnect,
+            ),
+            self._portal,
+        )
+
+    def read(
+        self,
+        consumer: str,
+        *,
+        limit: int = 10,
+        wait_ms: int = 0,
+        claim_idle_ms: int | None = None,
+        max_pending: int | None = None,
+    ) -> list[Delivery]:
+        """Return entries by one request; `consume` is faster and settles by itself.
+
+        Args:
+            consumer: who reads.
+            limit: entries at most.
+            wait_ms: how long to wait if there is nothing.
+            claim_idle_ms: first take entries of anybody that are idle for so long.
+            max_pending: how many entries the consumer may hold in all of the streams.
+        """
+        return self._portal.call(
+            self._inner.read(
+                consumer,
+                limit=limit,
+                wait_ms=wait_ms,
+                claim_idle_ms=claim_idle_ms,
+                max_pending=max_pending,
+            )
+        )
+
+    def ack(self, ids: IdsOfStreams, *, consumer: str | None = None) -> OutcomesOfStreams:
+        """Acknowledge entries, and return what became of each (XACK); see `Group.ack`."""
+        return self._portal.call(self._inner.ack(ids, consumer=consumer))
+
+    def nack(
+        self,
+        ids: IdsOfStreams,
+        *,
+        consumer: str | None = None,
+        mode: Mode = "fail",
+        delay_ms: int | None = None,
+        error: BaseException | str | None = None,
+    ) -> OutcomesOfStreams:
+        """Give entries back, and return what became of each (XNACK); see `Job.nack`."""
+        return self._portal.call(
+            self._inner.nack(ids, consumer=consumer, mode=mode, delay_ms=delay_ms, error=error)
+        )
+
+    def extend(self, ids: IdsOfStreams, *, consumer: str) -> OutcomesOfStreams:
+        """Restart the idle clock of entries, so that nobody claims them (XCLAIM JUSTID)."""
+        return self._portal.call(self._inner.extend(ids, consumer=consumer))
+
+
 class Client:
     """An asyncio client of a gateway. Use it as a context manager, or call `close` at the end.
 
@@ -1234,6 +1346,27 @@ class Client:
     def group(self, stream: str, name: str) -> BlockingGroup:
         """Return a group of a stream; it need not exist."""
         return BlockingGroup(self._inner.group(stream, name), self._portal)
+
+    def groups(
+        self,
+        name: str,
+        *,
+        match: str,
+        create: NewGroups | None = None,
+        weights: Mapping[str, int] | None = None,
+    ) -> BlockingGroups:
+        """Return the group of this name in all streams that match; none of them need exist.
+
+        Args:
+            name: of the group.
+            match: a pattern of Redis, such as `orders.*`.
+            create: create the group where there is none, with this start and these rules; None:
+                streams without it are left out.
+            weights: how many entries a stream gives in each of its turns; 1 unless given.
+        """
+        return BlockingGroups(
+            self._inner.groups(name, match=match, create=create, weights=weights), self._portal
+        )
 
     def schedule(self, name: str) -> BlockingSchedule:
         """Return a schedule by its name; it need not exist."""

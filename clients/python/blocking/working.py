@@ -12,19 +12,20 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from headgate.client.blocking.portal import Portal
-from headgate.client.group import Group
+from headgate.client.group import Worked
 from headgate.client.job import Job
 
 B = TypeVar("B")
+W = TypeVar("W", bound=Worked)
 """A job without asyncio."""
 
 _LOOK_S = 0.2
 
 
-class Working(Generic[B]):
+class Working(Generic[W, B]):
     """The part of a group without asyncio that calls the program back."""
 
-    _inner: Group
+    _inner: W
     _portal: Portal
     _blocking_job: Callable[[Job, Portal], B]
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from typing import cast
 
 from headgate.engine.commands import EntriesIndexed
+from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions.group_reads.group_in_read import GroupInRead
 from headgate.engine.decisions.group_reads.new_entries import NewEntries, Walk
 from headgate.engine.entry import MAX_ID, Entry, EntryId
@@ -22,6 +24,7 @@ from headgate.engine.state.entries.finder import Finder
 from headgate.engine.state.extent import Missing
 from headgate.engine.state.group import Group
 from headgate.engine.state.lane import Key, Next, Room
+from headgate.engine.state.memory import Memory
 from headgate.engine.state.stream import Stream
 from headgate.engine.state.turns import Turns
 
@@ -184,10 +187,33 @@ def indexed(stream: Stream, group: Group) -> EntriesIndexed | None:
                 break
         if rows:
             return EntriesIndexed(*names, rows, last_id, entries_read)
-    limit = min(group.policy.ahead_max - len(ahead), AHEAD_AT_ONCE_MAX)
+    return _following(stream, group.name, ahead, group.policy.ahead_max, last_id, entries_read)
+
+
+def first_indexed(
+    stream: Stream, group: bytes, policy: GroupPolicy, position: tuple[EntryId, int | None]
+) -> EntriesIndexed | None:
+    """Return what indexes the first entries for a group that is about to have a policy."""
+    if not policy.is_fair:
+        return None
+    empty = Ahead(policy.fair_field, policy.priority_field, Memory())
+    with suppress(Missing):  # reads and housekeeping do all of it
+        return _following(stream, group, empty, policy.ahead_max, *position)
+    return None
+
+
+def _following(
+    stream: Stream,
+    group: bytes,
+    ahead: Ahead,
+    ahead_max: int,
+    last_id: EntryId,
+    entries_read: int | None,
+) -> EntriesIndexed | None:
+    limit = min(ahead_max - len(ahead), AHEAD_AT_ONCE_MAX)
     if limit <= 0 or stream.log.last_id <= last_id:
         return None
     entries = stream.log.range(last_id.next(), MAX_ID, limit, ReadRoom(PASSED_BYTES_MAX))
     read = stream.entries_read_after(last_id, entries_read, entries)
     rows = [(entry.id, *ahead.place_of(entry.fields)) for entry in entries]
-    return EntriesIndexed(*names, rows, entries[-1].id, read)
+    return EntriesIndexed(stream.name, group, rows, entries[-1].id, read)

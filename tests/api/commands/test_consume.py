@@ -97,3 +97,27 @@ async def test_a_command_or_group_that_is_not_there_is_one_line(live: Live) -> N
     ended = await separately(live.url, "consume", "orders", "other", "--", "cat")
     assert (ended.code, ended.output, ended.error.count("\n")) == (1, "", 1)
     assert "(404 group_not_found)" in ended.error
+
+
+async def test_a_group_over_a_pattern_says_the_stream_of_each_entry(live: Live) -> None:
+    for name in ("orders.eu", "orders.us"):
+        await live.append(name, "1")
+    words = ["--match", "orders.*", "--start", "0", "--limit", "2", "billing"]
+
+    ended = await separately(
+        live.url, "consume", *words, "--", "sh", "-c", 'cat; echo "$ENTRY_STREAM"'
+    )
+
+    assert ended == (0, '{"v": "1"}\norders.eu\n{"v": "1"}\norders.us\n', "")
+    for name in ("orders.eu", "orders.us"):
+        assert (await live.group(name, "billing"))["pending"] == 0
+
+
+async def test_options_of_patterns_and_the_command_are_needed_where_they_say(live: Live) -> None:
+    without_match = await separately(live.url, "consume", *GROUP, "--start", "0", "--", "true")
+    without_command = await separately(live.url, "consume", *GROUP)
+
+    assert without_match.code == 2
+    assert "give --match" in without_match.error
+    assert without_command.code == 2
+    assert "COMMAND" in without_command.error

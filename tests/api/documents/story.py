@@ -231,6 +231,14 @@ async def _groups(ask: Ask, story: Recorder) -> None:
         [listed] = (await ask("GET /v1/admin/connections?limit=10"))["connections"]
         await ask(f"DELETE /v1/admin/connections/{listed['id']}")
     await ask(f"DELETE {group}/consumers/anna?pending=release")
+    groups = "/v1/groups/billing"
+    wanted = {"limit": 3, "wait_ms": 20_000, "create": {"start": "0"}}
+    read = await ask(f"POST {groups}/read?match=orders*&consumer=anna", wanted)
+    await ask(f"GET {groups}/events?match=orders*&consumer=carla&credit=16")
+    own = [{"stream": entry["stream"], "ids": [entry["id"]]} for entry in read["entries"]]
+    await ask(f"POST {groups}/extend?consumer=anna", {"entries": own[:1]})
+    await ask(f"POST {groups}/nack?consumer=anna", {"entries": own[1:2], "mode": "silent"})
+    await ask(f"POST {groups}/ack?consumer=anna", {"entries": own[2:]})
 
 
 async def _bulk(ask: Ask, story: Recorder) -> None:

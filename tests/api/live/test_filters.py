@@ -352,7 +352,7 @@ async def test_a_socket_gets_no_more_than_its_credit(shared: Live) -> None:
     ("frame", "pointer"),
     [
         ({"match": "a*", "stream": "a"}, "/body/stream"),
-        ({"match": "a*", "group": "g"}, "/body/match"),
+        ({"match": "a*", "consumer": "c"}, "/body/consumer"),
         ({"match": "a" * 257}, "/body/match"),
         ({"match": "a*", "after": "+"}, "/body/after"),
         ({"match": "a*", "after": "no cursor"}, "/body/after"),

@@ -50,13 +50,18 @@ def _places_of(path: str, method: str, operation: dict[str, Any]) -> Iterator[Pl
     if any(each["name"] == "consumer" and each["in"] == "query" for each in parameters):
         plain += "?consumer=worker"
     joint = "&" if "?" in plain else "?"
+    bare = plain
+    if any(each["name"] == "match" and each["required"] for each in parameters):
+        plain += f"{joint}match=orders*"
     for parameter in parameters:
         name, below = parameter["name"], resolved(parameter["schema"], DOCUMENT)
         pointer = f"/{parameter['in']}/{name}"
         if parameter["in"] == "path" and (name not in NAMES or name == "id"):
             yield Place(method, path.format(**values | {name: HERE}), {}, body, pointer, below)
         elif parameter["in"] == "query" and name not in ("consumer", "prefix", "cursor"):
-            yield Place(method, f"{plain}{joint}{name}={HERE}", {}, body, pointer, below)
+            where = bare if name == "match" else plain
+            joint = "&" if "?" in where else "?"
+            yield Place(method, f"{where}{joint}{name}={HERE}", {}, body, pointer, below)
         elif parameter["in"] == "header":
             yield Place(method, plain, {name: HERE}, body, pointer, below)
     if schema is not None:

@@ -57,6 +57,7 @@ NEEDING = [
     ("GET", WRITER, None, "bulk"),
     ("PUT", CHUNK, None, "bulk"),
     ("GET", "/v1/events?match=a*", None, "patterns"),
+    ("POST", "/v1/groups/billing/read?match=a*&consumer=me", None, "patterns"),
     ("POST", "/v1/commands", XLEN, "commands"),
     ("POST", "/v1/commands/pipeline", [XLEN], "commands"),
     ("POST", "/v1/commands/multi-exec", [XLEN], "commands"),

@@ -4,6 +4,7 @@ import { type Context, randomName } from "./context.js";
 import { Credentials, type Token } from "./wire/credentials.js";
 import { followed, type FollowOptions } from "./follower.js";
 import { Group } from "./group.js";
+import { Groups, type GroupsOptions } from "./groups.js";
 import type { ConnectionState } from "./live/line.js";
 import { Live, type LiveOptions } from "./live/live.js";
 import { Rest } from "./wire/rest.js";
@@ -69,6 +70,11 @@ export class Client {
 
   group(stream: string, name: string): Group {
     return new Group(this.#context, stream, name);
+  }
+
+  /** Return the group of one name in all streams that match a pattern. */
+  groups(name: string, options: GroupsOptions): Groups {
+    return new Groups(this.#context, name, options);
   }
 
   schedule(name: string): Schedule {

@@ -6,8 +6,8 @@
  * - When the connection is lost, jobs that wait go to others or come again; what comes again while it is
  *   still in hand is not begun twice, and what was done meanwhile is acknowledged.
  */
-import type { Delivery as Frame, Entries } from "./wire/frames.js";
-import { errorText, Job, type NackOptions, type Settler } from "./job.js";
+import type { Entries, StreamDelivery } from "./wire/frames.js";
+import { errorText, Job, keyOf, type NackOptions, type Settler } from "./job.js";
 import type { Line, LiveState, Settlement, Subscriber, Wanted } from "./live/line.js";
 import { fromWire } from "./wire/names.js";
 import { Disconnected } from "./wire/problem.js";
@@ -29,8 +29,10 @@ export interface ConsumeOptions {
   signal?: AbortSignal;
 }
 
+type Frame = Omit<StreamDelivery, "stream"> & { stream?: string };
+
 interface Ack {
-  id: string;
+  key: string;
   resolve?: (outcome: Outcome) => void;
   reject?: (error: unknown) => void;
 }
@@ -55,7 +57,7 @@ export class Consumer implements Subscriber, Settler {
   constructor(
     private readonly line: Line,
     private readonly sub: string,
-    private readonly names: { stream: string; group: string },
+    private readonly names: Wanted,
     private readonly options: ConsumeOptions,
   ) {}
 
@@ -74,7 +76,7 @@ export class Consumer implements Subscriber, Settler {
   take(): Job | undefined {
     for (let job = this.#queue.shift(); job; job = this.#queue.shift()) {
       if (job.isLost) continue;
-      this.#inHand.set(job.id, job);
+      this.#inHand.set(job.key, job);
       return job;
     }
     return undefined;
@@ -100,9 +102,10 @@ export class Consumer implements Subscriber, Settler {
 
   entries({ entries }: Entries): void {
     for (const frame of entries as Frame[]) {
-      const job = this.#inHand.get(frame.id);
+      const key = keyOf(frame);
+      const job = this.#inHand.get(key);
       if (job) job.connection = this.#connection;
-      else if (this.#done.delete(frame.id)) this.#acknowledge({ id: frame.id });
+      else if (this.#done.delete(key)) this.#acknowledge({ key });
       else this.#queue.push(new Job(fromWire<Delivery>(frame), this, this.#connection));
     }
     this.onJobs();
@@ -133,31 +136,31 @@ export class Consumer implements Subscriber, Settler {
   /** Acknowledge a job, without waiting; if that cannot be said now, it is said when the job comes again. */
   finish(job: Job): void {
     if (!this.#settles(job) || job.isLost) return;
-    if (job.connection === this.#connection) this.#acknowledge({ id: job.id });
-    else this.#done.add(job.id);
+    if (job.connection === this.#connection) this.#acknowledge({ key: job.key });
+    else this.#done.add(job.key);
   }
 
   ack(job: Job): Promise<Outcome> {
     this.#settles(job);
     if (job.connection !== this.#connection) return Promise.reject(stale());
-    return new Promise((resolve, reject) => this.#acknowledge({ id: job.id, resolve, reject }));
+    return new Promise((resolve, reject) => this.#acknowledge({ key: job.key, resolve, reject }));
   }
 
   nack(job: Job, { mode = "fail", delayMs, error }: NackOptions): Promise<Outcome> {
     this.#settles(job);
     return this.#settle(job, {
-      type: "nack", sub: this.sub, ids: [job.id], mode, delay_ms: delayMs ?? null, error: errorText(error),
+      type: "nack", sub: this.sub, ...named(job), mode, delay_ms: delayMs ?? null, error: errorText(error),
     });
   }
 
   extend(job: Job): Promise<Outcome> {
-    return this.#settle(job, { type: "extend", sub: this.sub, ids: [job.id] });
+    return this.#settle(job, { type: "extend", sub: this.sub, ...named(job) });
   }
 
   /** Take a job out of the hand; false if it was settled before. */
   #settles(job: Job): boolean {
     if (job.isSettled) return false;
-    this.#inHand.delete(job.id);
+    this.#inHand.delete(job.key);
     return (job.isSettled = true);
   }
 
@@ -179,23 +182,40 @@ export class Consumer implements Subscriber, Settler {
     if (acks.length === 0) return;
     this.#acks = [];
     this.#isAcking = true;
-    this.line
-      .settle({ type: "ack", sub: this.sub, ids: acks.map(({ id }) => id) })
-      .then(
-        (results) => acks.forEach(({ resolve }, index) => resolve?.(results[index]!.outcome)),
-        (error) => acks.forEach(({ id, reject }) => (reject ? reject(error) : this.#done.add(id))),
-      )
-      .then(() => {
-        this.#isAcking = false;
-        this.#flush();
-      });
+    const sent = new Map(acks.map((ack) => [ack.key, ack]));
+    const settled = of([...sent.keys()]).map(({ keys, ...ids }) =>
+      this.line.settle({ type: "ack", sub: this.sub, ...ids }).then(
+        (results) => keys.forEach((key, index) => sent.get(key)!.resolve?.(results[index]!.outcome)),
+        (error) => keys.forEach((key) => (sent.get(key)!.reject ?? (() => this.#done.add(key)))(error)),
+      ),
+    );
+    void Promise.all(settled).then(() => {
+      this.#isAcking = false;
+      this.#flush();
+    });
   }
 
   #extendAll(): void {
-    const ids = [...this.#inHand.values()].filter((job) => job.connection === this.#connection).map(({ id }) => id);
-    // An entry that is lost meanwhile is told by `claimed`, or comes again.
-    if (ids.length) this.line.settle({ type: "extend", sub: this.sub, ids }).catch(() => {});
+    const held = [...this.#inHand.values()].filter((job) => job.connection === this.#connection);
+    for (const { keys: _, ...ids } of of(held.map(({ key }) => key))) {
+      // An entry that is lost meanwhile is told by `claimed`, or comes again.
+      this.line.settle({ type: "extend", sub: this.sub, ...ids }).catch(() => {});
+    }
   }
+}
+
+const named = ({ id, stream }: Job): { ids: string[]; stream?: string } => ({ ids: [id], ...(stream !== undefined && { stream }) });
+
+/** Return the parts of frames that name these entries, of one stream each. */
+function of(keys: string[]): { keys: string[]; ids: string[]; stream?: string }[] {
+  const byStream = new Map<string, string[]>();
+  for (const key of keys) {
+    const stream = key.slice(0, Math.max(key.lastIndexOf("\n"), 0));
+    byStream.get(stream)?.push(key) ?? byStream.set(stream, [key]);
+  }
+  return [...byStream].map(([stream, keys]) => ({
+    keys, ids: keys.map((key) => key.slice(key.lastIndexOf("\n") + 1)), ...(stream && { stream }),
+  }));
 }
 
 function stale(): Error {

@@ -3,6 +3,7 @@ import { Arrivals } from "./arrivals.js";
 import { Consumer, type ConsumeOptions } from "./consumer.js";
 import type { Context } from "./context.js";
 import { errorText, type Job, type NackOptions } from "./job.js";
+import type { Wanted } from "./live/line.js";
 import { Push } from "./push.js";
 import { path } from "./wire/rest.js";
 import type {
@@ -24,17 +25,15 @@ type Named = { consumer?: string | undefined; signal?: AbortSignal | undefined }
 /** Entries to settle; with a consumer's name, what others have claimed meanwhile stays theirs. */
 export type SettleOptions = { consumer?: string };
 
-export class Group {
-  constructor(
-    private readonly context: Context,
-    readonly stream: string,
-    readonly name: string,
-  ) {}
+/** What consumers work off: a group, or a group over a pattern. */
+export abstract class Worked {
+  constructor(protected readonly context: Context) {}
 
-  /** Its push, by which the gateway sends its entries to a URL; it is made by its `set`. */
-  get push(): Push {
-    return new Push(this.context, this.stream, this.name);
-  }
+  /** Of the subscription. */
+  protected abstract get names(): Wanted;
+
+  /** The time after which others may claim, if it is known. */
+  protected abstract claimIdleMs(): Promise<number | undefined>;
 
   /**
    * Work the group: run the handler for each job, which is acknowledged when it returns, and given back as
@@ -44,7 +43,8 @@ export class Group {
     const { concurrency = 16, onError } = options;
     const credit = options.credit ?? Math.max(64, 2 * concurrency);
     const consumer = this.#consumer({ ...options, credit });
-    const where = `group ${this.name} of stream ${this.stream}`;
+    const { group, stream, match } = this.names;
+    const where = `group ${group} of ${stream ?? match}`;
     const report = onError ?? ((error, job) => this.context.report(error, `job ${job.id}, ${where}`));
     const worker = new Worker(consumer, handler, concurrency, report);
     const forget = drainOn(worker, options);
@@ -72,13 +72,34 @@ export class Group {
   }
 
   #consumer(options: ConsumeOptions): Consumer {
-    const names = { stream: this.stream, group: this.name };
-    return new Consumer(this.context.line, this.context.nextSub(), names, options);
+    return new Consumer(this.context.line, this.context.nextSub(), this.names, options);
   }
 
-  // The group's policy says after which time others may claim.
   async #open(consumer: Consumer, { claimIdleMs }: ConsumeOptions): Promise<void> {
-    consumer.open(claimIdleMs ?? (await this.info()).policy.claimIdleMs ?? undefined);
+    consumer.open(claimIdleMs ?? (await this.claimIdleMs()));
+  }
+}
+
+export class Group extends Worked {
+  constructor(
+    context: Context,
+    readonly stream: string,
+    readonly name: string,
+  ) {
+    super(context);
+  }
+
+  /** Its push, by which the gateway sends its entries to a URL; it is made by its `set`. */
+  get push(): Push {
+    return new Push(this.context, this.stream, this.name);
+  }
+
+  protected get names(): Wanted {
+    return { stream: this.stream, group: this.name };
+  }
+
+  protected async claimIdleMs(): Promise<number | undefined> {
+    return (await this.info()).policy.claimIdleMs ?? undefined;
   }
 
   /** Make the group; one that is there with the same policy stays as it is. */

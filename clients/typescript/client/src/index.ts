@@ -4,6 +4,7 @@ export type { Token } from "./wire/credentials.js";
 export { bytesOf, type Fields, type Timing } from "./fields.js";
 export type { Filter, FollowOptions } from "./follower.js";
 export { Group, type PendingOptions, type SettleOptions } from "./group.js";
+export { Groups, type GroupsOptions } from "./groups.js";
 export { Job, type NackOptions } from "./job.js";
 export type { ConnectionState, LiveState } from "./live/line.js";
 export type { LiveOptions } from "./live/live.js";

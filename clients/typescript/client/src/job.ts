@@ -21,8 +21,15 @@ export interface Settler {
   extend(job: Job): Promise<Outcome>;
 }
 
+export const keyOf = ({ id, stream }: { id: string; stream?: string | undefined }): string =>
+  stream === undefined ? id : `${stream}\n${id}`;
+
 export class Job {
   readonly id: string;
+  /** Its stream, if several are read together. */
+  readonly stream: string | undefined;
+  /** @internal Its id, behind its stream if several are read: ids may be equal there. */
+  readonly key: string;
   readonly fields: FieldMap;
   /** Number of its deliveries, this one included. */
   readonly deliveries: number;
@@ -41,13 +48,15 @@ export class Job {
 
   /** @internal */
   constructor(
-    delivery: Delivery,
+    delivery: Delivery & { stream?: string },
     private readonly settler: Settler,
     /** @internal The connection that it came over, by number. */
     public connection: number,
   ) {
     this.delivery = delivery;
     this.id = delivery.id;
+    this.stream = delivery.stream;
+    this.key = keyOf(delivery);
     this.fields = delivery.fields;
     this.deliveries = delivery.deliveries;
     this.idleMs = delivery.idleMs;

@@ -292,8 +292,10 @@ async def test_what_is_settled_gives_its_credit_back_if_that_was_asked_for(engin
     async with reading(subscription) as reader:
         assert await reader.next() == ([1], 0)
         assert await reader.next() == EXHAUSTED
-        assert await subscription.extend([entry_id(1)]) == [Outcome.EXTENDED]
-        assert await subscription.nack([entry_id(1)], NackMode.FATAL, 60_000) == [Outcome.RELEASED]
+        assert await subscription.entries_of(None).extend([entry_id(1)]) == [Outcome.EXTENDED]
+        assert await subscription.entries_of(None).nack([entry_id(1)], NackMode.FATAL, 60_000) == [
+            Outcome.RELEASED
+        ]
         assert await reader.entries() == [2]
-        await subscription.ack([entry_id(2), entry_id(2), entry_id(9)])
+        await subscription.entries_of(None).ack([entry_id(2), entry_id(2), entry_id(9)])
         assert await reader.entries() == [3]

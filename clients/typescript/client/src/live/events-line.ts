@@ -4,7 +4,7 @@ import type { Entries, Subscribed } from "../wire/frames.js";
 import type { ConnectionState, Line, Settlement, Subscriber, Wanted } from "./line.js";
 import { Disconnected, Problem } from "../wire/problem.js";
 import { path, type Rest } from "../wire/rest.js";
-import type { Settled, SettledEntries } from "../wire/types.js";
+import type { Settled, SettledEntries, SettledStreams } from "../wire/types.js";
 
 const PAUSE_MS_MAX = 2 ** 31 - 1; // a timer takes no more
 
@@ -96,8 +96,13 @@ class Feed {
     if (this.#available > 0) this.#onCredit?.();
   }
 
-  async settle({ type, sub: _, rid: __, ...body }: Settlement): Promise<Settled[]> {
+  async settle({ type, sub: _, rid: __, stream, ...body }: Settlement): Promise<Settled[]> {
     const query = { consumer: this.#consumer };
+    if (stream != null) {
+      const { ids, ...options } = { ids: [], ...body };
+      const named = { query, body: { ...options, entries: [{ stream, ids }] } };
+      return (await this.rest.ask<SettledStreams>("POST", `${this.#place}/${type}`, named)).streams[0]!.results;
+    }
     return (await this.rest.ask<SettledEntries>("POST", `${this.#place}/${type}`, { query, body })).results;
   }
 
@@ -122,16 +127,17 @@ class Feed {
 
   get #place(): string {
     const { stream, group } = this.#wanted!;
-    if (stream == null) return "/v1";
+    if (stream == null) return group == null ? "/v1" : path`/v1/groups/${group}`;
     return path`/v1/streams/${stream}` + (group == null ? "" : path`/groups/${group}`);
   }
 
   async #read(signal: AbortSignal): Promise<void> {
     const wanted = (this.#wanted = this.subscriber.wanted());
     const { match, after, filter, consumer, credit = 64, claim_idle_ms, on_disconnect } = wanted;
+    const create = wanted.create ? JSON.stringify(wanted.create) : undefined;
     this.#available = wanted.group == null ? credit : Infinity; // of a group the gateway keeps account
     const ofStream = { match: match ?? undefined, after, filter: filter ? JSON.stringify(filter) : undefined };
-    const query = wanted.group == null ? ofStream : { consumer, credit, claim_idle_ms, on_disconnect };
+    const query = wanted.group == null ? ofStream : { match: match ?? undefined, consumer, credit, claim_idle_ms, on_disconnect, create };
     const headers = { accept: "text/event-stream" };
     const response = await this.rest.open("GET", `${this.#place}/events`, { query, headers, signal });
     const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();

@@ -11,6 +11,7 @@ export type ClientFrame =
   | PingFrame
   | AuthFrame;
 export type OnDisconnect = "release" | "keep";
+export type OnExpiry = "settle" | "dead_letter";
 export type ServerFrame =
   | Welcome
   | Subscribed
@@ -50,9 +51,19 @@ export interface SubscribeFrame {
   sub: string;
   stream?: string | null;
   /**
-   * In place of a stream: all streams whose names match this pattern of Redis, those that are made later included.
+   * In place of a stream: all streams whose names match this pattern of Redis, those that are made later included. With a group: the group of that name in each of them.
    */
   match?: string | null;
+  /**
+   * With `match` and a group: create it where there is none.
+   */
+  create?: NewGroups | null;
+  /**
+   * Entries of a stream in each of its turns, by name; 1 for all others.
+   */
+  weights?: {
+    [k: string]: number;
+  };
   /**
    * Read as a consumer of this group.
    */
@@ -100,6 +111,103 @@ export interface SubscribeFrame {
   ack?: "explicit" | "none";
 }
 /**
+ * The groups that are created in matching streams that have none of this name.
+ */
+export interface NewGroups {
+  /**
+   * Read after this id; `$` is the last one, `0` reads everything.
+   */
+  start?: string;
+  policy?: Policy | null;
+}
+/**
+ * The policy of a group, which it follows by itself; every part may be left out or null.
+ */
+export interface Policy {
+  /**
+   * Reads that do not say it take over entries idle for so long.
+   */
+  claim_idle_ms?: number | null;
+  /**
+   * An entry delivered so often goes to `dead_letter_stream` when it fails.
+   */
+  max_deliveries?: number | null;
+  /**
+   * Where such entries go, with `_stream`, `_id`, `_group`, `_deliveries` and `_reason` behind their own fields; then `_error`, if a nack carried one.
+   */
+  dead_letter_stream?: string | null;
+  /**
+   * How long a failed entry rests before its 2nd, 3rd … delivery.
+   */
+  backoff_ms?: number[] | null;
+  /**
+   * A consumer with so many unacknowledged entries gets no more.
+   */
+  max_pending?: number | null;
+  /**
+   * What becomes of a connection's unacknowledged entries in the end.
+   */
+  on_disconnect?: OnDisconnect | null;
+  /**
+   * A consumer idle for so long, with nothing pending, is removed.
+   */
+  consumer_ttl_ms?: number | null;
+  /**
+   * Conditions on fields, in the dialects of CloudEvents subscriptions, that all must hold. The group passes by entries that do not meet them.
+   */
+  filters?:
+    | {
+        [k: string]: unknown;
+      }[]
+    | null;
+  /**
+   * The group delivers nothing before this unix time.
+   */
+  paused_until_ms?: number | null;
+  /**
+   * The group delivers so many entries a second, at most.
+   */
+  rate_per_s?: number | null;
+  /**
+   * So many may come at once after a rest; `rate_per_s` unless given.
+   */
+  rate_burst?: number | null;
+  /**
+   * Entries with the same value of this field are delivered in order: the next one when the one before is acknowledged or a dead letter.
+   */
+  key_field?: string | null;
+  /**
+   * So many with the same value are pending at once; 1 unless given.
+   */
+  key_pending_max?: number | null;
+  /**
+   * So many entries are held back until others with their value are settled; 10,000 unless given, 100,000 at most. The group reads no further then. With `fair_field`, so many are indexed ahead; 10,000,000 unless given. Those behind them wait in order.
+   */
+  key_ahead_max?: number | null;
+  /**
+   * What becomes of entries whose deadline is over; `dead_letter` needs a `dead_letter_stream`.
+   */
+  on_expiry?: OnExpiry | null;
+  /**
+   * Values of this field take turns: however many entries wait with one value, those with another come next. Entries without the field share one turn.
+   */
+  fair_field?: string | null;
+  /**
+   * So many entries of a value in its turn, by value; 1 of all others.
+   */
+  weights?: {
+    [k: string]: number;
+  } | null;
+  /**
+   * Entries with a higher digit, 0 to 9, in this field come first; 0 if there is none.
+   */
+  priority_field?: string | null;
+  /**
+   * An entry that waits rises by one priority in so long.
+   */
+  priority_age_ms?: number | null;
+}
+/**
  * End a subscription; what is not settled goes back, or is kept.
  */
 export interface UnsubscribeFrame {
@@ -132,6 +240,10 @@ export interface AckFrame {
    * The client's name for it.
    */
   sub?: string;
+  /**
+   * With `match`: the stream of these entries.
+   */
+  stream?: string | null;
   type: "ack";
   /**
    * Repeated in the answer.
@@ -148,6 +260,10 @@ export interface NackFrame {
    * The client's name for it.
    */
   sub?: string;
+  /**
+   * With `match`: the stream of these entries.
+   */
+  stream?: string | null;
   type: "nack";
   /**
    * Repeated in the answer.
@@ -176,6 +292,10 @@ export interface ExtendFrame {
    * The client's name for it.
    */
   sub?: string;
+  /**
+   * With `match`: the stream of these entries.
+   */
+  stream?: string | null;
   type: "extend";
   /**
    * Repeated in the answer.
@@ -365,7 +485,7 @@ export interface Gap {
 export interface Entries {
   type: "entries";
   sub: string;
-  entries: Entry[] | StreamEntry[] | Delivery[];
+  entries: Entry[] | StreamEntry[] | Delivery[] | StreamDelivery[];
   deleted_ids?: string[];
   credit_left: number;
   lag?: number;
@@ -484,6 +604,53 @@ export interface Delivery {
   last_error?: string;
 }
 /**
+ * An entry of one of several streams, handed to a consumer.
+ */
+export interface StreamDelivery {
+  /**
+   * Entry id.
+   */
+  id: string;
+  fields: FieldMap;
+  /**
+   * Names of fields whose values are base64 text of bytes.
+   */
+  base64?: string[];
+  /**
+   * All fields in order, where a name repeats.
+   */
+  pairs?: string[][];
+  /**
+   * True if a name is not UTF-8: then all names are base64 text.
+   */
+  names_base64?: boolean;
+  /**
+   * Groups deliver it no sooner than this unix time.
+   */
+  deliver_at_ms?: number;
+  /**
+   * Groups deliver it no more from this unix time on.
+   */
+  expires_at_ms?: number;
+  /**
+   * Number of its deliveries, this one included.
+   */
+  deliveries: number;
+  /**
+   * Idle time when it was claimed.
+   */
+  idle_ms: number;
+  /**
+   * Whom it was taken from.
+   */
+  claimed_from?: string;
+  /**
+   * The error of its last nack that had one.
+   */
+  last_error?: string;
+  stream: string;
+}
+/**
  * The same, of one of several streams.
  */
 export interface StreamGap {
@@ -538,6 +705,7 @@ export interface Acked {
   type: "acked";
   rid?: string;
   sub: string;
+  stream?: string;
   results: Settled[];
 }
 /**
@@ -557,6 +725,7 @@ export interface Ok {
   type: "ok";
   rid?: string;
   sub: string;
+  stream?: string;
   results: Settled[];
 }
 /**

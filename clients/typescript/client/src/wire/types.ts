@@ -64,6 +64,13 @@ export interface Types {
   PushSummary: PushSummary;
   PushAttempt: PushAttempt;
   Pushes: Pushes;
+  ReadGroups: ReadGroups;
+  GroupsEntries: GroupsEntries;
+  StreamDelivery: StreamDelivery;
+  NewGroups: NewGroups;
+  StreamIds: StreamIds;
+  SettledStream: SettledStream;
+  SettledStreams: SettledStreams;
   RetriedPush: RetriedPush;
   ProblemDetails: ProblemDetails;
 }
@@ -1417,6 +1424,138 @@ export interface Pushes {
    * Pass it as `cursor` for the next page; null: this was the last.
    */
   nextCursor: string | null;
+}
+/**
+ * A read as a consumer of a group over a pattern; every part may be left out.
+ */
+export interface ReadGroups {
+  /**
+   * Entries at most.
+   */
+  limit?: number;
+  /**
+   * Time to wait if there is nothing.
+   */
+  waitMs?: number;
+  /**
+   * First take entries pending with anybody and idle for so long.
+   */
+  claimIdleMs?: number | null;
+  /**
+   * New entries need no acknowledgement.
+   */
+  noAck?: boolean;
+  /**
+   * Entries the consumer may hold in all of the streams.
+   */
+  maxPending?: number | null;
+  /**
+   * Entries of a stream in each of its turns, by name; 1 for all others.
+   */
+  weights?: {
+    [k: string]: number;
+  };
+  create?: NewGroups | null;
+  /**
+   * Acknowledge these first.
+   *
+   * @maxItems 1000
+   */
+  ack?: StreamIds[];
+}
+/**
+ * The groups that are created in matching streams that have none of this name.
+ */
+export interface NewGroups {
+  /**
+   * Read after this id; `$` is the last one, `0` reads everything.
+   */
+  start?: string;
+  policy?: Policy | null;
+}
+/**
+ * Entry ids of one stream.
+ */
+export interface StreamIds {
+  /**
+   * @minItems 1
+   */
+  ids: string[];
+  stream: string;
+}
+/**
+ * The entries for a consumer, each with its stream.
+ */
+export interface GroupsEntries {
+  entries: StreamDelivery[];
+  /**
+   * Entries this consumer holds now, in all of the streams.
+   */
+  pending: number;
+  /**
+   * Whether there is more, and why not.
+   */
+  state: "live" | "caught_up" | "max_pending" | "key_blocked" | "paused" | "rate_limited" | "closed";
+}
+/**
+ * An entry of one of several streams, handed to a consumer.
+ */
+export interface StreamDelivery {
+  /**
+   * Entry id.
+   */
+  id: string;
+  fields: FieldMap;
+  /**
+   * Names of fields whose values are base64 text of bytes.
+   */
+  base64?: string[];
+  /**
+   * All fields in order, where a name repeats.
+   */
+  pairs?: string[][];
+  /**
+   * True if a name is not UTF-8: then all names are base64 text.
+   */
+  namesBase64?: boolean;
+  /**
+   * Groups deliver it no sooner than this unix time.
+   */
+  deliverAtMs?: number;
+  /**
+   * Groups deliver it no more from this unix time on.
+   */
+  expiresAtMs?: number;
+  /**
+   * Number of its deliveries, this one included.
+   */
+  deliveries: number;
+  /**
+   * Idle time when it was claimed.
+   */
+  idleMs: number;
+  /**
+   * Whom it was taken from.
+   */
+  claimedFrom?: string;
+  /**
+   * The error of its last nack that had one.
+   */
+  lastError?: string;
+  stream: string;
+}
+/**
+ * The outcomes for one stream, in the order of its ids.
+ */
+export interface SettledStream {
+  stream: string;
+  results: Settled[];
+}
+/**
+ * The outcomes for each stream, in the order of the request.
+ */
+export interface SettledStreams {
+  streams: SettledStream[];
 }
 /**
  * The entries that are tried again at once.

@@ -1,0 +1,325 @@
+"""Groups over patterns: read the group of one name in all streams that match, and settle."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel
+
+from headgate.app.auth.access import Access
+from headgate.app.auth.grants import Verb
+from headgate.app.auth.needs import needs
+from headgate.app.backends.port import Ability
+from headgate.app.http.answers import array_in_turns, json_answer, outcomes_array
+from headgate.app.http.dependencies import (
+    AccessDep,
+    ConsumerDep,
+    GroupDep,
+    LimitsDep,
+    OptionalConsumerDep,
+    check_at_most,
+    gateway_of,
+)
+from headgate.app.http.operation import Operation
+from headgate.app.http.streaming import EVENT_STREAM, HEARTBEAT, EventStream, while_present
+from headgate.app.live import followed
+from headgate.app.live.event_connection import EventConnection, check_is_asked_for
+from headgate.app.live.intents import SubscriptionChoices
+from headgate.app.live.pattern_group_subscription import PatternGroupSubscription
+from headgate.app.live.subscriber import Subscriber
+from headgate.app.wire.encoding import stream_delivery_wire
+from headgate.app.wire.events import event, groups_events
+from headgate.app.wire.ids import parse_ids
+from headgate.app.wire.names import check_name, check_pattern, text_of
+from headgate.app.wire.problems import responses
+from headgate.app.wire.schemas.limits import Limits
+from headgate.app.wire.schemas.pattern_groups import (
+    EntriesOfStreams,
+    GroupsEntries,
+    NackOfStreams,
+    ReadGroups,
+    SettledStream,
+    SettledStreams,
+    StreamIds,
+    new_groups_of,
+    weights_of,
+)
+from headgate.engine.config import NO_POLICY, OnDisconnect
+from headgate.engine.entry import EntryId
+from headgate.engine.errors import NotFound
+from headgate.engine.limits import COUNT_MAX
+from headgate.engine.replies import GroupsRead, Outcome
+from headgate.engine.requests import Request as EngineRequest
+from headgate.engine.requests.deliveries import Ack, Extend, GiveBack, Nack, NackMode
+from headgate.engine.requests.deliveries import ReadGroups as ReadGroupsRequest
+
+router = APIRouter(prefix="/v1/groups/{group}", tags=["Delivery"], route_class=Operation)
+events = APIRouter(prefix="/v1/groups/{group}", tags=["Events"], route_class=Operation)
+
+_SETTLE = responses(
+    "malformed",
+    "invalid_id",
+    "consumer_conflict",
+    "unsupported_media_type",
+    "invalid_request",
+    "not_supported",
+)
+_OWN = _SETTLE | responses("malformed", "invalid_id", "consumer_required", "consumer_conflict")
+
+MatchQuery = Annotated[str, Query(description="A pattern of Redis, such as `orders.*`.")]
+
+Settle = Callable[[bytes, Sequence[EntryId]], EngineRequest[list[Outcome]]]
+
+
+@router.post(
+    "/read",
+    operation_id="readGroups",
+    response_model=GroupsEntries,
+    responses=_OWN | responses("limit_reached", "too_many_waiters"),
+)
+@needs(Verb.CONSUME)
+async def read_groups(
+    request: Request,
+    access: AccessDep,
+    limits: LimitsDep,
+    group: GroupDep,
+    consumer: ConsumerDep,
+    match: MatchQuery,
+    read: ReadGroups | None = None,
+) -> Response:
+    """Read the group of this name in all streams that match, as one consumer.
+
+    It is as if the consumer read each of the streams by itself: the group's policy holds in each,
+    what was given back or is idle comes before what is new, and the order of entries holds within
+    each stream. Streams take turns, so that none waits for another to be empty. In its turn a
+    stream gives one entry, or as many as its weight in `weights`; where few streams have something,
+    turns are longer. Each entry says its `stream`.
+
+    Streams that are made later are among those that match. With `create`, the group is created in
+    each that has none and in which the credential may manage it. Without, such streams are left
+    out. `$` means the end of each stream that is there at the first read, and the beginning of
+    those that come later. Streams to which the policy moves dead letters get no group.
+
+    If there is nothing it waits up to `wait_ms`, for a new entry in any of the streams, or for the
+    moment a pending one may be taken. `max_pending` bounds what the consumer holds in all of the
+    streams together. The answer is always 200, and `state` says why it may be empty.
+    """
+    gateway_of(request).require(Ability.PATTERNS)
+    read = read or ReadGroups()
+    check_at_most(read.wait_ms, limits.wait_ms_max, pointer="/body/wait_ms")
+    check_at_most(read.limit, limits.read_entries_max, pointer="/body/limit")
+    wanted = ReadGroupsRequest(
+        check_pattern(match, pointer="/query/match"),
+        group,
+        consumer,
+        limit=read.limit,
+        size_bytes_max=limits.read_bytes_max,
+        claim_idle_ms=read.claim_idle_ms,
+        no_ack=read.no_ack,
+        max_pending=read.max_pending,
+        weights=weights_of(read.weights, pointer="/body/weights"),
+        create=None if read.create is None else read.create.to_engine(),
+        wait_ms=read.wait_ms,
+    )
+    await _settle(
+        access,
+        limits,
+        read.ack,
+        lambda stream, ids: Ack(stream, group, ids, consumer),
+        pointer="/body/ack",
+    )
+
+    async def give_back(came: GroupsRead) -> None:
+        for each in came.reads:
+            counts = {delivery.id: delivery.delivery_count for delivery in each.deliveries}
+            # Without asking for a right: the credential may be what has ended.
+            await access.backend.perform(GiveBack(each.stream, group, consumer, counts))
+
+    reading = access.perform(wanted)
+    came = await (while_present(request, reading, give_back) if read.wait_ms else reading)
+    gateway_of(request).metrics.delivered_counts["rest"] += came.delivery_count
+    answer: GroupsEntries = {
+        "entries": await array_in_turns(came.deliveries(), stream_delivery_wire),
+        "pending": came.pending_count,
+        "state": came.state,
+    }
+    return json_answer(answer)
+
+
+class GroupsReady(BaseModel):
+    """The first event: the name under which entries are acknowledged."""
+
+    consumer: str
+
+
+class GroupsCaughtUp(BaseModel):
+    """Nothing is left for now."""
+
+
+@events.get(
+    "/events",
+    operation_id="followGroups",
+    response_class=EventStream,
+    status_code=200,
+    responses=EVENT_STREAM
+    | _OWN
+    | responses("limit_reached", "cut_off", "not_acceptable", "too_many_connections"),
+)
+@needs(Verb.CONSUME, by_url=True)
+async def group_events(
+    request: Request,
+    access: AccessDep,
+    limits: LimitsDep,
+    group: GroupDep,
+    consumer: OptionalConsumerDep,
+    match: MatchQuery,
+    credit: Annotated[int, Query(ge=1, description="So many unacknowledged entries at most.")] = 16,
+    claim_idle_ms: Annotated[
+        int | None,
+        Query(ge=0, le=COUNT_MAX, description="Also take entries pending and idle for so long."),
+    ] = None,
+    on_disconnect: Annotated[
+        OnDisconnect | None,
+        Query(description="Treatment of unacknowledged entries when the connection ends."),
+    ] = None,
+    create: Annotated[
+        str | None, Query(description="The groups to create, as JSON; `create` of `readGroups`.")
+    ] = None,
+) -> Response:
+    """Read the group of this name in all streams that match, as events.
+
+    First come the consumer's own pending entries, stream by stream, then what `readGroups` gives;
+    at most `credit` unacknowledged ones at a time, in all of the streams. Acknowledge by POST to
+    `/v1/groups/{group}/ack`, under the name that `ready` tells. Without a name the gateway makes
+    one, and removes it when the connection ends.
+
+    Events: `ready {consumer}` · `entry`, which says its `stream` and has no id line ·
+    `caught_up {}` · `draining {reconnect_after_ms}` · `problem {…}`.
+    """
+    gateway = gateway_of(request)
+    gateway.require(Ability.PATTERNS)
+    check_at_most(credit, limits.credit_max, pointer="/query/credit")
+    pattern = check_pattern(match, pointer="/query/match")
+    check_is_asked_for(request)
+    access = gateway.connected(access)
+    choices = SubscriptionChoices(
+        claim_idle_ms=claim_idle_ms,
+        on_disconnect=on_disconnect,
+        max_pending=credit,
+        create=None if create is None else new_groups_of(create, pointer="/query/create"),
+    )
+    subscriber = Subscriber.named_or_new(
+        pattern, group, consumer, on_disconnect, policy=NO_POLICY, random=gateway.random
+    )
+    subscription = PatternGroupSubscription(
+        access, subscriber, choices, beat_ms=limits.heartbeat_ms
+    )
+    connection = EventConnection(gateway, request, access, subscription)
+
+    async def encoded(item: followed.Followed) -> bytes:
+        match item:
+            case followed.GroupsBatch(read):
+                connection.sent_entries += read.delivery_count
+                gateway.metrics.delivered_counts["sse"] += read.delivery_count
+                return groups_events(read) or HEARTBEAT
+            case followed.State("caught_up"):
+                return event("caught_up", GroupsCaughtUp())
+            case followed.Ended(error):
+                return connection.last_event(error)
+        return b""
+
+    ready = GroupsReady(consumer=text_of(subscriber.consumer))
+    first = event("ready", ready, retry_ms=gateway.reconnect_after_ms())
+    return EventStream(connection.events(first, access.usage, encoded), limits)
+
+
+@router.post("/ack", operation_id="ackGroups", response_model=SettledStreams, responses=_SETTLE)
+@needs(Verb.CONSUME)
+async def ack_groups(
+    access: AccessDep,
+    limits: LimitsDep,
+    group: GroupDep,
+    consumer: OptionalConsumerDep,
+    settled: EntriesOfStreams,
+) -> Response:
+    """Acknowledge entries of several streams (XACK), with the outcome of each.
+
+    If the request names its consumer, what another consumer has claimed meanwhile stays theirs.
+    Ids of a stream or a group that is gone are `not_pending`.
+    """
+    return await _answer(
+        access, limits, settled.entries, lambda stream, ids: Ack(stream, group, ids, consumer)
+    )
+
+
+@router.post("/nack", operation_id="nackGroups", response_model=SettledStreams, responses=_SETTLE)
+@needs(Verb.CONSUME)
+async def nack_groups(
+    access: AccessDep,
+    limits: LimitsDep,
+    group: GroupDep,
+    consumer: OptionalConsumerDep,
+    nack: NackOfStreams,
+) -> Response:
+    """Give entries of several streams back (XNACK), with the outcome of each.
+
+    The next reader gets them at once, or once they have rested: for `delay_ms`, or after `fail` as
+    the policy of the group in that stream says.
+    """
+    mode, error = NackMode(nack.mode), nack.error.encode() if nack.error else None
+    return await _answer(
+        access,
+        limits,
+        nack.entries,
+        lambda stream, ids: Nack(stream, group, ids, mode, nack.delay_ms, error, consumer),
+    )
+
+
+@router.post("/extend", operation_id="extendGroups", response_model=SettledStreams, responses=_OWN)
+@needs(Verb.CONSUME)
+async def extend_groups(
+    access: AccessDep,
+    limits: LimitsDep,
+    group: GroupDep,
+    consumer: ConsumerDep,
+    extended: EntriesOfStreams,
+) -> Response:
+    """Restart the idle clock of one's own entries of several streams (XCLAIM JUSTID)."""
+    return await _answer(
+        access, limits, extended.entries, lambda stream, ids: Extend(stream, group, ids, consumer)
+    )
+
+
+async def _answer(
+    access: Access, limits: Limits, entries: Sequence[StreamIds], settle: Settle
+) -> Response:
+    streams: list[SettledStream] = []
+    settled = await _settle(access, limits, entries, settle, pointer="/body/entries")
+    for each, (ids, outcomes) in zip(entries, settled, strict=True):
+        streams.append({"stream": each.stream, "results": await outcomes_array(ids, outcomes)})
+    answer: SettledStreams = {"streams": streams}
+    return json_answer(answer)
+
+
+async def _settle(
+    access: Access, limits: Limits, entries: Sequence[StreamIds], settle: Settle, *, pointer: str
+) -> list[tuple[list[EntryId], list[Outcome]]]:
+    """Settle the entries of each stream; all ids and rights are checked before the first."""
+    check_at_most(sum(len(each.ids) for each in entries), limits.ids_max, pointer=pointer)
+    ids = [parse_ids(each.ids, field=f"{pointer}/{at}/ids") for at, each in enumerate(entries)]
+    requests = [
+        settle(check_name(each.stream, pointer=f"{pointer}/{at}/stream"), ids[at])
+        for at, each in enumerate(entries)
+    ]
+    for request in requests:
+        access.admit(request)
+    replies: list[list[Outcome] | Exception] = []
+    while len(replies) < len(requests):
+        replies += await access.perform_in_order(requests[len(replies) :])
+    settled: list[tuple[list[EntryId], list[Outcome]]] = []
+    for own, reply in zip(ids, replies, strict=True):
+        if isinstance(reply, Exception) and not isinstance(reply, NotFound):
+            raise reply
+        outcomes = [Outcome.NOT_PENDING] * len(own) if isinstance(reply, Exception) else reply
+        settled.append((own, outcomes))
+    return settled
