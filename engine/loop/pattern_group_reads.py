@@ -217,7 +217,7 @@ class PatternGroupReads:
             if own is None:
                 if request.create is not None:
                     group.touch(name)
-            elif own.pel.by_id or stream.log.last_id > own.last_id:
+            elif own.pel.by_id or own.ahead_count or stream.log.last_id > own.last_id:
                 group.note_holders(keyspace, name)
                 wait_ms = self._wait_ms(stream, own, request)
                 if wait_ms == 0 or name in keyspace.governed:

@@ -356,3 +356,17 @@ async def test_bad_requests_are_refused(backend: Backend, change: dict[str, obje
     with pytest.raises(Invalid) as caught:
         await backend.perform(replace(ANY, **change))
     assert caught.value.location == (next(iter(change)),)
+
+
+async def test_streams_whose_groups_are_fair_come_too(backend: Backend) -> None:
+    policy = GroupPolicy(fair_field=FieldName(b"n"), key_field=FieldName(b"n"))
+    create = NewGroups(GroupStart(MIN_ID), policy)
+    await add(backend, "a", "x", "x", "x", "y")
+    await backend.perform(CreateGroup(b"orders.a", G, GroupStart(MIN_ID), policy=policy))
+    request = replace(ANY, create=create)
+    read = await backend.perform(request)
+    assert texts(read) == ["x", "y"]
+    [waiting] = await blocked(backend, taken(backend, replace(request, consumer=BEN, wait_ms=None)))
+    first = read.reads[0].deliveries[0].id
+    await backend.perform(Ack(b"orders.a", G, [first]))
+    assert await waiting == ["x"]
