@@ -24,6 +24,7 @@ from headgate.engine.limits import (
     CUT_CHUNKS_MAX,
     DESCRIBED_MAX,
     GROUP_READ_MAX,
+    KEYS_SCANNED_MAX,
     NAME_RANGES_AT_ONCE_MAX,
     PENDING_SCAN_MAX,
     REDRIVEN_AT_ONCE_MAX,
@@ -347,6 +348,13 @@ def _list_consumers(cost: Cost, request: g.ListConsumers) -> int:
     return _REQUEST + _DESCRIBED * _at_most(request.limit, consumers)
 
 
+def _list_keys(cost: Cost, request: g.ListKeys) -> int:
+    state = cost.keyspace.find(request.stream)
+    group = None if state is None else state.groups.get(request.group)
+    keys = 0 if group is None or group.ahead is None else group.ahead.key_count
+    return _REQUEST + _DESCRIBED * (min(keys, KEYS_SCANNED_MAX) + request.limit)
+
+
 def _create_group(cost: Cost, request: g.CreateGroup) -> int:
     cost.size(request.stream).grow(1, groups=1)
     return 2 * _REQUEST
@@ -533,6 +541,7 @@ COSTS: Mapping[type[Request[Any]], Callable[[Cost, Any], int]] = {
     g.DescribeGroup: _once,
     g.DestroyGroup: _with_groups,
     g.ListConsumers: _list_consumers,
+    g.ListKeys: _list_keys,
     g.ListGroups: _list_groups,
     g.UpdateGroup: _with_groups,
     u.CopyStream: _copy,

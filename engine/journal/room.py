@@ -110,6 +110,7 @@ _ADDS: Mapping[type[c.Command], Callable[[Keyspace, Any], bool]] = {
     c.EntriesDelivered: _delivers,
     c.EntriesRedelivered: _has_newcomer,
     c.EntriesHeld: _holds,
+    c.EntriesIndexed: lambda _, command: bool(command.entries),
     c.EntriesReleased: _releases,
     c.ErrorNoted: lambda _, command: bool(command.error),
 }

@@ -16,7 +16,9 @@ from tests.stalls.keyspace import (
     HOLDER,
     KEYS,
     ONE_KEY,
+    Size,
     entry_id,
+    stream_name,
 )
 
 _ONE_KEY = f"/v1/streams/{ONE_KEY}/groups/{ONE_KEY}"
@@ -62,6 +64,20 @@ def _read_timed(stream: str, group: str, name: str) -> Case:
     )
 
 
+_MATCH = f"match={stream_name(2)[0]}*"
+_GROUPS = "/v1/groups/many"
+
+
+def _of_streams(size: Size) -> dict[str, Any]:
+    """Return as many ids as a request may have, each of a stream of its own."""
+    names = (stream_name(number) for number in range(min(size.many, size.streams)))
+    return {"entries": [{"stream": name, "ids": [f"{FIRST_MS}-0"]} for name in names]}
+
+
+async def _join_all(target: Target) -> None:
+    await target.ask("POST", f"{_GROUPS}/read?consumer=o&{_MATCH}", {"create": {"start": "0"}})
+
+
 HARMLESS: list[Case] = [
     _pass_all(_ABSENT),
     _pass_all(_MANY),
@@ -99,6 +115,29 @@ _NO_KEY: dict[str, Any] = {"key_field": None}
 _MORE: dict[str, Any] = {"key_pending_max": 1_000}
 
 DESTRUCTIVE: list[Case] = [
+    destructive(
+        "readGroups",
+        f"POST {_GROUPS}/read?consumer=o&{_MATCH}",
+        {"create": {"start": "0"}, "limit": 1_000},
+        name="all streams",
+    ),
+    destructive(
+        "followGroups",
+        f"GET {_GROUPS}/events?consumer=o&credit=1000&{_MATCH}",
+        headers={"Accept": "text/event-stream"},
+        name="all streams",
+        prepare=_join_all,
+    ),
+    *(
+        destructive(
+            f"{word}Groups",
+            f"POST {_GROUPS}/{word}?consumer=o",
+            _of_streams,
+            name="of many streams",
+            prepare=_join_all,
+        )
+        for word in ("ack", "nack", "extend")
+    ),
     _read_timed(DUE, DUE, "all are due in one millisecond"),
     _read_timed(DUE, f"{DUE}-keyed", "all of one key are due in one millisecond"),
     _read_timed(EXPIRED, FRESH, "all are expired"),

@@ -10,7 +10,7 @@ import httpx
 
 from headgate.app.auth.grants import Grant, Verb
 
-_NAMES = ("orders", "billing", "anna", "ben", "carla")
+_NAMES = ("orders", "billing", "anna", "ben", "carla", "fair")
 """Names of the stream, the group and the consumers in the document's examples."""
 
 
@@ -29,7 +29,8 @@ class About(NamedTuple):
             return [self.named(part) for part in value]
         if not isinstance(value, str):
             return value
-        names = dict(zip(_NAMES, [self.stream, self.group, *[self.consumer] * 3], strict=True))
+        own = [self.stream, self.group, *[self.consumer] * 3, self.group]
+        names = dict(zip(_NAMES, own, strict=True))
         return names.get(value, value)
 
 
@@ -141,7 +142,11 @@ class Operation(NamedTuple):
         )
 
 
-_EXAMPLES = {"stream": ("orders",), "group": ("billing",), "consumer": ("anna", "ben", "carla")}
+_EXAMPLES = {
+    "stream": ("orders",),
+    "group": ("billing", "fair"),
+    "consumer": ("anna", "ben", "carla"),
+}
 
 
 def _plain(body: Any) -> Any:

@@ -169,7 +169,7 @@ PLACE = b"orders", b"billing"
 async def test_takeovers_while_the_engine_was_away_are_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("headgate.app.live.group_subscription._PENDING_PAGE", 2)
+    monkeypatch.setattr("headgate.app.live.held_entries.PENDING_PAGE", 2)
     engine = await asyncio.to_thread(open_embedded, EmbeddedOptions(None))
     async with keeping_running(engine), AsyncExitStack() as serving:
         place = listening()
