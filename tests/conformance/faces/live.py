@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager, nullcontext
 from typing import Any, ClassVar
 
 from websockets.asyncio.client import connect
@@ -80,6 +80,21 @@ class Events(Port):
         query = {"consumer": by, "credit": limit, "on_disconnect": "keep", **options}
         return await self._followed(f"{stream}/groups/{group}/events", query, limit, wait_ms)
 
+    @contextmanager
+    def _silent_for(self, silence_ms: int) -> Iterator[None]:
+        """Let connections that are opened meanwhile have heartbeats that seldom.
+
+        At each heartbeat a reader waits anew, behind those that have come since. Only a read that
+        does not wait needs one, to know that nothing comes.
+        """
+        gateway, limits = self.live.gateway, self.live.gateway.limits
+        seldom = limits.model_copy(update={"heartbeat_ms": silence_ms})
+        object.__setattr__(gateway, "limits", seldom)  # nobody else may change it
+        try:
+            yield
+        finally:
+            object.__setattr__(gateway, "limits", limits)
+
     async def _followed(
         self, place: str, query: Mapping[str, Any], limit: int, wait_ms: int
     ) -> Answer:
@@ -87,7 +102,11 @@ class Events(Port):
         before = set(connections._by_id)
         url = f"/v1/streams/{place}"
         accept = {"Accept": "text/event-stream"}
-        async with self.live.http.stream("GET", url, params=query, headers=accept) as events:
+        async with AsyncExitStack() as stack:
+            with self._silent_for(2 * wait_ms) if wait_ms else nullcontext():
+                events = await stack.enter_async_context(
+                    self.live.http.stream("GET", url, params=query, headers=accept)
+                )
             if events.is_error:
                 raise Refused(json.loads(await events.aread())["code"])
             mine = set(connections._by_id) - before
