@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from heapq import nlargest
 from itertools import islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from headgate.engine.decisions import Decision, Decisions
@@ -29,8 +31,7 @@ def noisy_key(ahead: Ahead | None) -> NoisyKey | None:
     """
     if ahead is None or len(ahead) < _NOISY_MIN or ahead.key_count < 2:
         return None
-    first = (waiting for waiting in islice(ahead.waiting(), _LOOKED_AT))
-    noisy = max(first, key=lambda waiting: waiting.entry_count)
+    noisy = max(islice(ahead.waiting(), _LOOKED_AT), key=attrgetter("entry_count"))
     if noisy.entry_count * 2 <= len(ahead):
         return None
     return NoisyKey(noisy.key, noisy.entry_count)
@@ -73,13 +74,10 @@ class _Listing(NamedTuple):
         first = dict(nlargest(self.request.limit, found.items(), key=self._rank))
         looked_at += len(page)
         if ahead is None or len(page) < KEYS_SCANNED_AT_ONCE or looked_at >= KEYS_SCANNED_MAX:
-            return Decision(self._described(first, stream, group, ahead, now_ms), [])
+            shares = {} if ahead is None else ahead.shares.of(keyspace.steady_ms(now_ms))
+            return Decision(self._described(first, stream, group, shares, now_ms), [])
         start = page[-1].first_id.next()
-        return Decision(
-            GroupKeys([], 0, 0, False),
-            [],
-            lambda keyspace, now_ms: self.part(first, start, looked_at, keyspace, now_ms),
-        )
+        return Decision(GroupKeys([], 0, 0, False), [], partial(self.part, first, start, looked_at))
 
     def _rank(self, item: tuple[Key, Waiting]) -> tuple[int, int]:
         _, waiting = item
@@ -91,12 +89,12 @@ class _Listing(NamedTuple):
         first: dict[Key, Waiting],
         stream: Stream,
         group: Group,
-        ahead: Ahead | None,
+        shares: Mapping[Key, float],
         now_ms: int,
     ) -> GroupKeys:
+        ahead, turns = group.ahead, group.pel.turns
         if ahead is None:
             return GroupKeys([], 0, 0, True)
-        shares, turns = ahead.shares.of(now_ms), group.pel.turns
         keys = []
         others = sorted(shares.keys() - first.keys(), key=lambda key: -shares[key])
         for key in [*first, *others[: self.request.limit - len(first)]]:

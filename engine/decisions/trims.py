@@ -240,15 +240,16 @@ def retention_cut(
 def removed_at_once(stream: Stream, references: References) -> int:
     """Return how many entries may go in one step: each one is work in several groups.
 
-    Groups without pending entries need nothing, unless they are looked for (ACKED). To forget an
-    entry with its turn takes a group four times as long as to settle one, if others wait behind it.
+    Groups without pending entries and without any ahead need nothing, unless they are looked for
+    (ACKED). To forget an entry with its turn takes a group four times as long as to settle one, if
+    others wait behind it.
     """
     if references is References.ACKED:
         concerned = len(stream.groups)
     else:
         is_kept = references is References.KEEP
         groups = stream.groups_by_key if is_kept else stream.groups.values()
-        concerned = sum(1 for group in groups if group.pel.by_id)
+        concerned = sum(1 for group in groups if group.pel.by_id or group.ahead_count)
     return max(SETTLED_AT_ONCE_MAX // (4 * concerned), 1) if concerned else COUNT_MAX
 
 

@@ -46,7 +46,6 @@ class Ahead:
         "_age_ms",
         "_lanes",
         "_memory",
-        "_trimmed_through",
         "_unchecked",
         "count",
         "fair_field",
@@ -69,7 +68,6 @@ class Ahead:
         self._age_ms: int | None = None  # an entry rises by a priority in so long
         self._memory = memory
         self._lanes: dict[int, Lane] = {}
-        self._trimmed_through = MIN_ID  # until everything up to it has gone; then `MIN_ID`
         self._unchecked: deque[Key] = deque()  # keys that may have a turn again
         self.resting: set[Key] = set()  # keys that rest, and some that have nothing ahead
 
@@ -136,18 +134,9 @@ class Ahead:
         found = self._lanes[priority].find(key) if priority in self._lanes else None
         return found.has(entry_id) if isinstance(found, IdRun) else found == entry_id
 
-    def trim(self, through: EntryId, keys_max: int = KEYS_AT_ONCE) -> None:
-        """Remove everything up to an id: of so many keys, and of others with later changes."""
-        self._trimmed_through = max(self._trimmed_through, through)
-        self.sweep(keys_max)
-
-    def sweep(self, keys_max: int = KEYS_AT_ONCE) -> None:
-        if self._trimmed_through > MIN_ID:
-            through, lanes = self._trimmed_through, self._lanes.values()
-            parts = [lane.trim(through, keys_max) for lane in lanes]
-            self._note_gone(sum(gone for gone, _ in parts))
-            if all(is_all for _, is_all in parts):
-                self._trimmed_through = MIN_ID
+    def trim(self, through: EntryId) -> None:
+        """Remove everything up to an id. Whoever decides that bounds how much it is."""
+        self._note_gone(sum(lane.trim(through) for lane in self._lanes.values()))
 
     def _note_gone(self, count: int) -> None:
         self.count -= count
@@ -184,13 +173,6 @@ class Ahead:
         With priorities, the lane whose first entry has the highest one comes first. An entry rises
         as it ages; of two lanes as high as each other, the one with the older entry comes first.
         """
-        through = self._trimmed_through
-        following = self._rotation(room_of, now_ms)
-        if through == MIN_ID:
-            return following
-        return (each for each in following if each[0] is None or each[0] > through)
-
-    def _rotation(self, room_of: Room | None, now_ms: int) -> Iterator[Next]:
         lanes = {at: lane for at, lane in self._lanes.items() if lane.turns}
         if len(lanes) < 2:
             for lane in lanes.values():
@@ -220,9 +202,7 @@ class Ahead:
 
     def by_id(self) -> Iterator[tuple[EntryId, Key]]:
         """Yield all entries in order of their ids. Do not change anything meanwhile."""
-        through = self._trimmed_through
-        following = merge(*(lane.by_id() for lane in self._lanes.values()), key=itemgetter(0))
-        return (each for each in following if each[0] > through)
+        return merge(*(lane.by_id() for lane in self._lanes.values()), key=itemgetter(0))
 
     def waiting(self, start: EntryId = MIN_ID) -> Iterator[Waiting]:
         """Yield keys of lanes, from an id on: those that wait longest first."""
@@ -235,8 +215,6 @@ class Ahead:
 
     def dump(self, *, is_former: bool) -> Iterator[AheadRun]:
         """Yield what is ahead, in order of the rotation."""
-        while self._trimmed_through > MIN_ID:
-            self.sweep()
         for priority, lane in self._lanes.items():
             for home in (lane.turns, lane.resting):
                 for key, found in home.items():

@@ -10,7 +10,6 @@ from sortedcontainers import SortedDict
 from headgate.engine.config import NO_POLICY, GroupPolicy
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.state.ahead import Ahead, AheadRun
-from headgate.engine.state.lane import KEYS_AT_ONCE
 from headgate.engine.state.memory import (
     CONSUMER_BYTES,
     CONSUMERS_BYTES,
@@ -151,11 +150,9 @@ class Group:
             self.drop_through(self.formerly_ahead, through)
         self.last_id = max(self.last_id, last_id)
 
-    def drop_through(
-        self, indexes: Sequence[Ahead], through: EntryId, keys_max: int = KEYS_AT_ONCE
-    ) -> None:
+    def drop_through(self, indexes: Sequence[Ahead], through: EntryId) -> None:
         for each in indexes:
-            each.trim(through, keys_max)
+            each.trim(through)
         self.formerly_ahead = tuple(each for each in self.formerly_ahead if each)
 
     def dump_indexes(self) -> Iterator[AheadRun]:
@@ -180,7 +177,6 @@ class Group:
         ahead, turns = self.ahead, self.pel.turns
         if ahead is None:
             return
-        ahead.sweep()
         if turns is None or turns.at_once is None:
             ahead.take(ids, keys)
         elif not ahead.weights:

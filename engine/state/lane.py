@@ -30,7 +30,7 @@ Room = Callable[[Key], int | None]
 _BLOCK_IDS = 1_024
 
 KEYS_AT_ONCE = 1_000
-"""Keys that are trimmed together, or looked at. Each takes 2 µs."""
+"""Keys that are looked at together after a change of the bound. Each takes 2 µs."""
 
 
 class IdRun:
@@ -305,18 +305,13 @@ class Lane:
             if after is not None:
                 heappush(following, (after, at, key, ids))
 
-    def trim(self, through: EntryId, keys_max: int) -> tuple[int, bool]:
-        """Remove entries up to an id, of so many keys.
-
-        Returns how many went, and whether that was all.
-        """
+    def trim(self, through: EntryId) -> int:
+        """Remove entries up to an id; returns how many."""
         reached: list[Key] = []
         for key in self._in_order.walk():
             if self._first_id(key) > through:
                 break
             reached.append(key)
-            if len(reached) == keys_max:
-                break
         gone = 0
         for key in reached:
             home = self.turns if key in self.turns else self.resting
@@ -330,7 +325,7 @@ class Lane:
                 self._drop(home, key)
             else:
                 self._list_again(found, key)
-        return gone, len(reached) < keys_max
+        return gone
 
     def _listed(self, block: KeyedRun[Key], start: int) -> Iterator[int]:
         homes = [home for home in (self.turns, self.resting) if home]

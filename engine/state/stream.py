@@ -24,7 +24,6 @@ from headgate.engine.state.entries.packed import NodeLimits
 from headgate.engine.state.extent import require_each
 from headgate.engine.state.group import Group
 from headgate.engine.state.idempotency import Keys
-from headgate.engine.state.lane import KEYS_AT_ONCE
 from headgate.engine.state.memory import STREAM_BYTES, Memory, Pieces
 
 _NO_ATTRIBUTES: dict[bytes, bytes] = {}
@@ -389,8 +388,7 @@ class Stream:
             if group.pel.by_id:
                 group.pel.forget_through(through)
         for group in self.fair_groups:
-            keys_max = max(KEYS_AT_ONCE // len(self.fair_groups), 1)
-            group.drop_through(group.indexes, through, keys_max)
+            group.drop_through(group.indexes, through)
 
     def lag_of(self, group: Group) -> int | None:
         """Return how many entries a group has still to be given."""

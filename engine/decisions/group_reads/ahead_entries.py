@@ -12,12 +12,7 @@ from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions.group_reads.group_in_read import GroupInRead
 from headgate.engine.decisions.group_reads.new_entries import NewEntries, Walk
 from headgate.engine.entry import MAX_ID, Entry, EntryId
-from headgate.engine.limits import (
-    AHEAD_AT_ONCE_MAX,
-    HELD_AT_ONCE_MAX,
-    PASSED_AT_ONCE_MAX,
-    PASSED_BYTES_MAX,
-)
+from headgate.engine.limits import AHEAD_AT_ONCE_MAX, HELD_AT_ONCE_MAX, PASSED_BYTES_MAX
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.ahead import Ahead
 from headgate.engine.state.entries.finder import Finder
@@ -58,7 +53,7 @@ class _ById(Walk):
 
     def over(self, stream: Stream, ids: Iterator[EntryId]) -> NewEntries:
         finder, through = Finder(stream.log), self.group.through
-        for entry_id in islice(ids, PASSED_AT_ONCE_MAX):
+        for entry_id in islice(ids, HELD_AT_ONCE_MAX):
             try:
                 entry = finder.find(entry_id)
             except Missing:

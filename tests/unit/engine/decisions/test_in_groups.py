@@ -38,10 +38,21 @@ async def begin() -> Driver:
     return engine
 
 
+async def begin_ahead() -> Driver:
+    """Return an engine with entries that are ahead of many fair groups, none of them pending."""
+    engine = Driver(VirtualClock())
+    await engine.perform(Add(S, [Draft(each, (b"k", b"%d" % (each.ms % 7))) for each in IDS]))
+    for group in GROUPS:
+        policy = GroupPolicy(fair_field=FieldName(b"k"))
+        await engine.perform(CreateGroup(S, group, GroupStart(MIN_ID), policy=policy))
+    return engine
+
+
 def held_count(engine: Driver) -> int:
-    """Return how many pending entries and turns there are in all groups."""
-    pels = [group.pel for group in engine.keyspace.streams[S].groups.values()]
-    return sum(len(pel) + (0 if pel.turns is None else len(pel.turns)) for pel in pels)
+    """Return how many entries are pending or ahead, and how many turns there are, in all groups."""
+    groups = engine.keyspace.streams[S].groups.values()
+    turns = (0 if group.pel.turns is None else len(group.pel.turns) for group in groups)
+    return sum(turns) + sum(len(group.pel) + group.ahead_count for group in groups)
 
 
 async def gone_at_once_max(engine: Driver, work: Coroutine[Any, Any, Any]) -> int:
@@ -54,23 +65,28 @@ async def gone_at_once_max(engine: Driver, work: Coroutine[Any, Any, Any]) -> in
     return gone_max
 
 
+GOING: list[tuple[Request[Any], int | None]] = [
+    (Trim(S, TrimTo(max_length=KEPT)), KEPT),
+    (Trim(S, TrimTo(min_id=IDS[-KEPT])), KEPT),
+    (Trim(S, TrimTo(max_length=KEPT, references=References.DELETE)), KEPT),
+    (Delete(S, GONE), KEPT),
+    (Delete(S, GONE, references=References.DELETE), KEPT),
+    (configured(S, TO_LENGTH), None),
+    (configured(S, StreamConfig(max_age_ms=1)), None),
+    (Add(S, [Draft(None, (b"k", b"v"))], trim=TrimTo(max_length=KEPT)), None),
+]
+SETTLING = (AckAndDelete(S, GROUPS[0], GONE, references=References.DELETE), None)
+
+
 @pytest.mark.parametrize(
-    ("request_", "left"),
-    [
-        (Trim(S, TrimTo(max_length=KEPT)), KEPT),
-        (Trim(S, TrimTo(min_id=IDS[-KEPT])), KEPT),
-        (Trim(S, TrimTo(max_length=KEPT, references=References.DELETE)), KEPT),
-        (Delete(S, GONE), KEPT),
-        (Delete(S, GONE, references=References.DELETE), KEPT),
-        (AckAndDelete(S, GROUPS[0], GONE, references=References.DELETE), None),
-        (configured(S, TO_LENGTH), None),
-        (configured(S, StreamConfig(max_age_ms=1)), None),
-        (Add(S, [Draft(None, (b"k", b"v"))], trim=TrimTo(max_length=KEPT)), None),
-    ],
+    ("request_", "left", "is_fair"),
+    [*((*each, False) for each in (*GOING, SETTLING)), *((*each, True) for each in GOING)],
     ids=lambda each: repr(each)[:60],
 )
-async def test_many_groups_are_left_in_parts(request_: Request[Any], left: int | None) -> None:
-    engine = await begin()
+async def test_many_groups_are_left_in_parts(
+    request_: Request[Any], left: int | None, is_fair: bool
+) -> None:
+    engine = await (begin_ahead() if is_fair else begin())
 
     gone_max = await gone_at_once_max(engine, engine.perform(request_))
 
