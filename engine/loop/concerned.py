@@ -7,13 +7,16 @@ the name has, and in parts, because a glob may take long.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from headgate.engine.decisions.name_ranges import NameRange, beginning_with, shown_by
 from headgate.engine.limits import CONCERNED_MAX, CONCERNED_NAMES_MAX
+from headgate.engine.loop.waiters import Waiters
 from headgate.engine.patterns import literal_prefix, matcher
 from headgate.engine.requests.keyspace import NameFilter, is_shown
+from headgate.engine.threads import this_turn
 
 
 class NamePattern:
@@ -32,6 +35,39 @@ class NamePattern:
 
 
 P = TypeVar("P", bound=NamePattern)
+
+
+class WorkInTurns:
+    """Finds out whom names concern, in turns of the event loop."""
+
+    def __init__(self, settle: Callable[[], Iterator[None]], waiters: Waiters) -> None:
+        """`settle` returns the work, with places where a turn may end."""
+        self._settle = settle
+        self._waiters = waiters
+        self._work: Iterator[None] | None = None
+        self._has_ended = asyncio.Event()
+
+    def begin(self) -> None:
+        """Begin in another turn of the event loop, unless the work is under way."""
+        if self._work is None:
+            self._has_ended.clear()
+            self._work = self._settle()
+            asyncio.get_running_loop().call_soon(self._take_turn)
+
+    async def ended(self) -> None:
+        await self._has_ended.wait()
+
+    def _take_turn(self) -> None:
+        assert self._work is not None
+        turn = this_turn()
+        for _ in self._work:
+            if turn.is_over:
+                turn.call_later(self._take_turn)
+                break
+        else:
+            self._work = None
+            self._has_ended.set()
+        self._waiters.serve()
 
 
 class Concerned(Generic[P]):

@@ -26,7 +26,7 @@ from headgate.engine.limits import (
     FOLLOWERS_MAX,
     PATTERN_NOTES_MAX,
 )
-from headgate.engine.loop.concerned import Concerned
+from headgate.engine.loop.concerned import Concerned, WorkInTurns
 from headgate.engine.loop.pattern_notes import Moments, Note, NoteCount, PatternNotes
 from headgate.engine.loop.waiters import Waiters
 from headgate.engine.patterns import PatternCursor, PatternMoment
@@ -34,7 +34,6 @@ from headgate.engine.requests.entries import ReadPattern
 from headgate.engine.requests.keyspace import NameFilter
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
-from headgate.engine.threads import this_turn
 
 # Follower: one who follows a pattern, from round to round.
 #
@@ -207,8 +206,7 @@ class Followers:
         self._note_count = NoteCount()
         self._concerned: Concerned[PatternNotes] = Concerned()
         self._news: dict[bytes, list[EntryId | None]] = {}  # of names that are not known in it
-        self._settling: Iterator[None] | None = None
-        self._is_settled = asyncio.Event()
+        self._settling = WorkInTurns(self._settle, waiters)
 
     def __bool__(self) -> bool:
         """Tell whether commands have to be noted."""
@@ -233,7 +231,7 @@ class Followers:
     async def settled(self) -> None:
         """Return once it is noted whom all appends concern."""
         while self._news:
-            await self._is_settled.wait()
+            await self._settling.ended()
 
     def take(self, request: ReadPattern, now_ms: int) -> Follower:
         """Return the follower behind the cursor of a request. All has to be settled."""
@@ -356,22 +354,7 @@ class Followers:
             news[:] = [None]
         elif not news or news[-1] is None:
             news.append(before)
-        if self._settling is None:
-            self._is_settled.clear()
-            self._settling = self._settle()
-            asyncio.get_running_loop().call_soon(self._take_turn)
-
-    def _take_turn(self) -> None:
-        assert self._settling is not None
-        turn = this_turn()
-        for _ in self._settling:
-            if turn.is_over:
-                turn.call_later(self._take_turn)
-                break
-        else:
-            self._settling = None
-            self._is_settled.set()
-        self._waiters.serve()
+        self._settling.begin()
 
     def _settle(self) -> Iterator[None]:
         """Ask the globs about each name; yield where a turn may end."""

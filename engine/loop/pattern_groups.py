@@ -23,13 +23,12 @@ from headgate.engine.decisions.name_ranges import NameRange, following
 from headgate.engine.errors import LimitReached
 from headgate.engine.limits import PATTERN_GROUP_IDLE_S, PATTERN_GROUPS_MAX
 from headgate.engine.loop import signals
-from headgate.engine.loop.concerned import Concerned, NamePattern
+from headgate.engine.loop.concerned import Concerned, NamePattern, WorkInTurns
 from headgate.engine.loop.wait_queue import QueueKey
 from headgate.engine.loop.waiters import Waiters
 from headgate.engine.requests.deliveries import NewGroups, ReadGroups
 from headgate.engine.requests.keyspace import NameFilter
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.threads import this_turn
 
 _DUES_MIN = 64
 """Due times before those that are over are dropped."""
@@ -223,8 +222,7 @@ class PatternGroups:
         self._concerned: Concerned[PatternGroup] = Concerned()
         # Of names that are not known in it: groups (None: all), and whether others hold entries.
         self._news: dict[bytes, dict[bytes | None, bool]] = {}
-        self._settling: Iterator[None] | None = None
-        self._is_settled = asyncio.Event()
+        self._settling = WorkInTurns(self._settle, waiters)
         self._reading: PatternGroup | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._last_number = 0
@@ -392,10 +390,7 @@ class PatternGroups:
             return
         news = self._news.setdefault(stream, {})
         news[group] = is_anew or news.get(group, False)
-        if self._settling is None:
-            self._is_settled.clear()
-            self._settling = self._settle()
-            asyncio.get_running_loop().call_soon(self._take_turn)
+        self._settling.begin()
 
     def _take(
         self,
@@ -420,19 +415,7 @@ class PatternGroups:
     async def settled(self) -> None:
         """Return once it is noted whom everything concerns that has happened."""
         while self._news:
-            await self._is_settled.wait()
-
-    def _take_turn(self) -> None:
-        assert self._settling is not None
-        turn = this_turn()
-        for _ in self._settling:
-            if turn.is_over:
-                turn.call_later(self._take_turn)
-                break
-        else:
-            self._settling = None
-            self._is_settled.set()
-        self._waiters.serve()
+            await self._settling.ended()
 
     def _settle(self) -> Iterator[None]:
         while self._news:
