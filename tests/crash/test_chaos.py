@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes.chaos import Chaos, rng_of_test, survive
-from tests.processes.key_chaos import KeyChaos
+from tests.processes.key_chaos import FairChaos, KeyChaos
 
 ENTRIES = int(os.environ.get("HEADGATE_TEST_ENTRIES", "3000"))
 
@@ -36,4 +36,4 @@ async def test_entries_of_a_key_come_in_order(tmp_path: Path, at_once: int) -> N
 
 @pytest.mark.embedded("servers have no fair groups")
 async def test_entries_of_a_key_come_in_order_while_the_keys_take_turns(tmp_path: Path) -> None:
-    await survive(KeyChaos(tmp_path, rng_of_test(), 10_000, 500, 1, is_fair=True))
+    await survive(FairChaos(tmp_path, rng_of_test(), 10_000, 500, 1))

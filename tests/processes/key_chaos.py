@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.processes.chaos import MAX_DELIVERIES, POLICY, Chaos
+from headgate.engine.entry import Fields
+from tests.processes.chaos import MAX_DELIVERIES, POLICY, SETTINGS, Chaos
 from tests.processes.checker import violations
 from tests.processes.consumers import GROUP, Chances, Consumer, Place, Poller, SocketReader
 from tests.processes.key_checker import violations_of_order
 from tests.processes.ledger import Ledger, Left, id_of
+from tests.processes.rotation_checker import journalled, violations_of_rotation
 from tests.stalls.resp import written
 
 Acks = deque[list[str]]
@@ -137,18 +139,28 @@ class KeyedChaos(Chaos):
 class KeyChaos(KeyedChaos):
     """One gateway with entries of so many keys."""
 
+    is_fair = False
+
     def __init__(
-        self,
-        data_dir: Path,
-        rng: random.Random,
-        entry_count: int,
-        key_count: int,
-        at_once: int,
-        *,
-        is_fair: bool = False,
+        self, data_dir: Path, rng: random.Random, entry_count: int, key_count: int, at_once: int
     ) -> None:
         super().__init__(data_dir, rng, entry_count)
-        self.begin_keys(key_count, at_once, [self.place], is_fair=is_fair)
+        self.begin_keys(key_count, at_once, [self.place], is_fair=self.is_fair)
+
+
+class FairChaos(KeyChaos):
+    """The keys take turns, and the journal keeps all of it."""
+
+    is_fair = True
+    settings: Mapping[str, Any] = SETTINGS | {"rewrite_bytes_min": 2**40}
+
+    def violations(self, left: Left) -> list[str]:
+        decided = journalled(self.data_dir, b"orders", b"billing")
+        return [*super().violations(left), *violations_of_rotation(decided, _key_in, self.at_once)]
+
+
+def _key_in(fields: Fields) -> bytes:
+    return dict(zip(fields[::2], fields[1::2], strict=True))[b"key"]
 
 
 def _key_of(value: str) -> str:

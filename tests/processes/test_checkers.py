@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from headgate.engine import commands as c
+from headgate.engine.entry import Entry, EntryId
 from tests.processes.checker import FAILING, violations
 from tests.processes.key_checker import violations_of_order
 from tests.processes.ledger import DeadLetter, Id, Ledger, Left
+from tests.processes.rotation_checker import violations_of_rotation
 
 GOOD, BAD, NEW = (1, 0), (2, 0), (3, 0)
 
@@ -98,3 +101,25 @@ def test_disorder_in_a_key_is_found(steps: str, pending_max: int, rules: str) ->
             settle(ledger, "c", "ack", entry_id, "acked")
     wrong = violations_of_order(ledger, lambda value: value, pending_max, set(), ledger.appended)
     assert "".join(text[0] for text in wrong) == rules
+
+
+@pytest.mark.parametrize(
+    ("steps", "late"),
+    [
+        ("d1 d4 a1 d2 d5", []),
+        ("d1 a1 d2 d4", [4]),
+        ("d4 d1 a1 d2 a2 d3", []),  # the second key has one pending: it may have no other
+        ("d4 d1 a1 a4 d2 a2 d3 d5", [5]),
+    ],
+)
+def test_a_key_that_is_passed_over_is_found(steps: str, late: list[int]) -> None:
+    entries = [Entry(EntryId(n, 0), (b"key", b"aaabb"[n - 1 : n])) for n in range(1, 6)]
+    commands: list[c.Command] = [c.EntriesAdded(b"s", entries)]
+    for step in steps.split():
+        ids = [EntryId(int(step[1]), 0)]
+        if step[0] == "d":
+            commands.append(c.EntriesDelivered(b"s", b"g", b"ana", 0, [], ids, ids[0], None))
+        else:
+            commands.append(c.EntriesAcked(b"s", b"g", ids))
+    wrong = violations_of_rotation(commands, lambda fields: fields[1], 1)
+    assert [int(text.partition("-")[0]) for text in wrong] == late
