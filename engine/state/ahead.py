@@ -167,6 +167,11 @@ class Ahead:
         for _ in range(min(KEYS_AT_ONCE, len(self._unchecked))):
             self.rouse(self._unchecked.popleft())
 
+    def front(self, count: int) -> tuple[list[EntryId], list[Key]] | None:
+        """Return what comes next, with its keys, if each of these has one entry; else None."""
+        lanes = [lane for lane in self._lanes.values() if lane.turns]
+        return lanes[0].front(count) if len(lanes) == 1 else None
+
     def rotation(self, room_of: Room | None, now_ms: int) -> Iterator[Next]:
         """Yield what comes next, as if each was delivered. Do not change anything meanwhile.
 
@@ -255,7 +260,7 @@ class Shares:
         if len(counts) < _SHARED_KEYS_MAX:
             counts.update(keys)
         else:  # keys that are new now have small shares
-            counts.update(key for key in keys if key in counts)
+            counts.update(filter(counts.__contains__, keys))
 
     def of(self, now_ms: int) -> Mapping[Key, float]:
         """Return the shares of keys, each from 0 to 1."""

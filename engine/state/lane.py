@@ -14,7 +14,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from headgate.engine.entry import EntryId
 from headgate.engine.limits import FREED_AT_ONCE_MAX
@@ -223,7 +223,7 @@ class Lane:
             pairs = zip(ids, keys, strict=True)
             return sum(self.remove(entry_id, key, weights) for entry_id, key in pairs)
         deque(map(self.turns.pop, keys), 0)  # each of them was all there was of its key
-        self._in_order.bare_front()  # they stood there in most cases
+        self._in_order.pass_front(list(keys))  # they stood there in most cases
         self._in_order.note_left(len(ids))
         self._memory.pending_bytes -= AHEAD_KEY_BYTES * len(ids)
         return len(ids)
@@ -259,6 +259,14 @@ class Lane:
             return False
         self.turns[key] = found
         return True
+
+    def front(self, count: int) -> tuple[list[EntryId], list[Key]] | None:
+        """Return what comes next, with its keys, if each of these has one entry; else None."""
+        keys = list(islice(self.turns, count))
+        found = list(map(self.turns.get, keys))
+        if IdRun in set(map(type, found)):
+            return None
+        return cast("list[EntryId]", found), keys
 
     def rotation(self, room_of: Room | None, weights: Mapping[bytes, int]) -> Iterator[Next]:
         """Yield what comes next, as if each was delivered. Do not change anything meanwhile."""

@@ -212,6 +212,19 @@ class OrderedView(Generic[V]):
             low, high = slice(self._block_max), slice(self._block_max, None)
             self._put(index, index + 1, *(_part(block, part) for part in (low, high)))
 
+    def pass_front(self, values: list[V]) -> None:
+        """Take values for dead, as far as the first ones are these."""
+        at = 0
+        while at < len(values) and self._blocks:
+            block = self._blocks[0].values
+            first = block[self._head : self._head + len(values) - at]
+            if first != values[at : at + len(first)]:
+                return
+            at += len(first)
+            self._head += len(first)
+            if self._head == len(block):
+                self._drop_first()
+
     def bare_front(self) -> None:
         """Move the head to the first value that is alive, and drop blocks of tombstones alone."""
         while self._blocks:
@@ -219,9 +232,12 @@ class OrderedView(Generic[V]):
             if head is not None:
                 self._head = head
                 return
-            self._key_count -= len(self._blocks[0])
-            self._head = 0
-            self._put(0, 1)
+            self._drop_first()
+
+    def _drop_first(self) -> None:
+        self._key_count -= len(self._blocks[0])
+        self._head = 0
+        self._put(0, 1)
 
     def _sweep(self, index: int) -> None:
         """Drop the tombstones of a block; if few values are left, they join the block before."""

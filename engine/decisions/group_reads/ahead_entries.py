@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, islice
-from typing import cast
 
 from headgate.engine.commands import EntriesIndexed
 from headgate.engine.config import GroupPolicy
@@ -18,12 +17,13 @@ from headgate.engine.state.ahead import Ahead
 from headgate.engine.state.entries.finder import Finder
 from headgate.engine.state.extent import Missing
 from headgate.engine.state.group import Group
-from headgate.engine.state.lane import Key, Next, Room
+from headgate.engine.state.lane import Key, Room
 from headgate.engine.state.memory import Memory
 from headgate.engine.state.stream import Stream
 from headgate.engine.state.turns import Turns
 
 _PAGE_ENTRIES = 256
+_NO_PAGE: tuple[Sequence[EntryId], Sequence[Key]] = ((), ())
 
 
 def entries_ahead(
@@ -75,39 +75,43 @@ class _Rotation(Walk):
 
     def over(self, stream: Stream, ahead: Ahead) -> NewEntries:
         self._passed: list[tuple[EntryId, Key]] = []
-        resting: list[Key] = []
+        self._resting: list[Key] = []
+        self._seen_count = 0  # in the rotation
         finder, room = Finder(stream.log), ReadRoom(PASSED_BYTES_MAX)
-        rotation = ahead.rotation(room_of(self.group.pel.turns), self.now_ms)
-        looked_at, goes_on, is_over = 0, True, False
-        while goes_on and looked_at < HELD_AT_ONCE_MAX and not room.is_spent:
-            page = list(islice(rotation, self._page_entries()))
-            looked_at += len(page)
-            ids, keys = self._coming(page, resting)
+        goes_on, is_over = True, False
+        pages = self._pages(ahead)
+        while goes_on and self._seen_count < HELD_AT_ONCE_MAX and not room.is_spent:
+            ids, keys = next(pages, _NO_PAGE)
             try:
                 entries = finder.find_all(ids)
             except Missing:
                 if not self.taken and not self._passed:
                     raise
                 break  # the next decision asks for it
-            is_over = not page
-            goes_on = bool(page) and self._take_page(ids, keys, entries, room)
+            is_over = ids is _NO_PAGE[0]
+            goes_on = not is_over and self._take_page(ids, keys, entries, room)
             goes_on = goes_on and len(self.taken) != self.limit
-        for key in resting:
+        for key in self._resting:
             ahead.rest(key)
         self.looked_at = count = len(self.taken) + len(self._passed)
         self.is_blocked = is_over and len(ahead) > count + len(self.group.gone)
         new = self.result(self.group.last_id, self.group.entries_read)
         return new._replace(keys=self.keys, passed=self._passed, ahead_count=count)
 
-    def _coming(self, page: Sequence[Next], resting: list[Key]) -> tuple[list[EntryId], list[Key]]:
-        """Return the entries of a page with their keys; keys that have no room are to rest."""
-        gone = self.group.gone
-        ids, keys = [each for each, _ in page], [key for _, key in page]
-        if not gone and None not in ids:
-            return cast("list[EntryId]", ids), keys
-        resting += [key for entry_id, key in page if entry_id is None]
-        coming = [(each, key) for each, key in page if each is not None and each not in gone]
-        return [each for each, _ in coming], [key for _, key in coming]
+    def _pages(self, ahead: Ahead) -> Iterator[tuple[Sequence[EntryId], Sequence[Key]]]:
+        """Yield what comes next, with its keys."""
+        gone, turns = self.group.gone, self.group.pel.turns
+        page = None if gone else ahead.front(self._page_entries())
+        if page is not None and (turns is None or turns.at_once is None or turns.are_free(page[1])):
+            self._seen_count += len(page[0])
+            yield page
+        rotation = ahead.rotation(room_of(turns), self.now_ms)
+        coming = islice(rotation, self._seen_count, None)
+        while following := list(islice(coming, self._page_entries())):
+            self._seen_count += len(following)
+            self._resting += [key for entry_id, key in following if entry_id is None]
+            left = [(each, key) for each, key in following if each is not None and each not in gone]
+            yield [each for each, _ in left], [key for _, key in left]
 
     def _page_entries(self) -> int:
         left = _PAGE_ENTRIES if self.limit is None else self.limit - len(self.taken)
