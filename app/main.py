@@ -52,6 +52,7 @@ from headgate.app.routes import (
     schedules,
     socket,
     streams,
+    tables,
 )
 from headgate.app.runners import Runner, runners_of
 from headgate.app.runtime import collector
@@ -76,6 +77,7 @@ refused. Every error is a `Problem` (RFC 9457), and then nothing was changed.
 
 _TAGS = {
     "Streams": "Create, describe, configure, trim and delete streams.",
+    "Tables": "Keep the latest entry of each key of a stream as a row; read and change rows.",
     "Entries": "Append entries; read them by range or after a cursor, waiting if asked to.",
     "Groups": "Consumer groups and their consumers.",
     "Delivery": "Read as a consumer of a group, acknowledge, give back, claim.",
@@ -100,6 +102,7 @@ _ROUTERS = (
     streams.router,
     appends.closes,
     streams.patches,
+    tables.router,
     groups.router,
     groups.patches,
     pushes.router,

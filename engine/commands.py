@@ -380,6 +380,21 @@ class EntriesPassed(msgspec.Struct, frozen=True, array_like=True, tag=47):
     delivered_count: int = 0  # of these: a read without ack
 
 
+class RowsIndexed(msgspec.Struct, frozen=True, array_like=True, tag=48):
+    """A table takes in entries that were appended before: what each does to the row of its key."""
+
+    stream: bytes
+    changes: list[tuple[EntryId, bytes, bool]]  # true: the row goes
+    through: EntryId
+
+
+class RowsForgotten(msgspec.Struct, frozen=True, array_like=True, tag=49):
+    """A table forgets rows whose entries have been trimmed."""
+
+    stream: bytes
+    keys: list[bytes]
+
+
 class ClockSet(msgspec.Struct, frozen=True, array_like=True, tag=31):
     """The wall clock was set, by so much; what waits goes on waiting as if it had not been."""
 
@@ -434,6 +449,8 @@ Command = (
     | AttributesChanged
     | EntriesIndexed
     | EntriesPassed
+    | RowsIndexed
+    | RowsForgotten
 )
 
 _encoder = msgspec.msgpack.Encoder()

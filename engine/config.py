@@ -137,6 +137,18 @@ class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
         ),
     ] = None
 
+    key_field: Annotated[
+        FieldName | None,
+        About(
+            "The stream is a table, too: the latest entry of each value of this field is a row. "
+            "Values are at most 1,024 bytes long."
+        ),
+    ] = None
+    tombstone_field: Annotated[
+        FieldName | None,
+        About("An entry with this field removes the row of its key; `deleted` unless given."),
+    ] = None
+
     @property
     def retains(self) -> bool:
         """Tell whether entries go by themselves."""

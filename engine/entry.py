@@ -147,13 +147,20 @@ def check_fields(fields: Fields, index: int) -> None:
         raise EntryTooLarge(ENTRY_BYTES_MAX, location=("drafts", index, "fields"))
 
 
-def key_of(fields: Fields, name: bytes) -> bytes | None:
-    """Return the value of a field, or its digest if it is long; the last one, if it repeats."""
+def value_of(fields: Fields, name: bytes) -> bytes | None:
+    """Return the value of a field; the last one, if it repeats."""
     for at in range(len(fields) - 2, -1, -2):
         if fields[at] == name:
-            value = fields[at + 1]
-            return value if len(value) <= KEY_BYTES_MAX else sha256(value).digest()
+            return fields[at + 1]
     return None
+
+
+def key_of(fields: Fields, name: bytes) -> bytes | None:
+    """Return the value of a field, or its digest if it is long."""
+    value = value_of(fields, name)
+    if value is None or len(value) <= KEY_BYTES_MAX:
+        return value
+    return sha256(value).digest()
 
 
 def is_storable(fields: Fields) -> bool:

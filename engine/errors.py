@@ -15,6 +15,9 @@
     │   ├── ClosedToAppends
     │   ├── IdempotencyMismatch
     │   ├── StreamsChanged
+    │   ├── NotATable
+    │   ├── RowChanged
+    │   ├── WalkOver
     │   ├── WrongType
     │   │   └── WrongSideKey
     │   ├── RangeClosed
@@ -40,6 +43,7 @@
     │   ├── Draining
     │   ├── NotLeader
     │   ├── LeaseLost
+    │   ├── TableBehind
     │   └── MemoryFull
     └── Corrupt
         ├── Broken
@@ -148,6 +152,16 @@ class NotLeader(Unavailable):
 
 class LeaseLost(Unavailable):
     """Another gateway may write now; nothing that is written here counts any more."""
+
+
+class TableBehind(Unavailable):
+    """A table has still to index so many entries that the request cannot wait for it."""
+
+    def __init__(self, stream: bytes, through: object) -> None:
+        text = "has indexed entries up to"
+        super().__init__(f"the table of stream {_quoted(stream)} {text} {through}, and goes on")
+        self.stream = stream
+        self.through = through
 
 
 class Disconnected(Unavailable):
@@ -297,6 +311,30 @@ class StreamsChanged(Conflict):
 
     def __init__(self) -> None:
         super().__init__("streams that were watched have changed")
+
+
+class NotATable(Conflict):
+    def __init__(self, stream: bytes) -> None:
+        super().__init__(f"stream {_quoted(stream)} is no table: it has no `key_field`")
+        self.stream = stream
+
+
+class RowChanged(Conflict):
+    """The row is not as the request expects it."""
+
+    def __init__(self, key: bytes, row_id: object) -> None:
+        what = "there is none" if row_id is None else f"its id is {row_id}"
+        super().__init__(f"the row of key {_quoted(key)} is not as expected: {what}")
+        self.key = key
+        self.row_id = row_id
+
+
+class WalkOver(Conflict):
+    def __init__(self, stream: bytes, as_of: object) -> None:
+        text = f"it is no longer known how the table of stream {_quoted(stream)} was at {as_of}"
+        super().__init__(f"{text}: begin again")
+        self.stream = stream
+        self.as_of = as_of
 
 
 class WrongType(Conflict):

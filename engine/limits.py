@@ -415,6 +415,25 @@ AHEAD_DEFAULT = 10_000_000
 AHEAD_AT_ONCE_MAX = 1_000
 """Entries that are indexed together, for all groups of a stream. Each one takes 2 to 4 µs."""
 
+ROW_KEY_BYTES_MAX = 1_024
+"""Bytes of the key of a row; an entry with a longer one is in no table."""
+
+TABLE_CHANGES_MAX = 100_000
+"""Changes of a table's rows that are kept for those who walk over an earlier state."""
+
+TABLE_WALKS_MAX = 1_000
+"""States of a table that are walked over at the same time; the oldest walk has to begin again."""
+
+TABLE_WALK_MS = 60_000
+"""How long a walk over a table may rest between two of its pages."""
+
+ROWS_AT_ONCE_MAX = 500
+"""Entries that are indexed by a table together, and rows of it that are looked at. Each takes up to
+20 µs."""
+
+ROW_BLOCKS_AT_ONCE = 50
+"""Blocks of rows that are looked through for those that were trimmed. Each takes up to 100 µs."""
+
 LONGEST_WAITS = 10
 """Keys of all fair groups whose waits are measured."""
 

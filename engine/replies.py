@@ -305,6 +305,31 @@ class GroupKeys(NamedTuple):
     is_complete: bool  # false: others wait behind them, and are indexed later
 
 
+class Row(NamedTuple):
+    """The latest entry of a key, and the key."""
+
+    key: bytes
+    id: EntryId
+    fields: Fields
+
+
+class RowRead(NamedTuple):
+    row: Row | None
+    as_of: EntryId  # the last id of the stream
+
+
+class TablePage(NamedTuple):
+    rows: list[Row]
+    after_key: bytes | None  # where the next page goes on; None: this is the last one
+    as_of: EntryId  # the rows are as they were then
+
+
+class TableInfo(NamedTuple):
+    row_count: int  # about
+    through: EntryId  # entries up to here are indexed
+    is_complete: bool  # all are
+
+
 class StreamInfo(NamedTuple):
     name: bytes
     epoch: int
@@ -326,6 +351,7 @@ class StreamInfo(NamedTuple):
     archived_first_id: EntryId | None = None  # of the oldest of them
     # Greatest id removed by a trim that is in no archive; None: as `trimmed_through`.
     gone_through: EntryId | None = None
+    table: TableInfo | None = None  # None: it is none
 
 
 class GroupDetail(NamedTuple):

@@ -40,6 +40,7 @@ from headgate.engine.requests import keyspace as k
 from headgate.engine.requests import keyspace as u
 from headgate.engine.requests import schedules as h
 from headgate.engine.requests import streams as s
+from headgate.engine.requests import tables as t
 from headgate.engine.requests.keyspace import NameFilter
 from headgate.engine.requests.streams import AttributeChange, ChangeAttributes, GetAttributes
 from headgate.engine.state.entries.log import Log
@@ -68,6 +69,9 @@ _COPIED, _DUMPED, _RESTORED = 4, 5, 10
 
 _DESCRIBED, _DELIVERED, _CLAIMED, _SETTLED = 3, 8, 8, 5
 """An entry or what is known of it; one that becomes pending, or that ends to be."""
+
+_ROW = 250
+"""A row of a table: its entry may be the only one that is wanted of its chunk."""
 
 _LOOKS = 10
 """Groups that are looked into for one entry, in a microsecond."""
@@ -355,6 +359,16 @@ def _list_keys(cost: Cost, request: g.ListKeys) -> int:
     return _REQUEST + _DESCRIBED * (min(keys, KEYS_SCANNED_MAX) + request.limit)
 
 
+def _read_table(cost: Cost, request: t.ReadTable) -> int:
+    del cost
+    return _REQUEST + _ROW * request.limit
+
+
+def _change_row(cost: Cost, request: t.ReadRow | t.PutRow | t.DeleteRow) -> int:
+    cost.size(request.stream).grow(1)
+    return _REQUEST + _ROW
+
+
 def _create_group(cost: Cost, request: g.CreateGroup) -> int:
     cost.size(request.stream).grow(1, groups=1)
     return 2 * _REQUEST
@@ -548,6 +562,10 @@ COSTS: Mapping[type[Request[Any]], Callable[[Cost, Any], int]] = {
     u.DumpStream: _dump,
     u.MeasureStream: _measure,
     u.RestoreStream: _restore,
+    t.ReadTable: _read_table,
+    t.ReadRow: _change_row,
+    t.PutRow: _change_row,
+    t.DeleteRow: _change_row,
     k.ChangeDefaults: _once,
     k.CountStreams: _count_streams,
     k.DeleteAll: _once,

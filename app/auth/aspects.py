@@ -16,6 +16,7 @@ from headgate.engine.requests import (
     keyspace,
     schedules,
     streams,
+    tables,
 )
 from headgate.engine.requests.keyspace import is_reserved
 
@@ -147,6 +148,7 @@ def _claim(request: deliveries.Claim) -> Collection[Need]:
     return *_OWN(request), Need((Verb.MANAGE,), request.stream, request.group)
 
 
+_APPENDING = MessagingOperation("append", "send")
 _READING = MessagingOperation("read", "receive")
 
 
@@ -224,9 +226,7 @@ ASPECTS: Table = {
     deliveries.ListPending: Aspects(needs=_OWN),
     deliveries.SumPending: Aspects(needs=on_group(Verb.CONSUME)),
     deliveries.Redrive: Aspects(needs=on_group(Verb.MANAGE), is_act=True),
-    entries.Add: Aspects(
-        needs=_add, appended=lambda add: len(add.drafts), span=MessagingOperation("append", "send")
-    ),
+    entries.Add: Aspects(needs=_add, appended=lambda add: len(add.drafts), span=_APPENDING),
     entries.Range: Aspects(needs=on_stream(Verb.READ), delivered=len, span=_READING),
     entries.RangeMatching: Aspects(
         needs=on_stream(Verb.READ), delivered=lambda page: len(page.entries), span=_READING
@@ -236,6 +236,14 @@ ASPECTS: Table = {
         delivered=lambda page: sum(run.entry_count for run in page.runs),
         span=_READING,
     ),
+    tables.ReadTable: Aspects(
+        needs=on_stream(Verb.READ), delivered=lambda page: len(page.rows), span=_READING
+    ),
+    tables.ReadRow: Aspects(
+        needs=on_stream(Verb.READ), delivered=lambda read: read.row is not None, span=_READING
+    ),
+    tables.PutRow: Aspects(needs=on_stream(Verb.APPEND), appended=lambda _: 1, span=_APPENDING),
+    tables.DeleteRow: Aspects(needs=on_stream(Verb.APPEND), appended=lambda _: 1, span=_APPENDING),
     entries.Read: Aspects(
         needs=on_cursors,
         delivered=lambda reads: sum(len(read.entries) for read in reads),

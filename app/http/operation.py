@@ -445,8 +445,9 @@ def json_of(text: bytes) -> Any:
 
 
 def check_path(connection: HTTPConnection) -> None:
-    """Raise GatewayError for a path with an encoded slash, which would separate names."""
-    if b"%2f" in connection.scope.get("raw_path", b"").lower():
+    """Raise GatewayError for an encoded slash, which would separate names; keys may have one."""
+    names, _, _ = connection.scope.get("raw_path", b"").lower().partition(b"/table/")
+    if b"%2f" in names:
         raise GatewayError("invalid_request", "a name has no `/` in it", pointer="/path")
 
 

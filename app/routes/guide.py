@@ -30,6 +30,7 @@ CHAPTERS = {
         "follow": "Follow a stream",
         "patterns": "Follow all streams of a pattern",
         "close": "Close a stream",
+        "latest": "Keep the latest by key",
     },
     "Share work": {
         "work": "Work entries off",

@@ -17,7 +17,7 @@ from headgate.engine import replies
 
 def stream_wire(info: replies.StreamInfo) -> Stream:
     archived_first_id = info.archived_first_id
-    return {
+    wire: Stream = {
         "name": text_of(info.name),
         "epoch": info.epoch,
         "length": info.length,
@@ -34,6 +34,10 @@ def stream_wire(info: replies.StreamInfo) -> Stream:
         "archived_first_id": None if archived_first_id is None else str(archived_first_id),
         "config": StreamConfig.wire(info.config),
     }
+    if info.table is not None:
+        rows, through, is_complete = info.table
+        wire["table"] = {"rows": rows, "indexed_through": str(through), "is_complete": is_complete}
+    return wire
 
 
 def group_wire(info: replies.GroupInfo) -> Group:

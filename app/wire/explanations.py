@@ -174,6 +174,15 @@ EXPLANATIONS: dict[Code, Explanation] = {
         ("Another program appends to the stream, too.",),
         "Read what came, and append with the new `last_id`.",
     ),
+    "row_changed": Explanation(
+        "The row of the table is not as the request expects it.",
+        (
+            "`If-Match` names an entry, and another one is the row by now, or the row is gone.",
+            "`If-None-Match: *` was sent, and there is a row.",
+        ),
+        "`row` of the problem is the row as it is. Make your change to that, and send it with "
+        "`If-Match` and the id of that row.",
+    ),
     "too_large": Explanation(
         "The request, or the answer to it, is larger than allowed.",
         (

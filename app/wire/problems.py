@@ -4,8 +4,8 @@ Every error that the gateway answers is a `Problem`, including validation errors
 This file defines the problem; `handlers` makes the HTTP answer.
 """
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 from pydantic_core import ErrorDetails
@@ -39,6 +39,7 @@ Code = Literal[
     "staged_missing",
     "limit_reached",
     "last_id_mismatch",
+    "row_changed",
     "too_large",
     "unsupported_media_type",
     "header_too_large",
@@ -87,6 +88,9 @@ class Problem(BaseModel):
     entry_id: str | None = Field(
         None, description="The entry that is too large for its reader, where that was the matter."
     )
+    row: dict[str, Any] | None = Field(
+        None, description="Of `row_changed`: the row as it is, if there is one."
+    )
     leader: str | None = Field(
         None, description="Of `not_leader`: the address of the gateway that leads, if it is known."
     )
@@ -115,6 +119,14 @@ class FrameTooLarge(GatewayError):
         )
         super().__init__("too_large", text)
         self.entry_id = entry_id
+
+
+class RowIsAnother(GatewayError):
+    """The row is not as the request expects it."""
+
+    def __init__(self, detail: str, row: Mapping[str, Any] | None) -> None:
+        super().__init__("row_changed", detail)
+        self.row = row  # as it is now, in the form of answers
 
 
 def cut_off() -> GatewayError:
@@ -148,6 +160,7 @@ _STATUS: dict[Code, int] = {
     "staged_missing": 409,
     "limit_reached": 409,
     "last_id_mismatch": 412,
+    "row_changed": 412,
     "too_large": 413,
     "unsupported_media_type": 415,
     "invalid_request": 422,
@@ -206,6 +219,9 @@ _CODE_OF: dict[type[Exception], Code] = {
     errors.RangeClosed: "overloaded",
     errors.LimitReached: "limit_reached",
     errors.LastIdMismatch: "last_id_mismatch",
+    errors.RowChanged: "row_changed",
+    errors.NotATable: "wrong_type",
+    errors.WalkOver: "gone",
     errors.StreamsChanged: "last_id_mismatch",
     errors.IdempotencyMismatch: "idempotency_mismatch",
     errors.InvalidId: "invalid_id",
@@ -269,6 +285,8 @@ def problem_of(error: Exception, instance: str) -> Problem:
         problem.last_id = str(error.last_id)
     if isinstance(error, FrameTooLarge):
         problem.entry_id = error.entry_id
+    if isinstance(error, RowIsAnother):
+        problem.row = None if error.row is None else dict(error.row)
     if isinstance(error, errors.NotLeader) and error.leader:
         problem.leader = error.leader
     if isinstance(error, GatewayError) and error.retry_after_ms is not None:

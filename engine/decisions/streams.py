@@ -20,7 +20,7 @@ from headgate.engine.decisions.keys import key_limits, key_window_ms
 from headgate.engine.decisions.name_ranges import NameRange, beginning_with, following, shown_by
 from headgate.engine.decisions.trims import retention_cut, trim_command
 from headgate.engine.errors import StreamExists, StreamsChanged
-from headgate.engine.replies import Added, ClosedStream, Created, StreamInfo
+from headgate.engine.replies import Added, ClosedStream, Created, StreamInfo, TableInfo
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.keyspace import GetRevisions, IfUnchanged
 from headgate.engine.requests.streams import (
@@ -33,6 +33,7 @@ from headgate.engine.requests.streams import (
 )
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
+from headgate.engine.state.table import Table
 
 
 def list_streams(
@@ -62,7 +63,7 @@ def describe_stream(
 
 def stream_info(keyspace: Keyspace, stream: bytes) -> StreamInfo:
     stream_state = keyspace.stream(stream)
-    archive = stream_state.archive
+    archive, table = stream_state.archive, stream_state.table
     return StreamInfo(
         name=stream,
         epoch=stream_state.epoch,
@@ -82,7 +83,12 @@ def stream_info(keyspace: Keyspace, stream: bytes) -> StreamInfo:
         archived_count=0 if archive is None else archive.length,
         archived_first_id=archive.first_id if archive is not None and archive.length else None,
         gone_through=stream_state.gone_through,
+        table=None if table is None else _table_info(stream_state, table),
     )
+
+
+def _table_info(stream: Stream, table: Table) -> TableInfo:
+    return TableInfo(len(table.rows), table.through, not stream.is_behind(table))
 
 
 def create_stream(

@@ -20,6 +20,7 @@ from headgate.engine.decisions import (
     policies,
     schedules,
     streams,
+    tables,
     trims,
 )
 from headgate.engine.decisions.group_reads import reads as group_reads
@@ -46,6 +47,7 @@ DECISIONS: Decisions = {
         policies,
         schedules,
         streams,
+        tables,
         trims,
     )
     for request, decide_about in module.DECISIONS.items()

@@ -150,7 +150,7 @@ def _wake_all(waits: _Waits, durable_position: int, reason: str) -> None:
 # tail that a crash tore from damage to what had been safe. The salt is random, so that nothing
 # somebody stored can look like a block of this file.
 
-VERSION = 8
+VERSION = 9
 HEADER_BYTES = 32
 
 _MAGIC = b"HEADGATE"

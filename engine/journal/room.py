@@ -112,6 +112,7 @@ _ADDS: Mapping[type[c.Command], Callable[[Keyspace, Any], bool]] = {
     c.EntriesHeld: _holds,
     c.EntriesIndexed: lambda _, command: bool(command.entries),
     c.EntriesReleased: _releases,
+    c.RowsIndexed: lambda _, command: bool(command.changes),
     c.ErrorNoted: lambda _, command: bool(command.error),
 }
 

@@ -31,6 +31,7 @@ from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory
 from headgate.engine.state.pending import Consumer, Pel
 from headgate.engine.state.stream import Stream
+from headgate.engine.state.table import Table
 
 
 class KeyspaceItem(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -127,6 +128,18 @@ class TimesPage(msgspec.Struct, frozen=True, array_like=True, tag=12):
 class AttributesItem(msgspec.Struct, frozen=True, array_like=True, tag=38):
     values: dict[bytes, bytes]
 
+    @property
+    def pairs(self) -> Iterable[tuple[bytes, bytes]]:
+        return self.values.items()
+
+
+class RowsPage(msgspec.Struct, frozen=True, array_like=True, tag=39):
+    """Rows of the stream before it as a table, in order of their keys; see `Rows.dump`."""
+
+    through: EntryId  # entries up to here are indexed
+    pairs: list[tuple[bytes, bytes]]
+    deleted: list[tuple[bytes, EntryId]] = []  # see `Table.deleted`
+
 
 class EndItem(msgspec.Struct, frozen=True, array_like=True, tag=7):
     """The end, with the number of items before it."""
@@ -171,6 +184,7 @@ Item = (
     | TimesPage
     | SchedulesItem
     | AttributesItem
+    | RowsPage
 )
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -211,8 +225,8 @@ def _size_bytes(item: Item) -> int:
             return sum(map(len, named)) + sum(2 * len(run.majors) for run in ahead)
         case KeysItem(producer, used):
             return len(producer) + sum(len(key) for key, _ in used)
-        case AttributesItem(values):
-            return sum(len(name) + len(value) for name, value in values.items())
+        case AttributesItem() | RowsPage():
+            return sum(len(name) + len(value) for name, value in item.pairs)
         case SchedulesItem(schedules):
             return sum(size_of(info.definition.fields) for info in schedules)
     return 0
@@ -303,6 +317,7 @@ class Loading:
         self,
         item: StreamItem
         | AttributesItem
+        | RowsPage
         | ChunkItem
         | TimesPage
         | KeysItem
@@ -317,17 +332,9 @@ class Loading:
                 self.keyspace.adopt(self._stream)
                 for lines in self._extents.pop(item.name, ()):
                     self._stream.load_extents(lines.columns, lines.dead, lines.is_archived)
-            case AttributesItem(values):
-                self._stream.set_attributes(values)
             case ChunkItem(chunk):
                 _check_chunk(chunk)
                 self._stream.load(chunk, is_archived=item.is_archived)
-            case TimesPage(times):
-                self._stream.set_times((each[0], EntryTimes(*each[1:])) for each in times)
-                self.keyspace.note_times(self._stream.name)
-            case KeysItem(producer, keys):
-                self._stream.keys.load(producer, keys)
-                self.keyspace.note_keyed(self._stream.name)
             case GroupItem():
                 self._group, self._consumers = _group(item, self._stream)
                 self._stream.groups[item.name] = self._group
@@ -336,6 +343,21 @@ class Loading:
             case PendingPage() | TurnsPage() | ErrorsPage():
                 _fill(self._group, self._consumers, item)
                 self._stream.note_turns()
+            case AttributesItem() | RowsPage() | TimesPage() | KeysItem():
+                self._add_beside_entries(item)
+
+    def _add_beside_entries(self, item: AttributesItem | RowsPage | TimesPage | KeysItem) -> None:
+        match item:
+            case AttributesItem(values):
+                self._stream.set_attributes(values)
+            case RowsPage(through, pairs, deleted):
+                self._stream.load_rows(through, pairs, deleted)
+            case TimesPage(times):
+                self._stream.set_times((each[0], EntryTimes(*each[1:])) for each in times)
+                self.keyspace.note_times(self._stream.name)
+            case KeysItem(producer, keys):
+                self._stream.keys.load(producer, keys)
+                self.keyspace.note_keyed(self._stream.name)
 
     def _add_before_streams(
         self, item: KeyspaceItem | WritersItem | ExtentsItem | SchedulesItem
@@ -375,34 +397,40 @@ def _items(keyspace: Keyspace) -> Iterator[Item]:
     while schedules := list(islice(infos, _SCHEDULES)):
         yield SchedulesItem(schedules)
     for stream in keyspace.streams.values():
-        yield StreamItem(
-            stream.name,
-            stream.epoch,
-            stream.config,
-            stream.last_id,
-            stream.max_deleted_id,
-            stream.trimmed_through,
-            stream.entries_added,
-            stream.expires_at_ms,
-            stream.keys.added,
-            stream.keys.duplicates,
-            stream.lost,
-            stream.closed_at_ms,
-            stream.gone_through,
-            stream.former_id,
-        )
-        if stream.attributes:
-            yield AttributesItem(stream.attributes)
-        for log in stream.logs:
-            is_archived = log is stream.archive
-            yield from (ChunkItem(state, is_archived) for state in log.dump())
-        times = iter(()) if stream.deadlines is None else stream.deadlines.items()
-        while timed := list(islice(times, _PAGE)):
-            yield TimesPage([(entry_id, *each) for entry_id, each in timed])
-        for producer, keys in stream.keys.by_producer.items():
-            yield from _keys_items(producer, keys)
-        for group in stream.groups.values():
-            yield from _group_items(group)
+        yield from _stream_items(stream)
+
+
+def _stream_items(stream: Stream) -> Iterator[Item]:
+    yield StreamItem(
+        stream.name,
+        stream.epoch,
+        stream.config,
+        stream.last_id,
+        stream.max_deleted_id,
+        stream.trimmed_through,
+        stream.entries_added,
+        stream.expires_at_ms,
+        stream.keys.added,
+        stream.keys.duplicates,
+        stream.lost,
+        stream.closed_at_ms,
+        stream.gone_through,
+        stream.former_id,
+    )
+    if stream.attributes:
+        yield AttributesItem(stream.attributes)
+    if stream.table is not None:
+        yield from _rows_items(stream.table)
+    for log in stream.logs:
+        is_archived = log is stream.archive
+        yield from (ChunkItem(state, is_archived) for state in log.dump())
+    times = iter(()) if stream.deadlines is None else stream.deadlines.items()
+    while timed := list(islice(times, _PAGE)):
+        yield TimesPage([(entry_id, *each) for entry_id, each in timed])
+    for producer, keys in stream.keys.by_producer.items():
+        yield from _keys_items(producer, keys)
+    for group in stream.groups.values():
+        yield from _group_items(group)
 
 
 def _extents_items(stream: Stream) -> Iterator[Item]:
@@ -411,6 +439,16 @@ def _extents_items(stream: Stream) -> Iterator[Item]:
         for low in range(0, len(extents), _LINES):
             lines = extents.dump(low, min(low + _LINES, len(extents)))
             yield ExtentsItem(stream.name, stream.epoch, *lines, is_archived)
+
+
+def _rows_items(table: Table) -> Iterator[Item]:
+    blocks = table.rows.dump()
+    yield RowsPage(table.through, list(islice(blocks, _ROWS_PAGE)))
+    while rows := list(islice(blocks, _ROWS_PAGE)):
+        yield RowsPage(table.through, rows)
+    deleted = iter(table.deleted.items())
+    while keys := list(islice(deleted, _PAGE)):
+        yield RowsPage(table.through, [], keys)
 
 
 def _keys_items(producer: bytes, keys: dict[bytes, Made]) -> Iterator[Item]:
@@ -473,6 +511,9 @@ _PAGE = 4096
 
 _RUNS_PAGE = 64
 """Runs in one item. Each one has up to 1,024 ids of 16 bytes."""
+
+_ROWS_PAGE = 32
+"""Blocks of rows in one item. Each one has up to 128 keys."""
 
 _ERRORS_PAGE = 256
 """Errors in one item. Each one has up to 4 kB."""

@@ -19,11 +19,11 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import Any, Protocol, TypeVar
 
-from headgate.engine.decisions import Decision, keys, policies, streams, trims
+from headgate.engine.decisions import Decision, keys, policies, streams, tables, trims
 from headgate.engine.decisions.group_reads import settling
 from headgate.engine.decisions.group_reads.ahead_entries import indexed
 from headgate.engine.entry import EntryId
-from headgate.engine.errors import GroupNotFound, StreamNotFound, Unavailable
+from headgate.engine.errors import GroupNotFound, NotATable, StreamNotFound, Unavailable
 from headgate.engine.limits import (
     DEAD_LETTERS_AT_ONCE_MAX,
     HOUSEKEEPING_MS_MAX,
@@ -70,6 +70,7 @@ class Housekeeping:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._repeat("housekeeping of ages", self._keep_ages))
             tasks.create_task(self._repeat("housekeeping of policies", self._keep_policies))
+            tasks.create_task(self._repeat("housekeeping of tables", self._keep_tables))
 
     async def _repeat(self, name: str, work: Callable[[_Pace], Coroutine[Any, Any, None]]) -> None:
         async def do_round() -> None:
@@ -238,6 +239,40 @@ class Housekeeping:
         return policies.forget_consumers(
             self._keyspace(), stream, group, self._now_ms(), after=after
         )
+
+    # Tables
+
+    async def _keep_tables(self, pace: _Pace) -> None:
+        after = b""
+        while True:
+            name = next(self._keyspace().tables.irange(after, inclusive=(not after, True)), None)
+            if name is None:
+                return
+            with suppress(StreamNotFound, NotATable, Unavailable):
+                await self._keep_table(name, pace)
+            await pace.go_on()
+            after = name
+
+    async def _keep_table(self, name: bytes, pace: _Pace) -> None:
+        def index() -> Decision[None]:
+            stream, table = tables.table_of(self._keyspace(), name)
+            behind = stream.is_behind(table)
+            return Decision(None, [tables.indexed(stream, table)] if behind else [])
+
+        while (await self._carry_out(index)).commands:
+            await pace.go_on()
+        stream, table = tables.table_of(self._keyspace(), name)
+        table.forget_past(self._now_ms())
+        start: bytes | None = b""
+        while start is not None and tables.has_ghosts(stream, table):
+            forget = partial(self._forgotten_rows, name, start)
+            start = (await self._carry_out(forget)).reply
+            await pace.go_on()
+            stream, table = tables.table_of(self._keyspace(), name)
+
+    def _forgotten_rows(self, name: bytes, start: bytes) -> Decision[bytes | None]:
+        command, start_next = tables.forgotten(*tables.table_of(self._keyspace(), name), start)
+        return Decision(start_next, [] if command is None else [command])
 
 
 class _Pace:

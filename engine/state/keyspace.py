@@ -30,6 +30,7 @@ from headgate.engine.state.memory import Memory, Pieces, free
 from headgate.engine.state.revisions import Revisions
 from headgate.engine.state.schedules import ScheduleIndex
 from headgate.engine.state.stream import Stream
+from headgate.engine.state.table import RowChange
 
 _THING_US, _LOOKUP_US, _ENTRY_US = 7, 20, 3
 """Microseconds for a group, consumer, pending entry or chunk that is made; for an entry that is
@@ -51,6 +52,7 @@ class Keyspace:
         self.streams: SortedDict[bytes, Stream] = SortedDict()  # by name, in byte order
         self.keyed: set[bytes] = set()  # streams that remember idempotency keys
         self.retaining: set[bytes] = set()  # streams whose entries go by themselves
+        self.tables: SortedSet[bytes] = SortedSet()  # streams that are tables as well
         # Streams with a group whose policy acts by time, or with entries that have times.
         self.governed: SortedSet[bytes] = SortedSet()
         # Streams of which something may go earlier than was known when they were last looked at.
@@ -126,6 +128,8 @@ class Keyspace:
             c.ArchiveTrimmed: self._trim_archive,
             c.EntriesIndexed: self._index,
             c.EntriesPassed: self._pass,
+            c.RowsIndexed: self._index_rows,
+            c.RowsForgotten: self._forget_rows,
             c.StreamClosed: self._close_stream,
             c.ScheduleSet: self._set_schedule,
             c.ScheduleDeleted: self._delete_schedule,
@@ -192,7 +196,7 @@ class Keyspace:
         """Take over a stream that was made elsewhere, such as from a snapshot."""
         self.streams[stream.name] = stream
         stream.lost_tails = self.lost_tails
-        self._note_retention(stream.name, stream.config)
+        self._note_config(stream.name, stream.config)
         self.note_policies(stream)
         if stream.keys.by_producer:
             self.note_keyed(stream.name)
@@ -235,7 +239,7 @@ class Keyspace:
         self._succeed(stream)
         self._note_change(name)
         self.epoch = max(self.epoch, command.epoch)  # a copy of a stream may have an older one
-        self._note_retention(command.stream, command.config)
+        self._note_config(command.stream, command.config)
 
     def _restore(self, command: c.StreamRestored) -> None:
         assert command.stream not in self.streams
@@ -243,7 +247,8 @@ class Keyspace:
         if stream is None:
             stream = Stream(command.stream, command.epoch, command.config, self.memory)
             free(restoring.fill(stream, command.image, self.clock_set_ms))
-        stream.epoch, stream.config = command.epoch, command.config
+        stream.epoch = command.epoch
+        stream.set_config(command.config)
         self.replay_us += _THING_US * command.image.thing_count
         self._add_stream(stream)
 
@@ -261,8 +266,10 @@ class Keyspace:
         self._note_change(stream.name)
 
     def _configure_stream(self, command: c.StreamConfigured) -> None:
-        self.streams[command.stream].config = command.config
-        self._note_retention(command.stream, command.config)
+        former = self.streams[command.stream].set_config(command.config)
+        if former is not None:
+            self.dispose(former.dismantle())
+        self._note_config(command.stream, command.config)
         self.unplanned[command.stream] = None
 
     def _close_stream(self, command: c.StreamClosed) -> None:
@@ -292,7 +299,7 @@ class Keyspace:
             self._note_end(stream)
         self.dispose(_dismantle(self.streams))
         self.streams = SortedDict()
-        self.keyed, self.retaining = set(), set()
+        self.keyed, self.retaining, self.tables = set(), set(), SortedSet()
         self.governed, self.expiring = SortedSet(), SortedDict()
         self.unplanned = {}
 
@@ -304,6 +311,7 @@ class Keyspace:
 
     def _forget(self, stream: Stream) -> None:
         self.retaining.discard(stream.name)
+        self.tables.discard(stream.name)
         self.governed.discard(stream.name)
         self.keyed.discard(stream.name)
         if stream.expires_at_ms is not None:
@@ -344,12 +352,16 @@ class Keyspace:
         set_ms = self.clock_set_ms + command.by_ms
         self.clock_set_ms = min(max(set_ms, -COUNT_MAX), COUNT_MAX)
 
-    def _note_retention(self, stream: bytes, config: StreamConfig) -> None:
+    def _note_config(self, stream: bytes, config: StreamConfig) -> None:
         if config.retains:
             self.retaining.add(stream)
             self.unplanned[stream] = None
         else:
             self.retaining.discard(stream)
+        if config.key_field is None:
+            self.tables.discard(stream)
+        else:
+            self.tables.add(stream)
 
     def _add(self, command: c.EntriesAdded) -> None:
         stream = self.streams[command.stream]
@@ -448,6 +460,20 @@ class Keyspace:
         group.take_ahead(command.ids, command.keys)
         if command.through > MIN_ID:
             group.drop_through(group.indexes, command.through)
+
+    def _index_rows(self, command: c.RowsIndexed) -> None:
+        self.replay_us += _LOOKUP_US * len(command.changes)
+        stream = self.streams[command.stream]
+        assert stream.table is not None
+        changes = (RowChange(*each) for each in command.changes)
+        stream.table.extend(changes, command.through, stream.log.last_id)
+
+    def _forget_rows(self, command: c.RowsForgotten) -> None:
+        self.replay_us += _LOOKUP_US * len(command.keys)
+        table = self.streams[command.stream].table
+        assert table is not None
+        for key in command.keys:
+            table.rows.remove(key)
 
     def _set_times(self, command: c.EntriesTimed) -> None:
         self.replay_us += _ENTRY_US * len(command.entries)

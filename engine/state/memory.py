@@ -27,6 +27,9 @@ TURN_BYTES = 150  # of a pending entry whose key has turns
 QUEUE_BYTES = 600  # of a key with more than one of these
 AHEAD_BYTES = 17  # of an entry that is indexed by key
 AHEAD_KEY_BYTES = 330  # of such a key
+ROW_BYTES = 17  # of a table, besides its key
+ROWS_BLOCK_BYTES = 450  # of neighbouring rows
+DELETED_KEY_BYTES = 200  # of a deleted entry that no table has indexed, besides its key
 TIMES_BYTES = 330  # of an entry with times
 DEADLINE_BYTES = 110  # of those that expire
 ERROR_BYTES = 140  # of a pending entry, besides its length
@@ -106,6 +109,7 @@ class Memory(msgspec.Struct):
     pending_bytes: int = 0
     keys_bytes: int = 0
     schedules_bytes: int = 0
+    tables_bytes: int = 0
     index_bytes: int = 0  # of what is cold
     held_bytes: int = 0  # of chunks that have gone and are still read: no part of the state
     cold_bytes: int = 0  # of live entries on disk alone, about: no memory
@@ -126,6 +130,7 @@ class Memory(msgspec.Struct):
             + self.pending_bytes
             + self.keys_bytes
             + self.schedules_bytes
+            + self.tables_bytes
             + self.index_bytes
         )
 

@@ -14,7 +14,13 @@ from sortedcontainers import SortedDict
 from headgate.engine.commands import TailLost
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import MIN_ID, Entry, EntryId, EntryTimes
-from headgate.engine.limits import AHEAD_AT_ONCE_MAX, ATTRIBUTE_BYTES, COUNT_MAX, LOST_MAX
+from headgate.engine.limits import (
+    AHEAD_AT_ONCE_MAX,
+    ATTRIBUTE_BYTES,
+    COUNT_MAX,
+    LOST_MAX,
+    ROWS_AT_ONCE_MAX,
+)
 from headgate.engine.replies import Gap, gap_after
 from headgate.engine.state.chunk import Chunk, ChunkState, SharedChunk, shared_chunks
 from headgate.engine.state.entries.deadlines import Deadlines
@@ -25,6 +31,7 @@ from headgate.engine.state.extent import require_each
 from headgate.engine.state.group import Group
 from headgate.engine.state.idempotency import Keys
 from headgate.engine.state.memory import STREAM_BYTES, Memory, Pieces
+from headgate.engine.state.table import Table
 
 _NO_ATTRIBUTES: dict[bytes, bytes] = {}
 """Of every stream that has none."""
@@ -62,6 +69,7 @@ class Stream:
         "max_deleted_id",
         "name",
         "revision",
+        "table",
         "trimmed_through",
     )
 
@@ -73,8 +81,10 @@ class Stream:
         self.name = name
         self.revision = 0  # of the last change that `Revisions` has numbered
         self.epoch = epoch  # identity of this life of the name: greater in every later life
-        self.config = config
         self.log = Log(self._memory, name)
+        self.table: Table | None = None  # of its latest entries by key
+        self.config = config
+        self.set_config(config)
         self.archive: Log | None = None  # what was trimmed and stays readable
         self.lost: list[tuple[EntryId, EntryId]] = []  # first and last ids of what was damaged
         self.lost_tails: Sequence[TailLost] = ()  # what may be lost of all streams
@@ -94,6 +104,20 @@ class Stream:
         self.closed_at_ms: int | None = None  # unix time since which it takes no entries
         self.attributes = _NO_ATTRIBUTES  # of what is layered over it
         self.attributes_bytes = 0  # what they take
+
+    def set_config(self, config: StreamConfig) -> Table | None:
+        """Change the configuration; returns the table that has gone by it."""
+        before, self.config = self.table, config
+        fields = config.key_field, config.tombstone_field
+        if before is not None and before.fields == fields:
+            return None
+        key_field, tombstone_field = fields
+        self.table = None
+        if key_field is not None:
+            self.table = Table(key_field, tombstone_field, self._memory)
+        if before is not None:
+            before.leave()
+        return before
 
     def add_group(self, name: bytes, last_id: EntryId, entries_read: int | None) -> Group:
         if not self.groups:
@@ -145,6 +169,8 @@ class Stream:
         if self.archive is not None:
             self.archive.leave()
         memory.keys_bytes -= self.keys.memory_bytes
+        if self.table is not None:
+            self.table.leave()
         for group in self.groups.values():
             group.leave()
 
@@ -159,6 +185,7 @@ class Stream:
             + (0 if self.archive is None else self.archive.memory_bytes)
             + self.keys.memory_bytes
             + (0 if self.deadlines is None else self.deadlines.memory_bytes)
+            + (0 if self.table is None else self.table.memory_bytes)
             + sum(group.memory_bytes + group.pel.memory_bytes for group in groups)
             + sum(index.memory_bytes for group in self.fair_groups for index in group.indexes)
         )
@@ -203,6 +230,20 @@ class Stream:
         if self.archive is not None:
             self.log.note_shared(self.archive)
 
+    def load_rows(
+        self,
+        through: EntryId,
+        rows: Iterable[tuple[bytes, bytes]],
+        deleted: Iterable[tuple[bytes, EntryId]],
+    ) -> None:
+        if self.table is None:
+            raise ValueError("rows of a stream that is no table")
+        self.table.through = through
+        for keys, ids in rows:
+            self.table.rows.load(keys, ids)
+        for key, entry_id in deleted:
+            self.table.note_deleted(key, entry_id)
+
     def load_extents(
         self, columns: Sequence[bytes], dead: Sequence[tuple[int, bytes]], is_archived: bool
     ) -> None:
@@ -230,6 +271,8 @@ class Stream:
         while self.groups:
             yield from self.groups.popitem()[1].dismantle()
         yield from self.keys.dismantle()
+        if self.table is not None:
+            yield from self.table.dismantle()
         if self.deadlines is not None:
             yield from self.deadlines.dismantle()
         yield
@@ -238,9 +281,16 @@ class Stream:
         if len(entries) * len(self.fair_groups) <= AHEAD_AT_ONCE_MAX:  # or they are indexed later
             for group in self.fair_groups:
                 self._index(group, entries)
+        table = self.table
+        if table is not None and len(entries) <= ROWS_AT_ONCE_MAX and not self.is_behind(table):
+            table.extend(table.changes_of(entries), entries[-1].id, entries[-1].id)
         self.log.extend(entries, limits)
         self.last_id = entries[-1].id
         self._count(len(entries))
+
+    def is_behind(self, table: Table) -> bool:
+        """Tell whether there are entries that a table has still to index."""
+        return self.log.last_id > table.through
 
     def _index(self, group: Group, entries: Sequence[Entry]) -> None:
         """Index new entries, unless others are to be indexed before them."""
@@ -269,9 +319,11 @@ class Stream:
 
     def _leave_indexes(self, entry_id: EntryId) -> None:
         """Note that an entry is about to go."""
-        if any(group.ahead_count for group in self.fair_groups):
+        if self.table is not None or any(group.ahead_count for group in self.fair_groups):
             entry = self.log.get(entry_id)
             fields = () if entry is None else entry.fields
+            if self.table is not None:
+                self.table.forget(entry_id, fields)
             for group in self.fair_groups:
                 for index in group.indexes:
                     index.forget(entry_id, fields)
@@ -295,6 +347,8 @@ class Stream:
                 self.archive.drop_above(last_id)
             if self.deadlines is not None:
                 self.deadlines.forget_gone()
+            if self.table is not None:
+                self.table.go_back(last_id)
             for group in self.groups.values():
                 group.pel.show_all()
         self.last_id = last_id

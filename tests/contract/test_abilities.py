@@ -12,6 +12,7 @@ from headgate.engine.requests.entries import (
 )
 from headgate.engine.requests.groups import ListKeys
 from headgate.engine.requests.keyspace import ChangeDefaults
+from headgate.engine.requests.tables import DeleteRow, PutRow, ReadRow, ReadTable
 from tests.contract.backends import SURVIVES, Kind
 
 
@@ -22,7 +23,7 @@ async def test_a_backend_says_what_it_can(kind: Kind, backend: Backend) -> None:
 async def test_a_backend_says_how_it_carries_out_each_request(kind: Kind, backend: Backend) -> None:
     refused = {request for request in REQUESTS if backend.way_of(request) is Way.NOT}
     of_servers = {OpenRanges, ReadOn, CloseRange, ChangeDefaults, TrimArchive}
-    of_servers |= {ReadPattern, ReadGroups, ListKeys}
+    of_servers |= {ReadPattern, ReadGroups, ListKeys, ReadTable, ReadRow, PutRow, DeleteRow}
     assert refused == (of_servers if kind.servers else set())
 
 

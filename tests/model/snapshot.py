@@ -58,6 +58,7 @@ def _stream(keyspace: Keyspace, stream: Stream) -> dict[str, Any]:
     return {
         "info": unsized(stream_info(keyspace, stream.name)),
         "attributes": stream.attributes,
+        "rows": None if stream.table is None else list(stream.table.rows.walk()),
         "former_id": stream.former_id,
         "entries": stream.log.range(MIN_ID, MAX_ID),
         "everything": stream.everything.range(MIN_ID, MAX_ID),

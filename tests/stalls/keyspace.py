@@ -27,6 +27,7 @@ from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart, ListKeys
 from headgate.engine.requests.streams import CreateStream
+from headgate.engine.requests.tables import ReadRow
 
 BIG = "big"
 """The stream with all entries."""
@@ -67,10 +68,14 @@ and one has yet to look at them."""
 ARCHIVING = "archiving"
 """A stream with as many entries as are pending in the big one. What trims remove is archived."""
 
+TABLE = "table"
+"""A stream that is a table. Its keys are in another order than its entries."""
+
 FIRST_MS = 1_700_000_000_000
 _BATCH = 10_000
 _BEHIND_MS = 3_600_000
 _WIDE_FIELDS = 125
+_STEP = 7_919  # a prime number
 _WIDEST_FIELDS = ENTRY_FIELDS_MAX - 6
 WIDEST_COUNT = 50
 
@@ -160,6 +165,7 @@ async def fill(engine: Engine, size: Size) -> None:
     await _hold(engine, KEYS.encode(), 2 * size.held, size.held)
     await _index(engine, KEYS.encode())
     await _time(engine, size.held)
+    await _tabulate(engine, size.held)
     for number in range(size.streams):
         await engine.perform(Add(stream_name(number).encode(), [_draft(FIRST_MS)]))
 
@@ -208,6 +214,18 @@ async def _time(engine: Engine, entry_count: int) -> None:
             request = ReadGroup(group, HOLDER.encode(), [GroupCursor(stream)], by_policy=True)
             await engine.perform(request)
         await engine.perform(CreateGroup(stream, FRESH.encode(), GroupStart(MIN_ID)))
+
+
+async def _tabulate(engine: Engine, entry_count: int) -> None:
+    """Append entries to a table, each with a key of its own."""
+    table = TABLE.encode()
+    await engine.perform(CreateStream(table, StreamConfig(key_field=FieldName(b"key"))))
+    for start in range(0, entry_count, _BATCH):
+        numbers = range(start, min(start + _BATCH, entry_count))
+        keys = (number * _STEP % entry_count for number in numbers)
+        drafts = [Draft(None, (b"key", b"%07d" % key, b"n", b"1")) for key in keys]
+        await engine.perform(Add(table, drafts))
+        await engine.perform(ReadRow(table, b""))
 
 
 def _draft(at_ms: int) -> Draft:

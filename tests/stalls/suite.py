@@ -26,6 +26,7 @@ from tests.stalls import (
     pushes,
     routes,
     schedules,
+    tables,
     transactions,
 )
 from tests.stalls.case import Case, Target
@@ -40,6 +41,7 @@ CASES: Sequence[Case] = [
     *crowds.HARMLESS,
     *transactions.HARMLESS,
     *keys.HARMLESS,
+    *tables.HARMLESS,
     *frames.ALL,
     *commands.CHANGING,
     *routes.CHANGING,
@@ -50,6 +52,7 @@ CASES: Sequence[Case] = [
     *commands.DESTRUCTIVE,
     *routes.DESTRUCTIVE,
     *keys.DESTRUCTIVE,
+    *tables.DESTRUCTIVE,
     *schedules.DESTRUCTIVE,
     *transactions.DESTRUCTIVE,
     *crowds.DESTRUCTIVE,

@@ -27,7 +27,7 @@ START_S_MAX = 20.0
 DAY_MS = 86_400_000
 _BY_RULES = (
     *("", "/entries", "/groups", "/groups/g/pending", ".timed", ".timed/entries"),
-    *(".fair", ".fair/groups/g", ".fair/groups/g/pending"),
+    *(".fair", ".fair/groups/g", ".fair/groups/g/pending", ".table", ".table/table"),
 )
 """Paths behind the name of a stream. What is pending of the timed one changes as time passes."""
 
@@ -114,6 +114,7 @@ def by_rules(ask: Callable[..., Any], schemas: Any, stream: str) -> None:
         ask("POST", f"{timed}/entries", {"fields": fields, **times})
     ask("POST", f"{timed}/groups/g/read?consumer=anna", {})
     fairly(ask, schemas, f"{stream}.fair")
+    tabled(ask, schemas, f"{stream}.table")
 
 
 def fairly(ask: Callable[..., Any], schemas: Any, stream: str) -> None:
@@ -125,6 +126,16 @@ def fairly(ask: Callable[..., Any], schemas: Any, stream: str) -> None:
     for key, priority in zip("aaaabbc", "0090100", strict=True):
         ask("POST", f"{stream}/entries", {"fields": {"k": key, "p": priority}})
     ask("POST", f"{stream}/groups/g/read?consumer=anna", {"limit": 2})
+
+
+def tabled(ask: Callable[..., Any], schemas: Any, stream: str) -> None:
+    """Leave a table with rows that were changed, and removed."""
+    if "key_field" not in schemas["StreamConfig"]["properties"]:
+        return
+    ask("PUT", stream, {"key_field": "k"})
+    for key in "abcab":
+        ask("PUT", f"{stream}/table/{key}", {"fields": {"n": key * 2}})
+    ask("DELETE", f"{stream}/table/c")
 
 
 def seen(http: httpx.Client) -> dict[str, Any]:

@@ -60,6 +60,7 @@ from headgate.engine.requests.streams import (
     GetAttributes,
     ListStreams,
 )
+from headgate.engine.requests.tables import ReadRow, ReadTable
 
 # Portions: the entries of a long request cross before it, some at a time.
 #
@@ -141,6 +142,8 @@ _REPEATABLE: frozenset[type[Request[Any]]] = frozenset(
         RangeMatching,
         RangePacked,
         Read,
+        ReadRow,
+        ReadTable,
         RequireGroups,
         ScanNames,
         SplitRange,

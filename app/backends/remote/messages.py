@@ -29,11 +29,12 @@ from headgate.engine.requests import (
     keyspace,
     schedules,
     streams,
+    tables,
 )
 
 R = TypeVar("R")
 
-MODULES = (bulk, deliveries, entries, groups, keyspace, schedules, streams)
+MODULES = (bulk, deliveries, entries, groups, keyspace, schedules, streams, tables)
 """Modules of requests."""
 
 REQUESTS: tuple[type[Request[Any]], ...] = tuple(

@@ -144,6 +144,7 @@ class Rule(StrEnum):
     """A rule that only the gateway's own engine knows."""
 
     FAIR_GROUPS = "fair_groups"  # `fair_field`, `weights` and `priority_field` of a policy
+    TABLES = "tables"  # the latest entry of each key of a stream
     PATTERN_GROUPS = "pattern_groups"  # one group over all streams that match a pattern
 
 

@@ -164,6 +164,17 @@ class GroupDetail(Group):
     consumers_left_out: Annotated[int, Field(description="Number of its other consumers.")]
 
 
+class TableState(TypedDict):
+    """The table that a stream with a `key_field` is."""
+
+    rows: Annotated[int, Field(description="Rows, about.")]
+    indexed_through: Annotated[IdText, Field(description="Entries up to this id are indexed.")]
+    is_complete: Annotated[
+        bool,
+        Field(description="False: the table is built, and reads answer `unavailable` meanwhile."),
+    ]
+
+
 class Stream(TypedDict):
     """A stream."""
 
@@ -198,6 +209,7 @@ class Stream(TypedDict):
     archived_first_id: Annotated[
         IdText | None, Field(description="Of the oldest of them; null if there is none.")
     ]
+    table: NotRequired[Annotated[TableState, Field(description="If it has a `key_field`.")]]
     config: StreamConfig
 
 

@@ -25,6 +25,14 @@ class StreamConfig(TypedDict, total=False):
         "Of its newest entries, so many bytes stay on the disk when others leave it for "
         "the bucket, as far as there is room.",
     ]
+    key_field: Annotated[
+        str | None,
+        "The stream is a table, too: the latest entry of each value of this field is a "
+        "row. Values are at most 1,024 bytes long.",
+    ]
+    tombstone_field: Annotated[
+        str | None, "An entry with this field removes the row of its key; `deleted` unless given."
+    ]
 
 
 OnDisconnect = Literal["release", "keep"]

@@ -213,6 +213,12 @@ async def _groups(ask: Ask, story: Recorder) -> None:
     await ask("PUT /v1/streams/orders/groups/fair", {"start": "0", "policy": {"fair_field": "sku"}})
     await ask("POST /v1/streams/orders/groups/fair/read?consumer=anna", {"limit": 1})
     await ask("GET /v1/streams/orders/groups/fair/keys?limit=2")
+    await ask("PUT /v1/streams/stock", {"key_field": "sku"})
+    await ask("PUT /v1/streams/stock/table/42", {"fields": {"count": "3"}})
+    await ask("PUT /v1/streams/stock/table/43", {"fields": {"count": "1"}})
+    await ask("GET /v1/streams/stock/table?limit=1")
+    await ask("GET /v1/streams/stock/table/42")
+    await ask("DELETE /v1/streams/stock/table/43")
     await ask(f"GET {group}/pending?consumer=anna&limit=2")
     await ask(f"GET {group}/pending/summary")
     story.clock.now_ms += 60_000

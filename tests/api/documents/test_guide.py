@@ -16,7 +16,17 @@ from tests.processes.gateway import ROOT
 from tests.servers.chosen import URL
 
 QUICK = {
-    *("append", "cloudevents", "close", "concepts", "follow", "install", "limits", "machines"),
+    *(
+        "append",
+        "cloudevents",
+        "close",
+        "concepts",
+        "follow",
+        "install",
+        "latest",
+        "limits",
+        "machines",
+    ),
     *("patterns", "redis", "work"),
 }
 """Pages that the gate runs. The programs of the others take longer: `make long` runs them, too."""

@@ -53,7 +53,7 @@ async def test_the_limits_are_those_of_the_settings() -> None:
     assert limits.pop("durable") == "nothing"
     assert limits.pop("pattern_bytes_max") == PATTERN_BYTES_MAX
     assert limits.pop("abilities") == ["bulk", "claim_feed", "commands", "patterns", "policies"]
-    assert limits.pop("rules") == ["fair_groups", "pattern_groups"]
+    assert limits.pop("rules") == ["fair_groups", "tables", "pattern_groups"]
     defaults, others = Settings(), limits
     assert others == {name: getattr(defaults, name) for name in others}
 

@@ -47,7 +47,9 @@ async def test_a_stream_is_created_empty(shared: Live) -> None:
     assert again.json() == answer.json()
     stream = answer.json()
     assert stream.pop("epoch") > 0
-    others = dict.fromkeys(("idempotency_window_ms", "idempotency_max", "local_bytes"))
+    others = dict.fromkeys(
+        ("idempotency_window_ms", "idempotency_max", "local_bytes", "key_field", "tombstone_field")
+    )
     assert stream == {
         "name": "orders",
         "length": 0,

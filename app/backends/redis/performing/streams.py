@@ -26,7 +26,7 @@ from headgate.app.backends.redis.performing import (
 from headgate.app.backends.redis.performing.keyspace import first_names
 from headgate.engine.config import StreamConfig
 from headgate.engine.entry import MIN_ID
-from headgate.engine.errors import NoArchive, StreamsChanged, WrongType
+from headgate.engine.errors import NoArchive, NotSupported, StreamsChanged, WrongType
 from headgate.engine.limits import CHUNK_ENTRIES_MAX, TRIM_CHUNKS_DEFAULT, TRIM_ENTRIES_MAX
 from headgate.engine.replies import Created, StreamInfo
 from headgate.engine.requests.entries import Trim, TrimArchive, TrimTo, check_trim
@@ -40,6 +40,7 @@ from headgate.engine.requests.streams import (
     ListStreams,
     UpdateStream,
 )
+from headgate.engine.requests.tables import DeleteRow, PutRow, ReadRow, ReadTable
 
 
 def bounded(to: TrimTo) -> TrimTo:
@@ -48,6 +49,9 @@ def bounded(to: TrimTo) -> TrimTo:
         return to._replace(limit=None)
     limit = TRIM_CHUNKS_DEFAULT * CHUNK_ENTRIES_MAX if to.limit is None else to.limit
     return to._replace(limit=min(limit, TRIM_ENTRIES_MAX) or None)
+
+
+_TABLES = "tables (`key_field` of a stream)"
 
 
 async def trim(client: Client, request: Trim) -> int:
@@ -133,10 +137,16 @@ async def _described(client: Client, stream: bytes) -> StreamInfo | None:
         return None
 
 
+def _check(config: StreamConfig) -> None:
+    if config.archive:
+        raise NoArchive
+    if config.key_field is not None or config.tombstone_field is not None:
+        raise NotSupported(_TABLES)
+
+
 async def create_stream(client: Client, request: CreateStream) -> Created[StreamInfo]:
     stream = request.stream
-    if request.config.archive:
-        raise NoArchive
+    _check(request.config)
     async with govern(client, stream, is_needed=request.config.max_age_ms is not None):
         is_new, row = await client.perform(Effect.WRITE, request)
     return Created(bool(is_new), _info(stream, row))
@@ -145,8 +155,7 @@ async def create_stream(client: Client, request: CreateStream) -> Created[Stream
 async def update_stream(client: Client, request: UpdateStream) -> StreamInfo:
     """Change a stream's configuration; what it no longer allows is removed at once."""
     stream = request.stream
-    if request.config.values.archive:
-        raise NoArchive
+    _check(request.config.values)
     async with govern(client, stream, is_needed=request.config.values.max_age_ms is not None):
         row = await client.perform(Effect.FREE, request)
     info = _info(stream, row)
@@ -191,6 +200,7 @@ async def execute_at_index(client: Client, command: bytes, *words: bytes | int) 
 PERFORMERS: Performers = {
     Trim: by_function(trim),
     TrimArchive: not_supported("archives"),
+    **dict.fromkeys((ReadTable, ReadRow, PutRow, DeleteRow), not_supported(_TABLES)),
     ListStreams: by_function(list_streams),
     DescribeStream: by_function(describe_stream),
     CreateStream: by_function(create_stream),

@@ -43,6 +43,9 @@ EXAMPLES: dict[str, Any] = {
     "field": "entries_added",
     "than": "length",
     "leader": "http://a",
+    "row_id": FIRST,
+    "as_of": FIRST,
+    "through": FIRST,
 }
 
 

@@ -1,0 +1,206 @@
+"""Table: the latest entry of each key of a stream, and what a walk over it needs of the past.
+
+The newest entry of a key is its row; one with the tombstone's field removes the row. Entries are
+indexed in order of their ids, as they are appended, or later in parts: what is *behind* is not yet
+indexed. A row whose entry was trimmed is none; the index forgets it in parts.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from sortedcontainers import SortedDict
+
+from headgate.engine.entry import MIN_ID, Entry, EntryId, Fields, value_of
+from headgate.engine.limits import ROW_KEY_BYTES_MAX, TABLE_CHANGES_MAX, TABLE_WALKS_MAX
+from headgate.engine.state.memory import DELETED_KEY_BYTES, Memory, Pieces
+from headgate.engine.state.rows import Rows
+
+TOMBSTONE_FIELD = b"deleted"
+"""Unless a stream names another one."""
+
+
+class RowChange(NamedTuple):
+    id: EntryId
+    key: bytes
+    is_removed: bool
+
+
+class TablePast:
+    """The changes of the rows since an id: what those are shown who walk over an earlier state.
+
+    It is kept while somebody walks, and never recorded.
+    """
+
+    __slots__ = ("_before", "_changes", "since", "until_ms", "walks")
+
+    def __init__(self, since: EntryId) -> None:
+        self.since = since  # all changes after it are known
+        # The ids that walks are as of, with the first entry that there was: older rows were none.
+        self.walks: dict[EntryId, EntryId] = {}
+        self.until_ms = 0  # nobody walks after that time
+        self._changes: deque[RowChange] = deque()
+        # By key: each change of its row, with the row's entry before.
+        self._before: SortedDict[bytes, deque[tuple[EntryId, EntryId | None]]] = SortedDict()
+
+    def note(self, change: RowChange, before: EntryId | None) -> None:
+        self._changes.append(change)
+        self._before.setdefault(change.key, deque()).append((change.id, before))
+        if len(self._changes) > TABLE_CHANGES_MAX:
+            first = self._changes.popleft()
+            changes = self._before[first.key]
+            changes.popleft()
+            if not changes:
+                del self._before[first.key]
+            self.since = first.id
+
+    def walk(
+        self, rows: Iterator[tuple[bytes, EntryId]], start: bytes, as_of: EntryId
+    ) -> Iterator[tuple[bytes, EntryId]]:
+        """Yield rows as they were, given those that there are, from the same key on."""
+        changed = self._before.irange(start)
+        next_changed = next(changed, None)
+        for key, entry_id in rows:
+            while next_changed is not None and next_changed < key:
+                yield from self._former(next_changed, None, as_of)
+                next_changed = next(changed, None)
+            if next_changed == key:
+                yield from self._former(key, entry_id, as_of)
+                next_changed = next(changed, None)
+            else:
+                yield key, entry_id
+        while next_changed is not None:
+            yield from self._former(next_changed, None, as_of)
+            next_changed = next(changed, None)
+
+    def _former(
+        self, key: bytes, now: EntryId | None, as_of: EntryId
+    ) -> Iterator[tuple[bytes, EntryId]]:
+        former = next((was for at, was in self._before[key] if at > as_of), now)
+        if former is not None:
+            yield key, former
+
+
+class Table:
+    __slots__ = (
+        "_memory",
+        "deleted",
+        "fields",
+        "key_field",
+        "past",
+        "rows",
+        "through",
+        "tombstone_field",
+    )
+
+    def __init__(self, key_field: bytes, tombstone_field: bytes | None, memory: Memory) -> None:
+        self.fields = key_field, tombstone_field
+        self.key_field = key_field
+        self.tombstone_field = tombstone_field or TOMBSTONE_FIELD
+        self.through = MIN_ID  # entries up to here are indexed
+        self.rows = Rows(memory)
+        self._memory = memory
+        # Keys of entries that were deleted before they were indexed: the newest of these.
+        self.deleted: dict[bytes, EntryId] = {}
+        self.past: TablePast | None = None
+
+    def change_of(self, entry: Entry) -> RowChange | None:
+        """Return what an entry does to a row; None if it has no key, or one that is too long."""
+        key = value_of(entry.fields, self.key_field)
+        if key is None or len(key) > ROW_KEY_BYTES_MAX:
+            return None
+        return RowChange(entry.id, key, self.tombstone_field in entry.fields[::2])
+
+    def changes_of(self, entries: Iterable[Entry]) -> list[RowChange]:
+        return [change for each in entries if (change := self.change_of(each)) is not None]
+
+    def extend(self, changes: Iterable[RowChange], through: EntryId, last_id: EntryId) -> None:
+        """Index entries up to an id; they come behind all that are indexed, up to `last_id`."""
+        for change in changes:
+            entry_id, key, is_removed = change
+            if self.deleted and entry_id < self.deleted.get(key, MIN_ID):
+                continue
+            if self.past is not None:
+                self.past.note(RowChange(*change), self.rows.find(key))
+            if is_removed:
+                self.rows.remove(key)
+            else:
+                self.rows.put(key, entry_id)
+        self.through = through
+        if self.deleted and through >= last_id:
+            self._forget_deleted()
+
+    def forget(self, entry_id: EntryId, fields: Fields) -> None:
+        """Note that an entry is about to be deleted: the row of its key goes with it."""
+        key = value_of(fields, self.key_field)
+        if key is None or len(key) > ROW_KEY_BYTES_MAX:
+            return
+        is_behind = entry_id > self.through
+        if is_behind or self.rows.find(key) == entry_id:
+            self.rows.remove(key)
+        if is_behind:
+            self.note_deleted(key, max(entry_id, self.deleted.get(key, MIN_ID)))
+
+    def note_deleted(self, key: bytes, entry_id: EntryId) -> None:
+        """Note that an entry is gone that was not indexed: older ones of its key make no row."""
+        if key not in self.deleted:
+            self._memory.tables_bytes += DELETED_KEY_BYTES + len(key)
+        self.deleted[key] = entry_id
+
+    def _forget_deleted(self) -> None:
+        self._memory.tables_bytes -= self._deleted_bytes
+        self.deleted = {}
+
+    @property
+    def _deleted_bytes(self) -> int:
+        return DELETED_KEY_BYTES * len(self.deleted) + sum(map(len, self.deleted))
+
+    @property
+    def memory_bytes(self) -> int:
+        return self.rows.memory_bytes + self._deleted_bytes
+
+    def walk(self, start: bytes, as_of: EntryId | None) -> Iterator[tuple[bytes, EntryId]] | None:
+        """Yield rows from a key on, as they are or as of an id; None if these are not known."""
+        rows = self.rows.walk(start)
+        if as_of is None or as_of >= self.through:
+            return rows
+        past = self.past
+        if past is None or as_of not in past.walks or as_of < past.since:
+            return None
+        return past.walk(rows, start, as_of)
+
+    def keep_past(self, as_of: EntryId, first_id: EntryId, until_ms: int) -> None:
+        """Note that somebody walks as of an id; `first_id` is that of the stream's first entry."""
+        if self.past is None and as_of < self.through:
+            return  # it is not known any more
+        past = self.past = self.past or TablePast(as_of)
+        past.until_ms = max(past.until_ms, until_ms)
+        if as_of >= self.through and as_of not in past.walks:
+            past.walks[as_of] = first_id
+            if len(past.walks) > TABLE_WALKS_MAX:
+                del past.walks[next(iter(past.walks))]
+
+    def first_id(self, as_of: EntryId) -> EntryId:
+        """Return the first entry there was, as of an id that `walk` knows."""
+        return MIN_ID if self.past is None else self.past.walks.get(as_of, MIN_ID)
+
+    def forget_past(self, now_ms: int) -> None:
+        """Forget earlier rows if nobody walks over them any more."""
+        if self.past is not None and self.past.until_ms < now_ms:
+            self.past = None
+
+    def go_back(self, last_id: EntryId) -> None:
+        """Note that ids behind one may come again."""
+        self.through = min(self.through, last_id)
+        self._forget_deleted()
+        self.past = None
+
+    def leave(self) -> None:
+        self._forget_deleted()
+        self.rows.leave()
+
+    def dismantle(self) -> Pieces:
+        self.past = None
+        yield from self.rows.dismantle()
