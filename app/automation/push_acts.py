@@ -81,7 +81,8 @@ class PushTools(NamedTuple):
         if definition.signature is SignatureKind.ED25519:
             key = await known_key(self.perform, self.sealing)
         return {
-            **_names_wire(push),
+            "stream": text_of(push.stream),
+            **_pattern_wire(push),
             "group": text_of(push.group),
             "url": None if held is None else held.url,
             "concurrency": definition.concurrency,
@@ -104,12 +105,12 @@ class PushTools(NamedTuple):
         }
 
 
-def _names_wire(push: PushRecord) -> Any:
+def _pattern_wire(push: PushRecord) -> Any:
     groups = push.groups
     if groups is None:
-        return push.place.names
+        return {}
     return {
-        **push.place.names,
+        "match": text_of(push.stream),
         "weights": {text_of(stream): weight for stream, weight in groups.weights.items()},
         "create": None if groups.create is None else NewGroups.wire(groups.create),
     }

@@ -189,7 +189,7 @@ class PushAttempt(TypedDict):
 class PushSummary(TypedDict):
     """A push, and how it goes."""
 
-    stream: NotRequired[Annotated[str, Field(description="Not of a push over a pattern.")]]
+    stream: Annotated[str, Field(description="Its stream; or its pattern, if `match` is there.")]
     match: NotRequired[Annotated[str, Field(description="The pattern of a push over one.")]]
     weights: NotRequired[Annotated[Weights, Field(description="Of a push over a pattern.")]]
     create: NotRequired[Annotated[NewGroups | None, Field(description="Of a push over a pattern.")]]

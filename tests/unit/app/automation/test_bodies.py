@@ -13,8 +13,8 @@ from cloudevents.core.formats.json import JSONFormat
 from cryptography.fernet import Fernet
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from headgate.app.automation.health import FAILURES_MAX, Window, backoff_ms
 from headgate.app.automation.bodies import BODY_BYTES_MAX, Bodies, PushRequest, requests_of
+from headgate.app.automation.health import FAILURES_MAX, Window, backoff_ms
 from headgate.app.automation.signing import KeyMissing, PushSecrets, Sealing, Signer, new_secret
 from headgate.app.wire.pushes import PushBody, SignatureKind
 from headgate.engine.entry import EntryId
