@@ -80,7 +80,8 @@ export class GroupSweep {
   async #listPushes(signal: AbortSignal): Promise<void> {
     if (Date.now() - this.#pushesAtMs < PUSHES_MS || untracked(() => denialOf({ right: "manage" }))) return;
     const { pushes } = await send(call("get", "/v1/pushes", { params: { query: { limit: PUSHES } } }), signal);
-    this.#pushes = new Map(pushes.map((push) => [nameOf(push.stream, push.group), push]));
+    const own = pushes.filter(({ match }) => match === undefined); // of one group each
+    this.#pushes = new Map(own.map((push) => [nameOf(push.stream, push.group), push]));
     this.#pushesAtMs = Date.now();
   }
 
