@@ -204,7 +204,7 @@ class Posting:
 _WAIT_MS = 30_000
 
 _EXTEND_S = 5.0
-"""Entries that have been on their way for so long are kept from takeovers, again and again."""
+"""Entries that are held for so long are kept from takeovers, again and again."""
 
 _READ_MAX = 1_000
 """Entries that are read at once: more would hold the event loop for long."""
@@ -506,12 +506,13 @@ class Pusher:
         return PushFailure(error, delay_ms)
 
     async def _extend(self) -> None:
-        """Restart the idle clock of entries in flight, so that no other consumer claims them."""
+        """Restart the idle clock of what is held for long, so that no other consumer claims it."""
         seen = set[int]()
         while True:
             await asyncio.sleep(_EXTEND_S)
-            old = [self._in_flight[key] for key in seen & self._in_flight.keys()]
-            seen = set(self._in_flight)
+            held = self._in_flight | {id(request): request for request in self._unsent}
+            old = [held[key] for key in seen & held.keys()]
+            seen = set(held)
             for stream, counts in held_in(old).items():
                 with suppress(NotFound, WrongType, Unavailable):
                     extend = Extend(stream, self._push.group, [*counts], self._consumer)

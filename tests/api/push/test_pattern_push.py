@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headgate.app.auth.grants import Grant, Verb
-from headgate.app.automation import pushes
+from headgate.app.automation import pusher, pushes
 from headgate.app.settings import Settings
 from tests.api.auth.secured import Secured, secured
 from tests.api.conftest import Live, refusal_of, running
@@ -174,6 +174,24 @@ async def test_streams_without_the_group_are_left_out_unless_it_is_created(
     await live.append("orders.some", "2")
     assert await came(receiver, 1) == [("orders.some", "2")]
     assert (await live.group("orders.none", "billing"))["code"] == "group_not_found"
+
+
+async def test_it_leaves_streams_of_which_it_holds_nothing(
+    live: Live, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pusher, "_STREAMS_MAX", 2)
+    await put(live, receiver)
+    names = [f"orders.{number}" for number in range(6)]
+    for name in [*names, *names]:
+        await live.append(name, name)
+        assert await came(receiver, 1) == [(name, name)]
+
+    async def known() -> int:
+        return sum([(await live.group(name, "billing"))["consumers"] for name in names])
+
+    await eventually(known, lambda count: count <= 3)
+    for name in names:
+        await until_settled(live, name, 2)
 
 
 async def test_it_outlives_its_groups_and_a_stream_of_the_same_name_is_another(
