@@ -25,7 +25,7 @@ from headgate.app.wire.pushes import (
     SignatureKind,
 )
 from headgate.engine.entry import Draft, Entry
-from headgate.engine.errors import LimitReached, StreamExists, StreamNotFound, StreamsChanged
+from headgate.engine.errors import StreamExists, StreamNotFound, StreamsChanged
 from headgate.engine.limits import PATTERN_GROUPS_MAX
 from headgate.engine.patterns import literal_prefix, matcher
 from headgate.engine.requests.deliveries import NewGroups
@@ -208,10 +208,10 @@ async def load(perform: Perform, name: bytes) -> StoredPush | None:
 
 
 async def load_page(
-    perform: Perform, after: bytes | None, limit: int
+    perform: Perform, after: bytes | None, limit: int, prefix: bytes = PREFIX
 ) -> tuple[list[StoredPush], bytes | None]:
     """Return up to `limit` pushes and where to continue; None at the end."""
-    infos = await perform(ListStreams(PREFIX, after, limit + 1))
+    infos = await perform(ListStreams(prefix, after, limit + 1))
     is_last, infos = len(infos) <= limit, infos[:limit]
     pushes = list[StoredPush]()
     for begin in range(0, len(infos), _READ_AT_ONCE):
@@ -319,20 +319,20 @@ def changed_names(entries: Sequence[Entry]) -> set[bytes]:
 
 
 async def _create(perform: Perform, push: PushRecord) -> None:
+    kinds = [("pushes", PREFIX, PUSHES_MAX)]
     if push.groups is not None:
-        others = await perform(ListStreams(PATTERN_PREFIX, None, PATTERN_PUSHES_MAX))
-        if len(others) >= PATTERN_PUSHES_MAX:
-            raise LimitReached("pushes over patterns", PATTERN_PUSHES_MAX)
-    count = len(await perform(ListStreams(PREFIX, None, PUSHES_MAX)))
-    await check_share("pushes", PUSHES_MAX, count, push.maker, partial(_makers, perform))
+        kinds.append(("pushes over patterns", PATTERN_PREFIX, PATTERN_PUSHES_MAX))
+    for what, prefix, limit in kinds:
+        count = len(await perform(ListStreams(prefix, None, limit)))
+        await check_share(what, limit, count, push.maker, partial(_makers, perform, prefix))
     change = AttributeChange({_PUSH: msgspec.json.encode(push)}, {_PUSH: None})
     await create_with(perform, push.name, change)
 
 
-async def _makers(perform: Perform) -> AsyncIterator[str]:
+async def _makers(perform: Perform, prefix: bytes) -> AsyncIterator[str]:
     after = None
     while True:
-        pushes, after = await load_page(perform, after, _READ_AT_ONCE)
+        pushes, after = await load_page(perform, after, _READ_AT_ONCE, prefix)
         for stored in pushes:
             yield stored.push.maker or ""
         if after is None:

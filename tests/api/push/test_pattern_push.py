@@ -326,16 +326,6 @@ async def test_bad_requests_name_the_field(
     assert live.position == before
 
 
-async def test_there_are_so_many_over_patterns_at_most(
-    live: Live, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pushes, "PATTERN_PUSHES_MAX", 2)
-    for group, status in (("a", 201), ("b", 201), ("c", 409), ("a", 200)):
-        url = f"/v1/groups/{group}/push?match=orders.*"
-        answer = await live.http.put(url, json={"url": receiver.url})
-        assert answer.status_code == status, answer.text
-
-
 # Rights
 
 
@@ -418,10 +408,31 @@ async def test_each_act_leaves_a_line(gateway: Secured, caplog: pytest.LogCaptur
         assert (await gateway.admin.post(act(name))).status_code == 200
     await gateway.admin.delete(PUSH)
     lines = [vars(record) for record in caplog.records if record.message == "act"]
-    assert [(line["what"], line["group"]) for line in lines] == [
-        (f"{name}PatternPush{tail}", "billing")
+    assert [(line["what"], line["match"], line["group"]) for line in lines] == [
+        (f"{name}PatternPush{tail}", "orders.*", "billing")
         for name, tail in (
             *(("set", ""), ("pause", ""), ("resume", ""), ("retry", "")),
             *(("rotate", "Secret"), ("delete", "")),
         )
     ]
+
+
+async def test_one_principal_leaves_pushes_over_patterns_to_others(
+    gateway: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pushes, "PATTERN_PUSHES_MAX", 4)
+    grant = Grant(streams=["orders.*"], do=ALL)
+    ann, bob = [await gateway.key(grant, name=name) for name in ("ann", "bob")]
+    async with gateway.client(ann) as http, gateway.client(bob) as other:
+        for client, group, status in (
+            (http, "a", 201),
+            (http, "b", 201),
+            (http, "c", 409),
+            (other, "c", 201),
+            (gateway.admin, "d", 201),
+            (gateway.admin, "e", 409),
+            (http, "a", 200),
+        ):
+            url = PUSH.replace("billing", group)
+            answer = await client.put(url, json={"url": "https://hooks.example/"})
+            assert answer.status_code == status, answer.text
