@@ -195,8 +195,9 @@ async def set_pattern_push(push: PatternPushDep, response: Response, new: Patter
     streams take turns, streams that are made later are among them, and `create` makes the group
     where there is none. `$` in it means the end of each stream that is there when the push is set,
     and the beginning of those that come later. A request has entries of one stream, and says which.
-    In each stream the policy of the group holds; what fails in one holds up no other. `concurrency`
-    counts the requests of all streams. The push does not end with any stream or group: delete it.
+    In each stream the policy of the group holds; what fails in one holds up no other, as long as
+    the receiver does not fail for all of them. `concurrency` counts the requests of all streams.
+    The push does not end with any stream or group: delete it.
 
     It reads the streams in which the credential has `push`, `manage` and `consume` on the group
     when the push is set, and creates groups where it has `manage`. That stays so, whatever becomes
