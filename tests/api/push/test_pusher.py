@@ -92,3 +92,29 @@ async def test_entries_on_their_way_are_kept_from_other_consumers(
     await eventually(idle_ms, lambda idle: idle < longest_idle_ms)  # its clock began anew
     receiver.may_answer.set()
     await until_settled(live, 1)
+
+
+async def test_entries_that_wait_for_the_window_are_kept_from_other_consumers(
+    live: Live, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pusher, "_EXTEND_S", 0.01)
+    receiver.may_answer.clear()
+    names = [f"orders.{number}" for number in range(3)]
+    for name in names:
+        await live.append(name, "1")
+    push = {"url": receiver.url, "create": {"start": "0"}, "body": "batch", "concurrency": 1}
+    await live.ask("PUT /v1/groups/billing/push?match=orders.*", push)
+    sent = (await receiver.next()).json["stream"]
+    [waiting, _] = [name for name in names if name != sent]
+    longest_idle_ms = 0
+
+    async def idle_ms() -> int:
+        nonlocal longest_idle_ms
+        [entry] = (await live.ask(f"GET /v1/streams/{waiting}/groups/billing/pending"))["pending"]
+        longest_idle_ms = max(longest_idle_ms, entry["idle_ms"])
+        return int(entry["idle_ms"])
+
+    await eventually(idle_ms, lambda idle: idle < longest_idle_ms)  # its clock began anew
+    assert receiver.notices.empty()
+    receiver.may_answer.set()
+    assert {(await receiver.next()).json["stream"] for _ in range(2)} | {sent} == set(names)

@@ -263,6 +263,11 @@ async def test_a_push_over_a_pattern_is_listed_and_changed(
     push = (await client.get(place)).json()
     assert (push["concurrency"], push["weights"]) == (3, {"letters": 2})
     assert push["create"] == {"start": "0-0", "policy": None}
+    receiver.answers = [GONE]
+    await append(client)
+    await expect(page.get_by_text("the receiver answers 410")).to_be_visible()
+    await console.open()
+    await page.get_by_role("link", name="letter* / post").click()
     await console.act("Delete")
     await expect(page.get_by_role("button", name="Set a push")).to_be_visible()
     assert (await client.get(place)).status_code == 404
