@@ -58,7 +58,6 @@ _RETRIED_AT_ONCE = 1_000
 _SOON_MS = 500
 _NONE = "This group has no push."
 _RACED = "Others change this push at the same time."
-_ITS_STREAMS = "in all streams that the push may read"
 _TO_SET = Verb.PUSH, Verb.MANAGE, Verb.CONSUME
 
 
@@ -121,7 +120,7 @@ def may_manage(access: Access, push: PushRecord, verb: Verb = Verb.MANAGE) -> bo
     if push.groups is None:
         return access.principal.may(Need((verb,), push.stream, push.group))
     reach = access.principal.reach((verb,), push.group)
-    return reach is None or reach.covers(push.streams)
+    return reach is None or reach.covers(push.groups.names_for(push.stream))
 
 
 class PushActs:
@@ -226,16 +225,21 @@ class PushActs:
         if stored is None or not may_manage(self._access, stored.push):
             raise GatewayError("not_found", _NONE)
         for verb in verbs:
-            if not may_manage(self._access, stored.push, verb):
-                raise Forbidden(f"{verb} {_ITS_STREAMS}")
+            self._check(stored, verb)
         return stored
+
+    def _check(self, stored: StoredPush, verb: Verb) -> None:
+        if not may_manage(self._access, stored.push, verb):
+            refusal = Forbidden(f"{verb} in all streams that the push may read")
+            self._access.audit.denial(refusal, self._access.principal, None)
+            raise refusal
 
     async def _groups(self, new: PatternPushInput) -> PushedGroups:
         """Return what is read: the streams in which one could set a push of the group."""
         place, access = self._place, self._access
         reaches = [access.principal.reach((verb,), place.group) for verb in _TO_SET]
-        only = reduce(NameFilter.within, reaches, UNRESERVED)
-        if only == NameFilter():
+        groups = PushedGroups(reduce(NameFilter.within, reaches, UNRESERVED))
+        if groups.names_for(place.stream) == NameFilter():  # everybody could manage it
             access.require([Need((verb,), None, place.group) for verb in _TO_SET])
         weights, create = weights_of(new.weights, pointer="/body/weights"), None
         if new.create is not None:
@@ -244,8 +248,9 @@ class PushActs:
             ReadGroups(place.stream, place.group, b"", weights=weights, create=create)
         )
         assert isinstance(reading, ReadGroups)
-        await self._perform(replace(reading, only=NameFilter()))  # of no stream: is it a read?
-        return PushedGroups(only, weights, reading.create)
+        # A read of no stream tells what is wrong with the pattern, the weights or the policy.
+        await self._perform(replace(reading, only=NameFilter()))
+        return replace(groups, weights=weights, create=reading.create)
 
     async def _definition(
         self, new: PushInput, groups: PushedGroups | None, before: StoredPush | None
@@ -253,8 +258,7 @@ class PushActs:
         """Return the secrets, whether they are new, and the push to write."""
         tools, place, old = self._tools, self._place, None
         if before is not None:
-            if not may_manage(self._access, before.push):
-                raise Forbidden(f"{Verb.MANAGE} {_ITS_STREAMS}")
+            self._check(before, Verb.MANAGE)
             old = await tools.sealing.unseal(before.push.sealed, PushSecrets)
         if old is None:
             names = place.stream, place.group

@@ -90,6 +90,10 @@ class PushedGroups(msgspec.Struct, frozen=True):
     weights: dict[bytes, int] = {}
     create: NewGroups | None = None
 
+    def names_for(self, pattern: bytes) -> NameFilter:
+        """Return the names of the streams that may be read by a pattern, and maybe more."""
+        return self.only.within(NameFilter(prefixes=(literal_prefix(pattern),)))
+
     def since(self, before: PushedGroups | None) -> PushedGroups:
         """Return what is read by a push that is set anew: streams come later than it first was."""
         create, old = self.create, None if before is None else before.create
@@ -120,12 +124,6 @@ class PushRecord(msgspec.Struct, frozen=True):
     @property
     def name(self) -> bytes:
         return self.place.name
-
-    @property
-    def streams(self) -> NameFilter:
-        """Return the names of the streams that a push over a pattern may read, and maybe more."""
-        assert self.groups is not None
-        return self.groups.only.within(NameFilter(prefixes=(literal_prefix(self.stream),)))
 
     @property
     def is_running(self) -> bool:

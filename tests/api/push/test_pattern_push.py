@@ -368,6 +368,15 @@ async def test_each_of_the_three_rights_is_needed(gateway: Secured, lacking: Ver
         assert refusal_of(answer)[:2] == (403, "forbidden")
 
 
+@pytest.mark.parametrize("match", ["bills.*", "__*"])
+async def test_a_push_that_could_read_nothing_is_refused(gateway: Secured, match: str) -> None:
+    key = await gateway.key(Grant(streams=["orders.*"], do=ALL))
+    async with gateway.client(key) as http:
+        url = f"/v1/groups/billing/push?match={match}"
+        answer = await http.put(url, json={"url": "https://hooks.example/"})
+        assert refusal_of(answer)[:2] == (403, "forbidden")
+
+
 async def test_whoever_manages_all_that_it_reads_manages_it_and_others_see_none(
     gateway: Secured,
 ) -> None:
