@@ -1,12 +1,13 @@
-"""Reads a group as one of its consumers, and sends the entries.
+"""Reads a group, or one over a pattern, as one of its consumers, and sends the entries.
 
 1. Wait until the window and the receiver allow a request.
 2. Read: without waiting, for as many slots as are free, if there may be more; or else wait for one
    request's entries without a slot, and take one then. So waiting for entries holds no slot.
-3. Send each request in a task of its own, and settle its outcome.
+3. Send each request in a task of its own, and settle its outcome in the stream of its entries.
+   What was read for more requests than the window allows waits, or is given back if the receiver is
+   to be left alone.
 
-An entry counts as in flight until it is settled. So a reader with few requests at a time is never
-given what it does not send.
+An entry counts as in flight until it is settled.
 """
 
 from __future__ import annotations
