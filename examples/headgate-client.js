@@ -823,17 +823,19 @@ function stale() {
 // client/src/push.ts
 init_rest();
 var Push = class {
-  constructor(context, stream, group) {
+  /** `groups` is there if it is the push of a group over a pattern; then `stream` is the pattern. */
+  constructor(context, stream, group, groups) {
     this.context = context;
     this.stream = stream;
     this.group = group;
+    this.groups = groups;
   }
   /**
    * Create the push, or replace it; what is left out is as the gateway has it. The answer has the `secret` when
    * that is new. If it is lost, it is not asked for again: `rotate` makes a secret that you know.
    */
   set(push) {
-    return this.#ask("PUT", "", push);
+    return this.#ask("PUT", "", { ...this.groups, ...push });
   }
   /** Return its state, and the last answers of its receiver. */
   info() {
@@ -860,7 +862,8 @@ var Push = class {
     return this.#ask("DELETE");
   }
   #ask(method, act = "", body) {
-    return this.context.rest.ask(method, path`/v1/streams/${this.stream}/groups/${this.group}/push` + act, { body });
+    const place = this.groups ? path`/v1/groups/${this.group}/push` : path`/v1/streams/${this.stream}/groups/${this.group}/push`;
+    return this.context.rest.ask(method, place + act, { query: { match: this.groups ? this.stream : void 0 }, body });
   }
 };
 
@@ -1077,6 +1080,11 @@ var Groups = class extends Worked {
   }
   // The policy may be another one in each stream.
   async claimIdleMs() {
+  }
+  /** Its push, by which the gateway sends the entries of all the streams to a URL; it is made by its `set`. */
+  get push() {
+    const { match, ...options } = this.options;
+    return new Push(this.context, match, this.name, options);
   }
   /** Read as a consumer, by a request. */
   read({ consumer, signal, ...body }) {

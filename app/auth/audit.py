@@ -37,7 +37,7 @@ _LISTED_MAX = 10
 _REPORT_S = 1.0
 """Pause after a line that was left out, before a line counts those left out."""
 
-_NAMES = ("stream", "group", "consumer", "to", "schedule", "connection")
+_NAMES = ("stream", "match", "group", "consumer", "to", "schedule", "connection")
 """Names in requests, and in the log as well."""
 
 Later = Callable[[float, Callable[[], None]], object]

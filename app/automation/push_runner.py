@@ -4,7 +4,8 @@ For each push, again and again:
 
 1. Load it. If it is to send nothing, wait for a change.
 2. Where several gateways use the same streams, take its lease, or wait until it may have expired.
-3. Deliver, until the push changes, or its group or its receiver is gone.
+3. Deliver, until the push changes, or its group or its receiver is gone. A push over a pattern
+   does not end with any group.
 
 Changes are announced in a stream; in addition all pushes are checked every half minute.
 """
@@ -31,7 +32,6 @@ from headgate.app.automation.records import PAUSE_S, attributes_of, patiently
 from headgate.app.automation.signing import PushSecrets, Sealing, Signer, known_key
 from headgate.app.backends.port import Perform
 from headgate.app.runtime import periodic
-from headgate.app.wire.names import text_of
 from headgate.app.wire.pushes import PushPhase, SignatureKind
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import GroupNotFound, StreamNotFound, StreamsChanged, Unavailable
@@ -232,7 +232,7 @@ class PushRunner:
         while True:
             self._changes[name].clear()
             try:
-                stored = await pushes.load_named(self._parts.perform, name)
+                stored = await pushes.load(self._parts.perform, name)
                 if stored is None:
                     return
                 await self._serve(stored)
@@ -243,7 +243,7 @@ class PushRunner:
         push, change = stored.push, self._changes[stored.push.name]
         self._phases[push.name] = push.phase
         try:
-            await self._parts.perform(DescribeGroup(push.stream, push.group))
+            await self._check_group(push)
         except (GroupNotFound, StreamNotFound):
             await self._end(push)
             return
@@ -272,7 +272,7 @@ class PushRunner:
     async def _open(self, push: PushRecord) -> tuple[PushSecrets, Signer] | None:
         """Return the secrets of a push and its signer; None if the key for them is missing."""
         held = await self._sealing.unseal(push.sealed, PushSecrets)
-        if held is None or (held.stream, held.group) != (push.stream, push.group):
+        if held is None or (held.stream, held.group, held.is_pattern) != push.place:
             return None
         if push.definition.signature is not SignatureKind.ED25519:
             return held, Signer(push.definition.signature, held, None)
@@ -296,7 +296,7 @@ class PushRunner:
         try:
             await pusher.run(stop)
         except Gone:
-            log.warning("push disabled: its receiver answers 410", extra=_facts(push))
+            log.warning("push disabled: its receiver answers 410", extra=push.place.names)
             now_ms = self._parts.clock.wall_ms()
             await pushes.disable(perform, push.name, "the receiver answers 410: it is gone", now_ms)
         except (GroupNotFound, StreamNotFound):
@@ -307,15 +307,20 @@ class PushRunner:
             await asyncio.gather(watching, writing, return_exceptions=True)
             await push_log.write_last()
 
+    async def _check_group(self, push: PushRecord) -> None:
+        """Raise NotFound if the group is gone. Over a pattern, streams may come any time."""
+        if push.groups is None:
+            await self._parts.perform(DescribeGroup(push.stream, push.group))
+
     async def _end(self, push: PushRecord) -> None:
         """Delete a push whose group is gone, unless it was replaced meanwhile."""
-        stored = await pushes.load_named(self._parts.perform, push.name)
+        stored = await pushes.load(self._parts.perform, push.name)
         if stored is None or stored.push.sealed != push.sealed:
             return
         try:
-            await self._parts.perform(DescribeGroup(push.stream, push.group))
+            await self._check_group(push)
         except (GroupNotFound, StreamNotFound):
-            log.warning("push ended: its group is gone", extra=_facts(push))
+            log.warning("push ended: its group is gone", extra=push.place.names)
             await pushes.delete(self._parts.perform, push.name)
 
     async def _watch(
@@ -327,8 +332,8 @@ class PushRunner:
             await self._until(change)
             change.clear()
             try:
-                stored = await pushes.load_named(self._parts.perform, push.name)
-                await self._parts.perform(DescribeGroup(push.stream, push.group))
+                stored = await pushes.load(self._parts.perform, push.name)
+                await self._check_group(push)
             except (GroupNotFound, StreamNotFound):
                 break
             except Unavailable:
@@ -348,7 +353,3 @@ class PushRunner:
     def _note_phase(self, name: bytes, phase: PushPhase) -> None:
         if name in self._phases:
             self._phases[name] = phase
-
-
-def _facts(push: PushRecord) -> dict[str, str]:
-    return {"stream": text_of(push.stream), "group": text_of(push.group)}

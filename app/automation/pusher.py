@@ -1,12 +1,13 @@
-"""Reads a group as one of its consumers, and sends the entries.
+"""Reads a group, or one over a pattern, as one of its consumers, and sends the entries.
 
 1. Wait until the window and the receiver allow a request.
 2. Read: without waiting, for as many slots as are free, if there may be more; or else wait for one
    request's entries without a slot, and take one then. So waiting for entries holds no slot.
-3. Send each request in a task of its own, and settle its outcome.
+3. Send each request in a task of its own, and settle its outcome in the stream of its entries.
+   What was read for more requests than the window allows waits, or is given back if the receiver is
+   to be left alone.
 
-An entry counts as in flight until it is settled. So a reader with few requests at a time is never
-given what it does not send.
+An entry counts as in flight until it is settled.
 """
 
 from __future__ import annotations
@@ -14,136 +15,56 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-import msgspec
-
+from headgate.app.automation.bodies import BODY_BYTES_MAX, Bodies, Content, PushRequest, requests_of
 from headgate.app.automation.health import PushLog, Window, backoff_ms
 from headgate.app.automation.pushes import PushAnswer, PushRecord, digest_of
 from headgate.app.automation.records import PAUSE_S
 from headgate.app.automation.signing import PushSecrets, Signer
 from headgate.app.automation.targets import NameUnknown, TargetRefused
-from headgate.app.automation.webhooks import LARGE_UNIT_BYTES, Sender, TargetAnswer
+from headgate.app.automation.webhooks import Sender, TargetAnswer
 from headgate.app.backends.port import Holding, Leases, Perform
-from headgate.app.backends.releasing import give_back, temporary_name
-from headgate.app.cloud_events.event import BATCH, STRUCTURED, event_of_delivery
+from headgate.app.backends.releasing import give_back, ignoring_what_is_gone, temporary_name
 from headgate.app.runtime.threads import WEBHOOKS
-from headgate.app.wire.encoding import delivery_wire
-from headgate.app.wire.fields import json_bytes
-from headgate.app.wire.names import text_of
-from headgate.app.wire.pushes import PushBody
 from headgate.engine.clock import Clock
 from headgate.engine.config import NO_POLICY
 from headgate.engine.entry import EntryId
-from headgate.engine.errors import LimitReached, StreamError, TooManyWaiters, Unavailable
-from headgate.engine.replies import Delivery
-from headgate.engine.requests.deliveries import Ack, Extend, GroupCursor, Nack, NackMode, ReadGroup
+from headgate.engine.errors import (
+    LimitReached,
+    NotFound,
+    StreamError,
+    TooManyWaiters,
+    Unavailable,
+    WrongType,
+)
+from headgate.engine.replies import GroupRead
+from headgate.engine.requests.deliveries import (
+    Ack,
+    Extend,
+    GiveBack,
+    GroupCursor,
+    Nack,
+    NackMode,
+    ReadGroup,
+    ReadGroups,
+)
 from headgate.engine.requests.groups import DescribeGroup
 from headgate.engine.requests.streams import DescribeStream
 
-# Bodies: what a request of a push has of its entries.
-
-BODY_BYTES_MAX = 1_048_576
-"""The body of one request, about; a larger entry comes alone."""
-
-_BATCHED_MAX = 2
-"""Deliveries of an entry together with others."""
-
-_JSON = "application/json"
-_encode = msgspec.json.Encoder().encode
+CountsOfStreams = Mapping[bytes, Mapping[EntryId, int]]
+"""Delivery counts of entries, by stream."""
 
 
-class PushRequest(NamedTuple):
-    deliveries: Sequence[Delivery]
-    size_bytes: int  # of names and values, as they are sent
-
-    @property
-    def is_large(self) -> bool:
-        """Return whether the body is large: built in a thread, and few at a time."""
-        return self.size_bytes > LARGE_UNIT_BYTES
-
-    @property
-    def units(self) -> int:
-        return -(-self.size_bytes // LARGE_UNIT_BYTES)
-
-    @property
-    def key(self) -> str:
-        """Return a unique name for this set of entries."""
-        first = str(self.deliveries[0].id)
-        if len(self.deliveries) == 1:
-            return first
-        return f"{first}_{digest_of(*(str(entry_id).encode() for entry_id in self.ids))[:20]}"
-
-    @property
-    def ids(self) -> list[EntryId]:
-        return [delivery.id for delivery in self.deliveries]
-
-
-class Content(NamedTuple):
-    body: bytes
-    headers: dict[str, str]
-
-
-def requests_of(deliveries: Sequence[Delivery], entries_max: int) -> Iterator[PushRequest]:
-    """Yield the requests for some entries, in order; removed entries are left out.
-
-    An entry that has failed twice comes alone, so that it no longer makes others fail.
-    """
-    batch, size_bytes = list[Delivery](), 0
-    for delivery in deliveries:
-        if delivery.fields is None:
-            continue
-        own_bytes = sum(map(json_bytes, delivery.fields))
-        if delivery.delivered_before >= _BATCHED_MAX:
-            yield PushRequest([delivery], own_bytes)
-            continue
-        if batch and (len(batch) >= entries_max or size_bytes + own_bytes > BODY_BYTES_MAX):
-            yield PushRequest(batch, size_bytes)
-            batch, size_bytes = [], 0
-        batch.append(delivery)
-        size_bytes += own_bytes
-    if batch:
-        yield PushRequest(batch, size_bytes)
-
-
-class Bodies:
-    def __init__(self, kind: PushBody, stream: bytes, group: bytes) -> None:
-        self._stream, self._group = text_of(stream), text_of(group)
-        self.content_of = {
-            PushBody.ENTRY: self._entry,
-            PushBody.BATCH: self._batch,
-            PushBody.CLOUDEVENTS: self._event,
-            PushBody.CLOUDEVENTS_BINARY: self._binary_event,
-            PushBody.CLOUDEVENTS_BATCH: self._events,
-        }[kind]
-
-    def _entry(self, request: PushRequest) -> Content:
-        [delivery] = request.deliveries
-        wire = {"stream": self._stream, "group": self._group, **delivery_wire(delivery)}
-        return Content(_encode(wire), {"Content-Type": _JSON})
-
-    def _batch(self, request: PushRequest) -> Content:
-        entries = [delivery_wire(delivery) for delivery in request.deliveries]
-        wire = {"stream": self._stream, "group": self._group, "entries": entries}
-        return Content(_encode(wire), {"Content-Type": _JSON})
-
-    def _event(self, request: PushRequest) -> Content:
-        [delivery] = request.deliveries
-        event = event_of_delivery(self._stream, delivery)
-        return Content(_encode(event.structured()), {"Content-Type": STRUCTURED})
-
-    def _binary_event(self, request: PushRequest) -> Content:
-        [delivery] = request.deliveries
-        event = event_of_delivery(self._stream, delivery)
-        headers = {**event.headers(), "Content-Type": event.content_type or _JSON}
-        return Content(event.data or b"", headers)
-
-    def _events(self, request: PushRequest) -> Content:
-        read = partial(event_of_delivery, self._stream)
-        events = [read(delivery).structured() for delivery in request.deliveries]
-        return Content(_encode(events), {"Content-Type": BATCH})
+def held_in(requests: Iterable[PushRequest]) -> CountsOfStreams:
+    held = dict[bytes, dict[EntryId, int]]()
+    for request in requests:
+        counts = {delivery.id: delivery.delivery_count for delivery in request.deliveries}
+        held.setdefault(request.stream, {}).update(counts)
+    return held
 
 
 _SETTLED_AT_ONCE = 1_000
@@ -163,50 +84,57 @@ class Settlement(NamedTuple):
 
 
 class Settling:
-    """Settles entries of one consumer, in the order in which their requests ended."""
+    """Settles entries of one consumer: of each stream, in the order in which requests ended."""
 
     def __init__(
         self,
         perform: Perform,
-        place: tuple[bytes, bytes, bytes],
+        group: bytes,
+        consumer: bytes,
         on_settled: Callable[[PushRequest], None],
     ) -> None:
         self._perform, self._on_settled = perform, on_settled
-        self._stream, self._group, self._consumer = place
-        self._settlements: deque[Settlement] = deque()
+        self._group, self._consumer = group, consumer
+        self._settlements: dict[bytes, deque[Settlement]] = {}  # by stream
         self._news = asyncio.Event()
 
     def add(self, settlement: Settlement) -> None:
-        self._settlements.append(settlement)
+        self._settlements.setdefault(settlement.request.stream, deque()).append(settlement)
         self._news.set()
 
     async def run(self) -> None:
         while True:
             await self._news.wait()
             self._news.clear()
-            while self._settlements:
-                await self._settle()
+            while self._settlements:  # in no more streams than there are requests at a time
+                await asyncio.gather(*map(self._settle, list(self._settlements)))
 
-    async def _settle(self) -> None:
-        """Settle the first settlements that go together, with retries."""
-        failure, settled = self._settlements[0].failure, list[PushRequest]()
+    async def _settle(self, stream: bytes) -> None:
+        """Settle the first settlements of a stream that go together, with retries."""
+        settlements = self._settlements[stream]
+        failure, settled = settlements[0].failure, list[PushRequest]()
         ids = list[EntryId]()
-        for settlement in self._settlements:
+        for settlement in settlements:
             if settlement.failure != failure or len(ids) >= _SETTLED_AT_ONCE:
                 break
             settled.append(settlement.request)
             ids += settlement.request.ids
         try:
-            await self._write(ids, failure)
+            with suppress(NotFound, WrongType):  # with the group all that was pending is gone
+                await self._write(stream, ids, failure)
         except Unavailable:  # nothing can be changed now
             await asyncio.sleep(PAUSE_S)
             return
         for request in settled:
-            self._settlements.popleft()
+            settlements.popleft()
             self._on_settled(request)
+        if not settlements:
+            del self._settlements[stream]
 
-    async def _write(self, ids: Sequence[EntryId], failure: PushFailure | None) -> None:
-        place = self._stream, self._group, ids
+    async def _write(
+        self, stream: bytes, ids: Sequence[EntryId], failure: PushFailure | None
+    ) -> None:
+        place = stream, self._group, ids
         if failure is None:
             await self._perform(Ack(*place, self._consumer))
             return
@@ -227,7 +155,7 @@ class Posting:
     ) -> None:
         self._sender, self._clock, self._held, self._signer = sender, clock, held, signer
         self._timeout_ms = push.definition.timeout_ms
-        self._content_of = Bodies(push.definition.body, push.stream, push.group).content_of
+        self._content_of = Bodies(push.definition.body, push.group).content_of
 
     async def post(self, request: PushRequest, webhook_id: str) -> PushAnswer:
         began_ms = self._clock.monotonic_ms()
@@ -277,10 +205,13 @@ class Posting:
 _WAIT_MS = 30_000
 
 _EXTEND_S = 5.0
-"""Entries that have been on their way for so long are kept from takeovers, again and again."""
+"""Entries that are held for so long are kept from takeovers, again and again."""
 
 _READ_MAX = 1_000
 """Entries that are read at once: more would hold the event loop for long."""
+
+_STREAMS_MAX = 1_000
+"""Streams in which the consumer is known: it leaves some if there are more."""
 
 _RELEASE_S = 2.0
 """Nobody waits longer for the end of a push when the streams are not there."""
@@ -304,25 +235,25 @@ class Pusher:
         self, parts: Parts, push: PushRecord, held: PushSecrets, signer: Signer, log: PushLog
     ) -> None:
         self._parts, self._perform = parts, parts.perform
-        self._definition, self._log = push.definition, log
+        self._push, self._entries_max = push, push.definition.entries_max
+        self._log = log
         self._consumer = temporary_name(secrets.randbits(64))
-        self._holding = Holding(push.stream, push.group, self._consumer, is_temporary=True)
         self._posting = Posting(parts.sender, parts.clock, push, held, signer)
         self._window = Window(push.definition.concurrency, push.failures)
-        self._names = push.stream, push.group
-        self._settling = Settling(self._perform, (*self._names, self._consumer), self._settled)
+        self._settling = Settling(self._perform, push.group, self._consumer, self._settled)
+        self._id_prefixes: dict[bytes, str] = {}  # of webhook ids, by the stream; the latest last
+        self._unsent = deque[PushRequest]()
         self._in_flight: dict[int, PushRequest] = {}  # by the identity of the request
-        self._counts: dict[EntryId, int] = {}  # deliveries of what is not sent yet
         self._posts = set[asyncio.Task[None]]()
         self._progress = asyncio.Event()
         self._gone = asyncio.get_running_loop().create_future()
-        self._id_prefix = ""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Deliver until told to stop, then let requests in flight end. May raise Gone."""
         tasks = list[asyncio.Task[Any]]()
         try:
-            await self._parts.leases.register(self._holding)
+            if self._push.groups is None:
+                await self._enter(self._push.stream)
             works = self._read(), self._settling.run(), self._extend(), stop.wait()
             tasks = [asyncio.create_task(work) for work in works]
             ended, _ = await asyncio.wait([*tasks, self._gone], return_when=asyncio.FIRST_COMPLETED)
@@ -336,7 +267,8 @@ class Pusher:
                 task.cancel()
             self._gone.cancel()
             await asyncio.gather(*tasks, *self._posts, self._gone, return_exceptions=True)
-            await self._release()
+            held = held_in([*self._in_flight.values(), *self._unsent])
+            await self._leave(self._id_prefixes.keys() | held.keys(), held)
 
     def retry(self) -> None:
         self._window.end_delay()
@@ -347,55 +279,124 @@ class Pusher:
             self._progress.clear()
             await self._progress.wait()
 
-    async def _release(self) -> None:
-        for request in self._in_flight.values():
-            self._counts.update(_counts_of(request.deliveries))
+    # Streams: the consumer is known in those that it has entries of
+
+    async def _enter(self, stream: bytes) -> None:
+        """Register the consumer, and note how the webhook ids of the stream's entries begin."""
+        is_new = stream not in self._id_prefixes
+        self._id_prefixes[stream] = self._id_prefixes.pop(stream, "")
+        if is_new:
+            await self._parts.leases.register(self._holding(stream))
+        info = await self._perform(DescribeStream(stream))
+        digest = digest_of(stream, self._push.group, str(info.epoch).encode())
+        self._id_prefixes[stream] = f"msg_{digest[:20]}_"
+
+    async def _leave(self, streams: Iterable[bytes], held: CountsOfStreams) -> None:
+        """Give back what is held of some streams, and remove the consumer there."""
+        await asyncio.gather(*(self._leave_one(stream, held.get(stream, {})) for stream in streams))
+
+    async def _leave_one(self, stream: bytes, counts: Mapping[EntryId, int]) -> None:
+        holding = self._holding(stream)
         try:
             async with asyncio.timeout(_RELEASE_S):
-                await give_back(self._perform, self._holding, self._counts)
-                await self._parts.leases.unregister(self._holding)
+                await give_back(self._perform, holding, counts)
+                await self._parts.leases.unregister(holding)
         except (Unavailable, TimeoutError):
-            self._parts.leases.release_later(self._holding, self._counts)
+            self._parts.leases.release_later(holding, counts)
         except asyncio.CancelledError:
-            self._parts.leases.release_later(self._holding, self._counts)
+            self._parts.leases.release_later(holding, counts)
             raise
 
+    def _holding(self, stream: bytes) -> Holding:
+        return Holding(stream, self._push.group, self._consumer, is_temporary=True)
+
+    async def _leave_some(self) -> None:
+        """Leave half of the streams of which nothing is held, beginning with the oldest."""
+        held = held_in([*self._in_flight.values(), *self._unsent])
+        unused = [stream for stream in self._id_prefixes if stream not in held]
+        left = unused[: -(-len(unused) // 2)]
+        await self._leave(left, {})
+        for stream in left:
+            del self._id_prefixes[stream]
+
+    # Reading
+
     async def _read(self) -> None:
-        info = await self._perform(DescribeStream(self._names[0]))
-        digest = digest_of(*self._names, str(info.epoch).encode())
-        self._id_prefix = f"msg_{digest[:20]}_"
         has_more = False
         while True:
-            await self._until_free()
             try:
+                await self._give_back_unsent()
+                await self._until_free()
                 has_more = await (self._read_more() if has_more else self._read_first())
             except (Unavailable, LimitReached, TooManyWaiters):  # nothing can be read now
                 await asyncio.sleep(PAUSE_S)
+            if len(self._id_prefixes) > _STREAMS_MAX:
+                await self._leave_some()
+
+    async def _give_back_unsent(self) -> None:
+        """Give back what the receiver does not want now, or what could not be noted."""
+        for stream, counts in held_in(self._unsent).items():
+            with ignoring_what_is_gone():
+                await self._perform(GiveBack(stream, self._push.group, self._consumer, counts))
+        self._unsent.clear()
 
     async def _until_free(self) -> None:
-        while True:
-            now_ms = self._parts.clock.monotonic_ms()
-            if self._window.free(len(self._in_flight), now_ms):
-                return
-            self._progress.clear()
-            delay_ms = self._window.delay_ms(now_ms)
+        while not await self._may_send():
+            delay_ms = self._window.delay_ms(self._parts.clock.monotonic_ms())
             try:
-                async with asyncio.timeout(delay_ms / 1000 if delay_ms else None):
+                async with asyncio.timeout(delay_ms / 1000):
                     await self._progress.wait()
             except TimeoutError:
                 pass
 
+    async def _may_send(self) -> bool:
+        """Wait until the window has room; return False if the receiver is to be left alone."""
+        while True:
+            self._progress.clear()
+            now_ms = self._parts.clock.monotonic_ms()
+            if self._window.free(len(self._in_flight), now_ms):
+                return True
+            if self._window.delay_ms(now_ms):
+                return False
+            await self._progress.wait()
+
     async def _read_first(self) -> bool:
-        """Wait for entries, and send them in one request; return whether there may be more."""
-        deliveries = await self._deliver(self._definition.entries_max, _WAIT_MS)
-        requests = list(requests_of(deliveries, self._definition.entries_max))
-        for request in requests:
-            await self._parts.sender.places.wait(self._place)
-            await self._take_large(request)
-            self._send(request)
-        if not requests:  # at the end of a stream that is closed, a read does not wait
+        """Wait for entries, and send those of one request; return whether there may be more."""
+        has_more = await self._read_and_send(self._entries_max, _WAIT_MS)
+        if not has_more:  # at the end of a stream that is closed, a read does not wait
             await asyncio.sleep(PAUSE_S)
-        return bool(requests)
+        return has_more
+
+    async def _read_more(self) -> bool:
+        places, now_ms = self._parts.sender.places, self._parts.clock.monotonic_ms()
+        await places.wait(self._place)
+        free, taken = self._window.free(len(self._in_flight), now_ms), 1
+        while taken < free and places.take(self._place):
+            taken += 1
+        return await self._read_and_send(min(taken * self._entries_max, _READ_MAX), 0, taken)
+
+    async def _read_and_send(self, limit: int, wait_ms: int, taken: int = 0) -> bool:
+        """Read entries, and send them as far as the window allows; return whether there are any.
+
+        Entries of many streams are many requests. `taken` slots are there for the first ones.
+        """
+        places = self._parts.sender.places
+        try:
+            await self._deliver(limit, wait_ms)
+            has_some = bool(self._unsent)
+            while self._unsent:
+                if not taken:
+                    if not await self._may_send():
+                        break
+                    await places.wait(self._place)
+                    taken = 1
+                taken -= 1  # it is the place of the request now
+                await self._take_large(self._unsent[0])
+                self._send(self._unsent.popleft())
+        finally:
+            for _ in range(taken):
+                places.give(self._place)
+        return has_some
 
     async def _take_large(self, request: PushRequest) -> None:
         """Wait for the remaining slots of a request that has its first. No reads meanwhile."""
@@ -411,52 +412,52 @@ class Pusher:
         if request.is_large:
             self._parts.sender.large_places.give(self._place, request.units)
 
-    async def _read_more(self) -> bool:
-        places, now_ms = self._parts.sender.places, self._parts.clock.monotonic_ms()
-        await places.wait(self._place)
-        free, taken = self._window.free(len(self._in_flight), now_ms), 1
-        while taken < free and places.take(self._place):
-            taken += 1
-        try:
-            limit = min(taken * self._definition.entries_max, _READ_MAX)
-            deliveries = await self._deliver(limit, 0)
-            for request in requests_of(deliveries, self._definition.entries_max):
-                if not taken:
-                    await places.wait(self._place)
-                    taken = 1
-                taken -= 1  # it is the place of the request now
-                await self._take_large(request)
-                self._send(request)
-        finally:
-            for _ in range(taken):
-                places.give(self._place)
-        return bool(deliveries)
-
     @property
     def _place(self) -> bytes:
         """Return the name under which this push holds slots."""
         return self._consumer
 
-    async def _deliver(self, limit: int, wait_ms: int) -> Sequence[Delivery]:
-        [read] = await self._perform(
-            ReadGroup(
-                self._names[1],
-                self._consumer,
-                [GroupCursor(self._names[0])],
-                limit,
-                size_bytes_max=BODY_BYTES_MAX,
-                claim_own=False,
-                claim_released=True,
-                wait_ms=wait_ms,
+    async def _deliver(self, limit: int, wait_ms: int) -> None:
+        """Read entries. They are noted at once, so that they are given back whatever happens."""
+        for read in await self._reads(limit, wait_ms):
+            self._unsent += requests_of(read.stream, read.deliveries, self._entries_max)
+        for stream in () if self._push.groups is None else held_in(self._unsent):
+            try:  # each time, as the stream may be another one of this name
+                await self._enter(stream)
+            except (NotFound, WrongType):  # with the stream all that was pending is gone
+                self._unsent = deque(each for each in self._unsent if each.stream != stream)
+
+    async def _reads(self, limit: int, wait_ms: int) -> list[GroupRead]:
+        push, groups = self._push, self._push.groups
+        if groups is None:
+            return await self._perform(
+                ReadGroup(
+                    push.group,
+                    self._consumer,
+                    [GroupCursor(push.stream)],
+                    limit,
+                    size_bytes_max=BODY_BYTES_MAX,
+                    claim_own=False,
+                    claim_released=True,
+                    wait_ms=wait_ms,
+                )
             )
+        request = ReadGroups(
+            push.stream,
+            push.group,
+            self._consumer,
+            limit,
+            size_bytes_max=BODY_BYTES_MAX,
+            claim_own=False,
+            weights=groups.weights,
+            create=groups.create,
+            wait_ms=wait_ms,
+            only=groups.only,
         )
-        self._counts = _counts_of(read.deliveries)
-        return read.deliveries
+        return (await self._perform(request)).reads
 
     def _send(self, request: PushRequest) -> None:
         self._in_flight[id(request)] = request
-        for entry_id in request.ids:
-            self._counts.pop(entry_id, None)
         post = asyncio.create_task(self._post(request))
         self._posts.add(post)
         post.add_done_callback(partial(self._end_post, request))
@@ -475,7 +476,8 @@ class Pusher:
         self._progress.set()
 
     async def _attempt(self, request: PushRequest) -> PushFailure | None:
-        answer = await self._posting.post(request, f"{self._id_prefix}{request.key}")
+        webhook_id = self._id_prefixes[request.stream] + request.key
+        answer = await self._posting.post(request, webhook_id)
         if answer.error is None:
             self._window.succeed()
             self._log.succeed(answer)
@@ -490,7 +492,8 @@ class Pusher:
                 self._gone.set_exception(Gone())
             return PushFailure(error, 0, NackMode.SILENT)
         try:
-            policy = (await self._perform(DescribeGroup(*self._names))).policy
+            group = await self._perform(DescribeGroup(request.stream, self._push.group))
+            policy = group.policy
         except StreamError:  # whoever reads says so
             policy = NO_POLICY
         now_ms = self._parts.clock.monotonic_ms()
@@ -504,19 +507,14 @@ class Pusher:
         return PushFailure(error, delay_ms)
 
     async def _extend(self) -> None:
-        """Restart the idle clock of entries in flight, so that no other consumer claims them."""
+        """Restart the idle clock of what is held for long, so that no other consumer claims it."""
         seen = set[int]()
         while True:
             await asyncio.sleep(_EXTEND_S)
-            old = [self._in_flight[key] for key in seen & self._in_flight.keys()]
-            seen = set(self._in_flight)
-            ids = [entry_id for request in old for entry_id in request.ids]
-            if ids:
-                try:
-                    await self._perform(Extend(*self._names, ids, self._consumer))
-                except Unavailable:
-                    continue
-
-
-def _counts_of(deliveries: Sequence[Delivery]) -> dict[EntryId, int]:
-    return {delivery.id: delivery.delivery_count for delivery in deliveries}
+            held = self._in_flight | {id(request): request for request in self._unsent}
+            old = [held[key] for key in seen & held.keys()]
+            seen = set(held)
+            for stream, counts in held_in(old).items():
+                with suppress(NotFound, WrongType, Unavailable):
+                    extend = Extend(stream, self._push.group, [*counts], self._consumer)
+                    await self._perform(extend)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from headgate.app.automation.records import append_newest, attributes_of, check_share, create_with
 from headgate.app.backends.port import Perform
+from headgate.app.wire.names import text_of
 from headgate.app.wire.pushes import (
     BATCH_MAX,
     CONCURRENCY,
@@ -25,7 +26,11 @@ from headgate.app.wire.pushes import (
 )
 from headgate.engine.entry import Draft, Entry
 from headgate.engine.errors import StreamExists, StreamNotFound, StreamsChanged
+from headgate.engine.limits import PATTERN_GROUPS_MAX
+from headgate.engine.patterns import literal_prefix, matcher
+from headgate.engine.requests.deliveries import NewGroups
 from headgate.engine.requests.entries import Add, Range, TrimTo
+from headgate.engine.requests.keyspace import NameFilter
 from headgate.engine.requests.streams import (
     AttributeChange,
     ChangeAttributes,
@@ -34,9 +39,13 @@ from headgate.engine.requests.streams import (
 )
 
 PREFIX = b"__push:"
+PATTERN_PREFIX = PREFIX + b"match:"
 
 PUSHES_MAX = 1_000
 """Pushes of a gateway, and of all gateways over the same servers."""
+
+PATTERN_PUSHES_MAX = PATTERN_GROUPS_MAX // 2
+"""Of them over patterns: each takes one of the groups over patterns that may be in use."""
 
 
 class PushDefinition(msgspec.Struct, frozen=True):
@@ -54,8 +63,47 @@ class PushDefinition(msgspec.Struct, frozen=True):
         return self.batch_max if self.body.is_batch else 1
 
 
+class PushPlace(NamedTuple):
+    """The group that is pushed: of a stream, or of all streams that match a pattern."""
+
+    stream: bytes  # or the pattern
+    group: bytes
+    is_pattern: bool = False
+
+    @property
+    def name(self) -> bytes:
+        """Return the name of the stream that keeps the push."""
+        prefix = PATTERN_PREFIX if self.is_pattern else PREFIX
+        return prefix + digest_of(self.stream, self.group)[:32].encode()
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Return the names as they are shown."""
+        kind = "match" if self.is_pattern else "stream"
+        return {kind: text_of(self.stream), "group": text_of(self.group)}
+
+
+class PushedGroups(msgspec.Struct, frozen=True):
+    """What a push over a pattern reads, as in `ReadGroups`."""
+
+    only: NameFilter  # the streams in which whoever set it could set a push
+    weights: dict[bytes, int] = {}
+    create: NewGroups | None = None
+
+    def names_for(self, pattern: bytes) -> NameFilter:
+        """Return the names of the streams that may be read by a pattern, and maybe more."""
+        return self.only.within(NameFilter(prefixes=(literal_prefix(pattern),)))
+
+    def since(self, before: PushedGroups | None) -> PushedGroups:
+        """Return what is read by a push that is set anew: streams come later than it first was."""
+        create, old = self.create, None if before is None else before.create
+        if create is None or old is None:
+            return self
+        return replace(self, create=create._replace(since_ms=old.since_ms))
+
+
 class PushRecord(msgspec.Struct, frozen=True):
-    stream: bytes
+    stream: bytes  # or the pattern
     group: bytes
     definition: PushDefinition
     sealed: str  # its `PushSecrets`, encrypted: another text whenever a user sets something
@@ -67,10 +115,15 @@ class PushRecord(msgspec.Struct, frozen=True):
     disabled_at_ms: int | None = None
     disabled_reason: str | None = None
     maker: str | None = None  # in whose share it is; None: in that of the operators
+    groups: PushedGroups | None = None  # None: it is the push of one stream
+
+    @property
+    def place(self) -> PushPlace:
+        return PushPlace(self.stream, self.group, self.groups is not None)
 
     @property
     def name(self) -> bytes:
-        return name_of(self.stream, self.group)
+        return self.place.name
 
     @property
     def is_running(self) -> bool:
@@ -95,10 +148,6 @@ class PushCounts(msgspec.Struct, frozen=True):
 
     delivered: int = 0  # entries that were acknowledged
     failed: int = 0  # requests that were not
-
-
-def name_of(stream: bytes, group: bytes) -> bytes:
-    return PREFIX + digest_of(stream, group)[:32].encode()
 
 
 def digest_of(*names: bytes) -> str:
@@ -142,11 +191,7 @@ class PushAnswer(msgspec.Struct, frozen=True):
     retry_after_s: int | None = None  # the receiver wants nothing for so long
 
 
-async def load(perform: Perform, stream: bytes, group: bytes) -> StoredPush | None:
-    return await load_named(perform, name_of(stream, group))
-
-
-async def load_named(perform: Perform, name: bytes) -> StoredPush | None:
+async def load(perform: Perform, name: bytes) -> StoredPush | None:
     values = await attributes_of(perform, name, [_PUSH, _COUNTS])
     try:
         raw = values[_PUSH]
@@ -161,17 +206,32 @@ async def load_named(perform: Perform, name: bytes) -> StoredPush | None:
 
 
 async def load_page(
-    perform: Perform, after: bytes | None, limit: int
+    perform: Perform, after: bytes | None, limit: int, prefix: bytes = PREFIX
 ) -> tuple[list[StoredPush], bytes | None]:
     """Return up to `limit` pushes and where to continue; None at the end."""
-    infos = await perform(ListStreams(PREFIX, after, limit + 1))
+    infos = await perform(ListStreams(prefix, after, limit + 1))
     is_last, infos = len(infos) <= limit, infos[:limit]
     pushes = list[StoredPush]()
     for begin in range(0, len(infos), _READ_AT_ONCE):
         names = [info.name for info in infos[begin : begin + _READ_AT_ONCE]]
-        loaded = await asyncio.gather(*(load_named(perform, name) for name in names))
+        loaded = await asyncio.gather(*(load(perform, name) for name in names))
         pushes += [stored for stored in loaded if stored is not None]
     return pushes, None if is_last else infos[-1].name
+
+
+async def streams_of(perform: Perform, push: PushRecord) -> AsyncIterator[bytes]:
+    """Yield the streams that a push reads, or would if they had the group."""
+    if push.groups is None:
+        yield push.stream
+        return
+    matches, after = matcher(push.stream), None
+    prefix = literal_prefix(push.stream)
+    while infos := await perform(ListStreams(prefix, after, _READ_AT_ONCE, push.groups.only)):
+        for info in infos:
+            if info.group_count and matches(info.name):
+                yield info.name
+        await asyncio.sleep(0)  # there may be many more
+        after = infos[-1].name
 
 
 async def answers(perform: Perform, name: bytes) -> list[PushAnswer]:
@@ -206,7 +266,7 @@ async def change(
 ) -> PushRecord | None:
     """Change a push if it still exists; return the new version."""
     for _ in range(_TRIES_MAX):
-        stored = await load_named(perform, name)
+        stored = await load(perform, name)
         if stored is None:
             return None
         push = make(stored.push)
@@ -257,16 +317,20 @@ def changed_names(entries: Sequence[Entry]) -> set[bytes]:
 
 
 async def _create(perform: Perform, push: PushRecord) -> None:
-    count = len(await perform(ListStreams(PREFIX, None, PUSHES_MAX)))
-    await check_share("pushes", PUSHES_MAX, count, push.maker, partial(_makers, perform))
+    kinds = [("pushes", PREFIX, PUSHES_MAX)]
+    if push.groups is not None:
+        kinds.append(("pushes over patterns", PATTERN_PREFIX, PATTERN_PUSHES_MAX))
+    for what, prefix, limit in kinds:
+        count = len(await perform(ListStreams(prefix, None, limit)))
+        await check_share(what, limit, count, push.maker, partial(_makers, perform, prefix))
     change = AttributeChange({_PUSH: msgspec.json.encode(push)}, {_PUSH: None})
     await create_with(perform, push.name, change)
 
 
-async def _makers(perform: Perform) -> AsyncIterator[str]:
+async def _makers(perform: Perform, prefix: bytes) -> AsyncIterator[str]:
     after = None
     while True:
-        pushes, after = await load_page(perform, after, _READ_AT_ONCE)
+        pushes, after = await load_page(perform, after, _READ_AT_ONCE, prefix)
         for stored in pushes:
             yield stored.push.maker or ""
         if after is None:

@@ -98,13 +98,14 @@ _PUBLIC_PREFIX = "whpk_"
 class PushSecrets(msgspec.Struct, frozen=True):
     """The secrets of a push. They name their push, so they cannot be used for another."""
 
-    stream: bytes
+    stream: bytes  # or a pattern
     group: bytes
     url: str  # it may have a key in it
     secret: str
     headers: dict[str, str] = {}
     previous: str | None = None
     previous_until_ms: int = 0
+    is_pattern: bool = False
 
     def rotated(self, now_ms: int, overlap_ms: int) -> PushSecrets:
         """Return secrets with a new one; the previous one stays valid for `overlap_ms`."""

@@ -10,7 +10,7 @@ from starlette.requests import HTTPConnection
 
 from headgate.app.auth.access import Access
 from headgate.app.gateway.gateway import Gateway
-from headgate.app.wire.names import check_name
+from headgate.app.wire.names import check_name, check_pattern
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.limits import Limits
 
@@ -39,6 +39,12 @@ def group_name(
     group: Annotated[str, Path(description="Name of the group.", examples=["billing"])],
 ) -> bytes:
     return check_name(group, pointer="/path/group")
+
+
+def stream_pattern(
+    match: Annotated[str, Query(description="A pattern of Redis, such as `orders.*`.")],
+) -> bytes:
+    return check_pattern(match, pointer="/query/match")
 
 
 def consumer_path(
@@ -80,6 +86,7 @@ AccessDep = Annotated[Access, Depends(access_of)]
 LimitsDep = Annotated[Limits, Depends(limits_of)]
 StreamDep = Annotated[bytes, Depends(stream_name)]
 GroupDep = Annotated[bytes, Depends(group_name)]
+PatternDep = Annotated[bytes, Depends(stream_pattern)]
 ConsumerPathDep = Annotated[bytes, Depends(consumer_path)]
 ConsumerDep = Annotated[bytes, Depends(required_consumer)]
 OptionalConsumerDep = Annotated[bytes | None, Depends(named_consumer)]

@@ -17,6 +17,7 @@ from headgate.app.http.dependencies import (
     GroupDep,
     LimitsDep,
     OptionalConsumerDep,
+    PatternDep,
     check_at_most,
     gateway_of,
 )
@@ -30,7 +31,7 @@ from headgate.app.live.subscriber import Subscriber
 from headgate.app.wire.encoding import stream_delivery_wire
 from headgate.app.wire.events import event, groups_events
 from headgate.app.wire.ids import parse_ids
-from headgate.app.wire.names import check_name, check_pattern, text_of
+from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.problems import responses
 from headgate.app.wire.schemas.limits import Limits
 from headgate.app.wire.schemas.pattern_groups import (
@@ -66,8 +67,6 @@ _SETTLE = responses(
 )
 _OWN = _SETTLE | responses("malformed", "invalid_id", "consumer_required", "consumer_conflict")
 
-MatchQuery = Annotated[str, Query(description="A pattern of Redis, such as `orders.*`.")]
-
 Settle = Callable[[bytes, Sequence[EntryId]], EngineRequest[list[Outcome]]]
 
 
@@ -84,7 +83,7 @@ async def read_groups(
     limits: LimitsDep,
     group: GroupDep,
     consumer: ConsumerDep,
-    match: MatchQuery,
+    pattern: PatternDep,
     read: ReadGroups | None = None,
 ) -> Response:
     """Read the group of this name in all streams that match, as one consumer.
@@ -109,7 +108,7 @@ async def read_groups(
     check_at_most(read.wait_ms, limits.wait_ms_max, pointer="/body/wait_ms")
     check_at_most(read.limit, limits.read_entries_max, pointer="/body/limit")
     wanted = ReadGroupsRequest(
-        check_pattern(match, pointer="/query/match"),
+        pattern,
         group,
         consumer,
         limit=read.limit,
@@ -172,7 +171,7 @@ async def group_events(
     limits: LimitsDep,
     group: GroupDep,
     consumer: OptionalConsumerDep,
-    match: MatchQuery,
+    pattern: PatternDep,
     credit: Annotated[int, Query(ge=1, description="So many unacknowledged entries at most.")] = 16,
     claim_idle_ms: Annotated[
         int | None,
@@ -199,7 +198,6 @@ async def group_events(
     gateway = gateway_of(request)
     gateway.require(Ability.PATTERNS)
     check_at_most(credit, limits.credit_max, pointer="/query/credit")
-    pattern = check_pattern(match, pointer="/query/match")
     check_is_asked_for(request)
     access = gateway.connected(access)
     choices = SubscriptionChoices(

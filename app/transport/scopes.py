@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 from starlette.types import Scope
 
@@ -30,7 +30,10 @@ class ServedScope:
 
     @property
     def names(self) -> Mapping[str, str]:
-        return self._scope.get("path_params") or {}
+        """Return the names in the path, and the pattern in the query."""
+        names: dict[str, str] = self._scope.get("path_params") or {}
+        query = dict(parse_qsl(self._scope.get("query_string", b"").decode("latin-1")))
+        return {**names, "match": query["match"]} if "match" in query else names
 
     @property
     def operation(self) -> str | None:

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypedDict
 
 from headgate.app.wire.schemas.entries import NextCursor, Request
+from headgate.app.wire.schemas.pattern_groups import NewGroups, Weights
 
 CONCURRENCY, CONCURRENCY_MAX = 10, 256
 BATCH_MAX = 100
@@ -151,6 +152,15 @@ class PushInput(Request):
     ] = Field({}, description="Headers of each request. Their values are kept as secrets.")
 
 
+class PatternPushInput(PushInput):
+    """A push over a pattern to set."""
+
+    weights: Weights = Field({})
+    create: NewGroups | None = Field(
+        None, description="The groups that are created where there is none."
+    )
+
+
 class SecretRotation(Request):
     """The replacement of a secret."""
 
@@ -179,7 +189,10 @@ class PushAttempt(TypedDict):
 class PushSummary(TypedDict):
     """A push, and how it goes."""
 
-    stream: str
+    stream: Annotated[str, Field(description="Its stream; or its pattern, if `match` is there.")]
+    match: NotRequired[Annotated[str, Field(description="The pattern of a push over one.")]]
+    weights: NotRequired[Annotated[Weights, Field(description="Of a push over a pattern.")]]
+    create: NotRequired[Annotated[NewGroups | None, Field(description="Of a push over a pattern.")]]
     group: str
     url: Annotated[
         str | None, Field(description="Null: the key is missing that encrypted the secrets.")

@@ -11,7 +11,7 @@ from headgate.client.shapes.answers import Missed, PushBody, PushInfo, PushSigna
 
 
 class Push:
-    """The push of a group. Creating this object sends nothing.
+    """The push of a group, or of a group over a pattern. Creating this object sends nothing.
 
     Example:
         push = hg.group("orders", "billing").push
@@ -19,10 +19,18 @@ class Push:
         print(made.get("secret"))
     """
 
-    def __init__(self, calls: Calls, path: str) -> None:
-        """See `Group.push`."""
+    def __init__(
+        self,
+        calls: Calls,
+        path: str,
+        match: str | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> None:
+        """See `Group.push` and `Groups.push`."""
         self._calls = calls
         self._path = path
+        self._query = {"match": match}
+        self._options = options or {}
 
     async def set(
         self,
@@ -65,14 +73,18 @@ class Push:
             "disable_after_ms": disable_after_ms,
             "headers": None if headers is None else dict(headers),
         }
-        sent = {"url": url} | {name: part for name, part in parts.items() if part is not None}
+        sent = {"url": url, **self._options} | {
+            name: part for name, part in parts.items() if part is not None
+        }
         # A second request would not get the secret that the first one made.
-        answer = await self._calls.call("PUT", self._path, body=sent, is_repeatable=False)
+        answer = await self._calls.call(
+            "PUT", self._path, body=sent, query=self._query, is_repeatable=False
+        )
         return cast(PushInfo, answer)
 
     async def info(self) -> PushInfo:
         """Return its state and the latest answers of its receiver."""
-        return cast(PushInfo, await self._calls.call("GET", self._path))
+        return cast(PushInfo, await self._calls.call("GET", self._path, query=self._query))
 
     async def pause(self) -> PushInfo:
         """Send nothing until `resume`. Requests on their way end."""
@@ -93,16 +105,18 @@ class Push:
             overlap_ms: requests are signed with the old one as well for so long; None: a day.
         """
         body = {} if overlap_ms is None else {"overlap_ms": overlap_ms}
-        answer = await self._calls.call("POST", f"{self._path}/rotate", body=body)
+        path = f"{self._path}/rotate"
+        answer = await self._calls.call("POST", path, body=body, query=self._query)
         return cast(str, answer["secret"])
 
     async def delete(self) -> None:
         """Delete it. The group stays, with what is pending."""
-        await self._calls.call("DELETE", self._path)
+        await self._calls.call("DELETE", self._path, query=self._query)
 
     async def _act(self, name: str) -> dict[str, object]:
         path = f"{self._path}/{name}"
-        return cast(dict[str, object], await self._calls.call("POST", path, is_repeatable=True))
+        answer = await self._calls.call("POST", path, query=self._query, is_repeatable=True)
+        return cast(dict[str, object], answer)
 
 
 class Schedule:

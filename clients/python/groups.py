@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
+from headgate.client.automation import Push
 from headgate.client.calls import Calls, segment
 from headgate.client.entries import Delivery, delivery_of
 from headgate.client.group import Consuming, Worked
@@ -56,6 +57,14 @@ class Groups(Worked):
         self.match = match
         self._calls = calls
         self._path = f"/v1/groups/{segment(name)}"
+
+    @property
+    def push(self) -> Push:
+        """Return its push, which sends the entries of all the streams to a URL.
+
+        The push need not exist. `set` sets it with `create` and `weights` as they are here.
+        """
+        return Push(self._calls, f"{self._path}/push", self.match, self._options)
 
     def consume(
         self,

@@ -19,7 +19,7 @@ const PUBLIC = {
   Autoclaimed: "Autoclaimed", PendingEntry: "PendingEntry", PendingSummary: "PendingSummary", Redrive: "Redrive",
   Redriven: "Redriven", RedrivenLetters: "RedrivenEntries", PendingEntries: "PendingEntries", Trimmed: "Trimmed",
   DeletedEntries: "DeletedEntries", DeletedConsumer: "DeletedConsumer", Ticket: "Ticket", TicketRequest: "TicketRequest", Gap: "Gap", Schedule: "ScheduleInfo",
-  Schedules: "Schedules", Push: "PushInfo", PushInput: "PushInput", PushSummary: "PushSummary", PushAttempt: "PushAttempt", Pushes: "Pushes",
+  Schedules: "Schedules", Push: "PushInfo", PushInput: "PushInput", PatternPushInput: "PatternPushInput", PushSummary: "PushSummary", PushAttempt: "PushAttempt", Pushes: "Pushes",
   ReadGroups: "ReadGroups", GroupsEntries: "GroupsEntries", StreamDelivery: "StreamDelivery", NewGroups: "NewGroups",
   StreamIds: "StreamIds", SettledStream: "SettledStream", SettledStreams: "SettledStreams", RetriedPush: "RetriedPush", Problem: "ProblemDetails",
 };

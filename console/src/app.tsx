@@ -22,6 +22,7 @@ const GroupView = lazy(() => import("./views/group/group.js").then((its) => its.
 const Connections = lazy(() => import("./views/connections.js").then((its) => its.Connections));
 const Schedules = lazy(() => import("./views/schedules.js").then((its) => its.Schedules));
 const Pushes = lazy(() => import("./views/pushes.js").then((its) => its.Pushes));
+const PatternPush = lazy(() => import("./views/pushes.js").then((its) => its.PatternPush));
 
 export function App() {
   const over = useSignal<"help" | "palette" | undefined>(undefined);
@@ -100,6 +101,8 @@ function View({ route: shown }: { route: Route }) {
       return <Schedules />;
     case "pushes":
       return <Pushes />;
+    case "pattern-push":
+      return <PatternPush key={`${shown.match}/${shown.group}`} match={shown.match} group={shown.group} />;
     case "stream":
       return <StreamView key={shown.stream} stream={shown.stream} tab={shown.tab} />;
     case "group":
@@ -125,6 +128,8 @@ function titleOf(shown: Route): string {
       return "Schedules";
     case "pushes":
       return "Pushes";
+    case "pattern-push":
+      return `${shown.group} of ${shown.match}`;
     default:
       return "Overview";
   }
@@ -133,7 +138,7 @@ function titleOf(shown: Route): string {
 /** Return the page of the guide about what a view shows. */
 function guide(shown: Route): string {
   const pages: Record<string, string> = {
-    ...{ connections: "operate", schedules: "schedules", pushes: "push", stream: "follow", groups: "work", pending: "work" },
+    ...{ connections: "operate", schedules: "schedules", pushes: "push", "pattern-push": "push", stream: "follow", groups: "work", pending: "work" },
     ...{ consumers: "work", "dead-letters": "retry", push: "push", group: "pause" },
   };
   const tab = "tab" in shown && shown.tab !== "entries" && shown.tab !== "settings" ? shown.tab : shown.view;
@@ -143,5 +148,6 @@ function guide(shown: Route): string {
 /** Return the place that a view belongs to. */
 function above(shown: Route): string {
   if (shown.view === "group") return shown.tab === "pending" ? streamPlace(shown.stream, "groups") : groupPlace(shown.stream, shown.group);
+  if (shown.view === "pattern-push") return "pushes";
   return shown.view === "stream" && shown.tab !== "entries" ? streamPlace(shown.stream) : HOME;
 }

@@ -12,6 +12,7 @@ export type Route =
   | { view: "connections" }
   | { view: "schedules" }
   | { view: "pushes" }
+  | { view: "pattern-push"; match: string; group: string }
   | { view: "stream"; stream: string; tab: StreamTab }
   | { view: "group"; stream: string; group: string; tab: GroupTab }
   | { view: "nowhere" };
@@ -52,6 +53,10 @@ export function groupPlace(stream: string, group: string, tab: GroupTab = "pendi
   return tab === "pending" ? place : `${place}/${tab}`;
 }
 
+export function patternPushPlace(match: string, group: string): string {
+  return `pushes/${encodeURIComponent(match)}/${encodeURIComponent(group)}`;
+}
+
 /** The overview; a place that is not empty, so that it does not mean "this page". */
 export const HOME = "./";
 
@@ -75,6 +80,7 @@ function routeOf(href: string): Route {
   const [first, stream, second, group, third] = path.split("/").filter(Boolean).map(decodeURIComponent);
   if (first === undefined) return { view: "overview" };
   if ((first === "connections" || first === "schedules" || first === "pushes") && stream === undefined) return { view: first };
+  if (first === "pushes" && stream !== undefined && second !== undefined) return { view: "pattern-push", match: stream, group: second };
   if (first !== "streams" || stream === undefined) return { view: "nowhere" };
   if (group !== undefined && second === "groups") return groupRoute(stream, group, third ?? "pending");
   const tab = STREAM_TABS.find((name) => name === (second ?? "entries"));

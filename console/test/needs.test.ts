@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Group, PushSummary } from "../src/gateway/shapes.ts";
-import { type Look, lookAt, needOf } from "../src/values/needs.ts";
+import { type Look, lookAt, needOf, unsent } from "../src/values/needs.ts";
 
 const GROUP: Group = { name: "g", last_id: "1-0", entries_read: 100, lag: 0, pending: 0, released: 0, delayed: 0, consumers: 1, policy: {} };
 
@@ -56,5 +56,7 @@ test("a push that does not send is the reason, with what waits for it", () => {
   assert.equal(needOf(looks({}), { push: push("disabled") })!.kind, "bad");
   assert.equal(needOf(waiting, { push: push("paused") })!.text, "Push paused: 3 entries wait");
   assert.equal(needOf(looks({}), { push: push("paused") }), undefined);
+  assert.match(unsent(push("failing"))!.text, /^Push failing since [\d:]+$/);
+  assert.equal(unsent(push("active")), undefined);
   assert.equal(needOf(waiting, { push: push("active") })!.text, "No consumer: 3 entries wait");
 });

@@ -276,7 +276,10 @@ class PatternGroups:
                 raise LimitReached("groups over patterns", PATTERN_GROUPS_MAX)
             self._forget(oldest)
         self._last_number += 1
-        group = PatternGroup(self._last_number, request, self._keyspace.epoch)
+        create = request.create
+        since = None if create is None else create.since_ms  # epochs are times, where they can be
+        epoch = self._keyspace.epoch if since is None else since
+        group = PatternGroup(self._last_number, request, epoch)
         self._groups[kind] = group, 0.0
         self._by_name.setdefault(group.group, []).append(group)
         self._concerned.add(group)

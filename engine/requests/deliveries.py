@@ -80,6 +80,7 @@ class NewGroups(NamedTuple):
     policy: GroupPolicy | None = None
     only: NameFilter | None = None  # the streams in which one may be created; None: all
     targets_exist: bool = False  # as in `CreateGroup`
+    since_ms: int | None = None  # streams made later are read whole; None: than the first read
 
     @property
     def targets(self) -> list[bytes]:

@@ -37,6 +37,12 @@ class NameFilter(msgspec.Struct, frozen=True):
             prefixes = tuple(prefix for prefix in prefixes if is_reserved(prefix))
         return name in self.names or name.startswith(prefixes)
 
+    def covers(self, other: NameFilter) -> bool:
+        """Tell whether this one shows all names that another one shows."""
+        return all(map(self.shows, other.names)) and all(
+            prefix.startswith(self.prefixes) for prefix in other.prefixes
+        )
+
     def within(self, other: NameFilter | None) -> NameFilter:
         """Return a filter of the names that both show; None shows all."""
         if other is None:

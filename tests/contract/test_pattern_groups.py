@@ -30,6 +30,7 @@ from headgate.engine.requests.groups import (
     UpdateGroup,
 )
 from headgate.engine.requests.keyspace import DeleteStreams, NameFilter, RenameStream
+from headgate.engine.requests.streams import DescribeStream
 from tests.contract.calls import ANA, BEN, G, blocked
 
 pytestmark = pytest.mark.needs(Ability.PATTERNS)
@@ -370,3 +371,15 @@ async def test_streams_whose_groups_are_fair_come_too(backend: Backend) -> None:
     first = read.reads[0].deliveries[0].id
     await backend.perform(Ack(b"orders.a", G, [first]))
     assert await waiting == ["x"]
+
+
+async def test_streams_made_since_a_time_are_read_whole_though_the_first_read_is_later(
+    backend: Backend,
+) -> None:
+    await add(backend, "old", "1")
+    info = await backend.perform(DescribeStream(b"orders.old"))
+    create = NewGroups(GroupStart(None), since_ms=info.epoch)
+    await add(backend, "new", "2")
+    assert await taken(backend, replace(ANY, create=create)) == ["2"]
+    await add(backend, "old", "3")
+    assert await taken(backend, replace(ANY, create=create)) == ["3"]

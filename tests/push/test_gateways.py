@@ -106,4 +106,8 @@ async def test_without_a_key_of_the_operator_no_secret_is_kept_in_servers(
         answer = await http.put(f"{GROUP}/push", json={"url": "https://hooks.example/"})
         assert (answer.status_code, answer.json()["code"]) == (501, "not_supported")
         assert "push_key_file" in answer.json()["detail"]
+        push = {"url": "https://hooks.example/"}
+        answer = await http.put("/v1/groups/billing/push?match=orders.*", json=push)
+        assert (answer.status_code, answer.json()["code"]) == (501, "not_supported")
+        assert "patterns" in answer.json()["detail"]
     await gateway.stop()

@@ -6,6 +6,8 @@ come again: a gateway that is killed does not know what its receivers have.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from tests.push.receivers import WAYS, FailingReceiver
 
 SETTINGS: dict[str, Any] = {"push_allow": "127.0.0.0/8", "fsync": "always"}
 KEYS = 8
+NUMBERS = 10_000
+"""Numbers of the entries of a stream, for those who see several."""
 BAD_EVERY = 97
 POLICY = {"key_field": "k", "backoff_ms": [10], "max_deliveries": 60, "dead_letter_stream": "dead"}
 """An entry that is always refused is tried that often; one that is refused by chance is not."""
@@ -42,6 +46,44 @@ async def test_each_entry_is_acknowledged_or_a_dead_letter_in_the_order_of_its_k
             await receiver.close()
 
 
+STREAMS = 12
+
+
+@pytest.mark.parametrize(
+    ("count", "kills", "body"),
+    [
+        (600, 2, "entry"),
+        (600, 2, "batch"),
+        pytest.param(40_000, 10, "entry", marks=pytest.mark.long),
+    ],
+)
+async def test_over_a_pattern_it_holds_in_each_stream(
+    tmp_path: Path, count: int, kills: int, body: str
+) -> None:
+    receiver, each_count = FailingReceiver("reset", 0.05, 7), count // STREAMS
+    ranges = [range(at * NUMBERS, at * NUMBERS + each_count) for at in range(STREAMS)]
+    await receiver.open()
+    gateway = await Gateway.start(tmp_path, SETTINGS)
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as http:
+        push = {"url": receiver.url, "concurrency": 16, "timeout_ms": 1_000, "body": body}
+        push |= {"create": {"start": "0", "policy": POLICY}}
+        answer = await http.put("/v1/groups/g/push?match=s*", json=push)
+        assert answer.status_code == 201, answer.text
+        for at, numbers in enumerate(ranges):
+            await _append(http, f"s{at}", numbers)
+    for _ in range(kills):
+        await _until_more_is_acknowledged([receiver])
+        await gateway.kill()
+        gateway = await Gateway.start(tmp_path, SETTINGS)
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as http:
+        for at in range(STREAMS):
+            await _until_settled(http, at)
+        dead = await _dead(http)
+    await gateway.stop()
+    await receiver.close()
+    _check(receiver, list(chain(*ranges)), list(chain(*dead.values())))
+
+
 async def _deliver(
     folder: Path, receivers: list[FailingReceiver], each_count: int, kills: int
 ) -> None:
@@ -64,7 +106,7 @@ async def _deliver(
         dead = await _dead(http)
     await gateway.stop()
     for number, receiver in enumerate(receivers):
-        _check(receiver, each_count, dead.get(f"s{number}", []))
+        _check(receiver, range(each_count), dead.get(f"s{number}", []))
 
 
 async def _fill(http: httpx.AsyncClient, stream: str, count: int) -> None:
@@ -72,8 +114,12 @@ async def _fill(http: httpx.AsyncClient, stream: str, count: int) -> None:
     made = {"start": "0", "create_stream": True, "policy": policy}
     answer = await http.put(f"/v1/streams/{stream}/groups/g", json=made)
     assert answer.status_code == 201, answer.text
-    entries = [{"fields": _fields(number)} for number in range(count)]
-    for begin in range(0, count, 1_000):
+    await _append(http, stream, range(count))
+
+
+async def _append(http: httpx.AsyncClient, stream: str, numbers: range) -> None:
+    entries = [{"fields": _fields(number)} for number in numbers]
+    for begin in range(0, len(entries), 1_000):
         answer = await http.post(
             f"/v1/streams/{stream}/entries/batch", json=entries[begin : begin + 1_000]
         )
@@ -81,7 +127,7 @@ async def _fill(http: httpx.AsyncClient, stream: str, count: int) -> None:
 
 
 def _fields(number: int) -> dict[str, str]:
-    fields = {"n": str(number), "k": str(number % KEYS)}
+    fields = {"n": str(number), "k": f"{number // NUMBERS}-{number % KEYS}"}
     return {**fields, "bad": "1"} if number % BAD_EVERY == 5 else fields
 
 
@@ -114,11 +160,11 @@ async def _dead(http: httpx.AsyncClient) -> dict[str, list[int]]:
             return dead
 
 
-def _check(receiver: FailingReceiver, count: int, dead: list[int]) -> None:
-    bad = [number for number in range(count) if "bad" in _fields(number)]
+def _check(receiver: FailingReceiver, sent: Sequence[int], dead: list[int]) -> None:
+    bad = [number for number in sent if "bad" in _fields(number)]
     acknowledged = {int(number) for number in receiver.acknowledged}
     assert len(dead) == len(set(dead))
     assert set(bad) <= set(dead)
-    assert acknowledged | set(dead) == {*range(count)}
+    assert acknowledged | set(dead) == set(sent)
     for numbers in receiver.by_key.values():
         assert numbers == sorted(numbers)

@@ -111,6 +111,8 @@ async def test_one_group_of_all_streams_that_match_is_worked_off(
     wanted = ["orders.a 1 1", "orders.a 2 1", "orders.a 2 2", "orders.b 3 1"]
     assert sorted(came["socket"]) == sorted(came["events"]) == wanted
     assert came["requests"] == [3, "extended", "released", "acked"]
+    assert came["push"] == ["whsec_", "orders.*", {"orders.A": 2}, "$", "paused", 0]
+    assert came["pushes"] == [["orders.*", "orders.*", "pushed"]]
     for group in ("socket", "events"):
         info = await live.group("orders.a", group)
         assert (info["pending"], info["policy"]) == (0, {"max_pending": 9})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.stalls.case import Case, Target, request
+from tests.stalls.keyspace import FIRST_MS, stream_name
 
 _STREAM = "/v1/streams/pushed"
 _GROUP = f"{_STREAM}/groups/g"
@@ -44,6 +45,29 @@ async def _fail_many(target: Target) -> None:
         await target.ask("POST", f"{_GROUP}/nack", {"ids": ids, "delay_ms": 600_000})
 
 
+_GROUPS = "/v1/groups/pushed"
+_MATCH = f"match={stream_name(2)[0]}*"
+_PATTERN = f"{_GROUPS}/push"
+_OF_PATTERN = {**_DEFINITION, "create": {"start": "0"}}
+
+
+async def _set_pattern(target: Target) -> None:
+    await target.ask("PUT", f"{_PATTERN}?{_MATCH}", _OF_PATTERN)
+    await target.ask("POST", f"{_PATTERN}/pause?{_MATCH}", {})
+
+
+async def _fail_in_many(target: Target) -> None:
+    """Let an entry of each of many streams wait for its next delivery."""
+    await _set_pattern(target)
+    count = min(_FAILED, target.size.streams)
+    reading = {"create": {"start": "0"}, "limit": count}
+    await target.ask("POST", f"{_GROUPS}/read?consumer=me&{_MATCH}", reading)
+    for begin in range(0, count, _AT_ONCE):
+        names = map(stream_name, range(begin, min(begin + _AT_ONCE, count)))
+        entries = [{"stream": name, "ids": [f"{FIRST_MS}-0"]} for name in names]
+        await target.ask("POST", f"{_GROUPS}/nack", {"entries": entries, "delay_ms": 600_000})
+
+
 CHANGING: list[Case] = [
     request("setPush", f"PUT {_PUSH}", _DEFINITION, prepare=_group),
     request("describePush", f"GET {_PUSH}", prepare=_set),
@@ -54,4 +78,21 @@ CHANGING: list[Case] = [
     request("getPushKeys", "GET /v1/push/jwks.json", prepare=_set),
     request("listPushes", "GET /v1/pushes?limit=1000", prepare=_set_several),
     request("deletePush", f"DELETE {_PUSH}", prepare=_set),
+    *(
+        request(
+            f"{act}PatternPush{what}",
+            f"{method} {_PATTERN}{path}?{_MATCH}",
+            _OF_PATTERN if act == "set" else b"",
+            prepare=prepare,
+        )
+        for act, what, method, path, prepare in (
+            ("set", "", "PUT", "", None),
+            ("describe", "", "GET", "", _set_pattern),
+            ("pause", "", "POST", "/pause", _set_pattern),
+            ("resume", "", "POST", "/resume", _set_pattern),
+            ("retry", "", "POST", "/retry", _fail_in_many),
+            ("rotate", "Secret", "POST", "/rotate", _set_pattern),
+            ("delete", "", "DELETE", "", _set_pattern),
+        )
+    ),
 ]

@@ -10,6 +10,8 @@ from headgate.app.cli.flags import confirm, gateway_command
 from headgate.app.cli.listing import show_deletion, show_item, show_items
 from headgate.app.cli.words import fields_of, one_line
 from headgate.client.blocking import Client
+from headgate.client.blocking.classes import BlockingPush
+from headgate.client.groups import NewGroups
 from headgate.client.shapes.answers import (
     PushAttempt,
     PushBody,
@@ -22,6 +24,20 @@ _NOTHING = "There is no push yet: headgate push set orders billing https://hooks
 _COLUMNS = ("stream", "group", "state", "since", "delivered", "failed", "url")
 _ANSWERS = ("at", "status", "took_ms", "entries", "error", "webhook_id")
 _WORST = ("unreadable", "disabled", "failing", "paused", "active")
+
+
+MATCH = option("STREAM is a pattern, as orders.*: the group of that name in all that match.")
+
+
+def push_of(
+    gateway: Client, stream: str, group: str, *, match: bool, start: str | None = None
+) -> BlockingPush:
+    if match:
+        create: NewGroups | None = None if start is None else {"start": start}
+        return gateway.groups(group, match=stream, create=create).push
+    if start is not None:
+        raise click.UsageError("--start is for groups over a pattern: give --match")
+    return gateway.group(stream, group).push
 
 
 def _row(push: PushSummary) -> dict[str, object]:
@@ -129,12 +145,21 @@ def set_push(
         "Behind nothing but failures for so long, the push is disabled; 5d unless given.",
         SOME_DURATION,
     ),
+    match: bool = MATCH,
+    start: str | None = option(
+        "With --match: create the group where there is none; 0 reads all, $ what is new."
+    ),
 ) -> None:
     """Create a push, or replace it, and print its secret if it is new. It is shown this once.
 
     A push that is replaced keeps its secret; what no flag says is as for a new one.
+
+    With --match the gateway sends the entries of the group in all streams that match, those that
+    are made later included.
+
+        headgate push set 'orders.*' billing https://hooks.example/orders --match --start 0
     """
-    made = gateway.group(stream, group).push.set(
+    made = push_of(gateway, stream, group, match=match, start=start).set(
         receiver,
         concurrency=concurrency,
         timeout_ms=timeout_ms,
@@ -160,30 +185,30 @@ def list_pushes(gateway: Client, as_json: bool) -> None:
 
 
 @gateway_command("show", "headgate push show orders billing", group=push_command)
-def show(gateway: Client, stream: str, group: str, as_json: bool) -> None:
+def show(gateway: Client, stream: str, group: str, as_json: bool, match: bool = MATCH) -> None:
     """Show a push, and the last answers of its receiver, the newest first.
 
     In a pipe: lines of names and values, an empty line, then a header and a line for each answer.
     """
-    show_push(gateway.group(stream, group).push.info(), as_json=as_json)
+    show_push(push_of(gateway, stream, group, match=match).info(), as_json=as_json)
 
 
 @gateway_command("pause", "headgate push pause orders billing", group=push_command)
-def pause(gateway: Client, stream: str, group: str, as_json: bool) -> None:
+def pause(gateway: Client, stream: str, group: str, as_json: bool, match: bool = MATCH) -> None:
     """Send nothing until `resume`; requests on their way end."""
-    show_push(gateway.group(stream, group).push.pause(), as_json=as_json)
+    show_push(push_of(gateway, stream, group, match=match).pause(), as_json=as_json)
 
 
 @gateway_command("resume", "headgate push resume orders billing", group=push_command)
-def resume(gateway: Client, stream: str, group: str, as_json: bool) -> None:
+def resume(gateway: Client, stream: str, group: str, as_json: bool, match: bool = MATCH) -> None:
     """Go on after a pause, or after the push was disabled."""
-    show_push(gateway.group(stream, group).push.resume(), as_json=as_json)
+    show_push(push_of(gateway, stream, group, match=match).resume(), as_json=as_json)
 
 
 @gateway_command("retry", "headgate push retry orders billing", group=push_command)
-def retry(gateway: Client, stream: str, group: str, as_json: bool) -> None:
+def retry(gateway: Client, stream: str, group: str, as_json: bool, match: bool = MATCH) -> None:
     """Send failed entries at once that have to wait; 10,000 of them at most."""
-    show_item({"entries": gateway.group(stream, group).push.retry()}, as_json=as_json)
+    show_item({"entries": push_of(gateway, stream, group, match=match).retry()}, as_json=as_json)
 
 
 @gateway_command("rotate", "headgate push rotate orders billing --overlap 1h", group=push_command)
@@ -195,17 +220,20 @@ def rotate(
     overlap_ms: int | None = option(
         "Requests are signed with the old secret as well for so long; 1d unless given."
     ),
+    match: bool = MATCH,
 ) -> None:
     """Make a new secret for a push, and print it. It is shown this once."""
-    secret = gateway.group(stream, group).push.rotate(overlap_ms=overlap_ms)
+    secret = push_of(gateway, stream, group, match=match).rotate(overlap_ms=overlap_ms)
     show_secret({"stream": stream, "group": group, "secret": secret}, as_json=as_json)
 
 
 @gateway_command("delete", "headgate push delete orders billing --yes", group=push_command)
-def delete(gateway: Client, stream: str, group: str, yes: bool, as_json: bool) -> None:
+def delete(
+    gateway: Client, stream: str, group: str, yes: bool, as_json: bool, match: bool = MATCH
+) -> None:
     """Delete a push; its group stays, with what is pending. On a terminal it asks before."""
     confirm(f"Delete the push of the group {group!r} of {stream!r}?", yes=yes)
-    gateway.group(stream, group).push.delete()
+    push_of(gateway, stream, group, match=match).delete()
     show_deletion({"stream": stream, "group": group}, as_json=as_json)
 
 

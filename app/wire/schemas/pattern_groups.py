@@ -1,7 +1,7 @@
 """Groups over patterns: reads of the groups of one name in many streams, and what becomes of it."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 from typing_extensions import TypedDict
@@ -38,6 +38,12 @@ class NewGroups(Request):
         policy = None if self.policy is None else self.policy.to_engine()
         start = parse_group_start(self.start, field="/body/create/start")
         return EngineNewGroups(GroupStart(start), policy)
+
+    @staticmethod
+    def wire(create: EngineNewGroups) -> Any:
+        start = "$" if create.start.last_id is None else str(create.start.last_id)
+        policy = None if create.policy is None else Policy.wire(create.policy)
+        return {"start": start, "policy": policy}
 
 
 def new_groups_of(text: str, *, pointer: str) -> EngineNewGroups:

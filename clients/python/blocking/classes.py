@@ -693,7 +693,7 @@ class BlockingStream:
 
 
 class BlockingPush:
-    """The push of a group. Creating this object sends nothing.
+    """The push of a group, or of a group over a pattern. Creating this object sends nothing.
 
     Example:
         push = hg.group("orders", "billing").push
@@ -1171,6 +1171,14 @@ class BlockingGroups(Working[Groups, BlockingJob]):
     def match(self) -> str:
         """Return the pattern."""
         return self._inner.match
+
+    @property
+    def push(self) -> BlockingPush:
+        """Return its push, which sends the entries of all the streams to a URL.
+
+        The push need not exist. `set` sets it with `create` and `weights` as they are here.
+        """
+        return BlockingPush(self._inner.push, self._portal)
 
     def consume(
         self,

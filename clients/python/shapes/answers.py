@@ -148,7 +148,10 @@ class PushAttempt(TypedDict):
 class PushSummary(TypedDict):
     """A push: the gateway sends the entries of a group to a URL."""
 
-    stream: str
+    stream: str  # or the pattern of a push over one
+    match: NotRequired[str]  # of a push over a pattern, as the next two
+    weights: NotRequired[dict[str, int]]
+    create: NotRequired[dict[str, object] | None]
     group: str
     url: str | None  # None: the key is missing that encrypted it
     concurrency: int

@@ -1,15 +1,27 @@
 /** Acts on the pushes of groups. */
-import { call } from "../gateway/calls.js";
+import { type Call, call } from "../gateway/calls.js";
 import type { Push, PushSummary, Schemas } from "../gateway/shapes.js";
 import type { Act } from "../parts/act.js";
 import type { Field, Pairs, Values } from "../parts/form.js";
 import { counted, wholeNumber } from "../values/numbers.js";
 import { millisecondsFrom, written } from "../values/times.js";
 
-/** The path of a group, as requests take it. */
-interface Place {
+/** A group; or one over the pattern `match`, which is in `stream` as well. */
+export interface Place {
   stream: string;
   group: string;
+  match?: string;
+}
+
+/** Return a request about the push of a group, or the one about that of a group over a pattern. */
+export function ofPush<T>(request: Call<T>, { match }: Place): Call<T> {
+  if (match === undefined) return request;
+  const { method, path, init } = request;
+  return { method, path: path.replace("/streams/{stream}", ""), init: { ...init, params: { ...init.params, query: { match } } } };
+}
+
+function placeOf({ stream, group, match }: PushSummary): Place {
+  return match === undefined ? { stream, group } : { stream, group, match };
 }
 
 type Input = Schemas["PushInput"];
@@ -49,7 +61,9 @@ export function setPush(place: Place, old: PushSummary | undefined, reveal: (sec
     fields: fieldsOf(old ?? NEW),
     call: (values) => {
       const body = inputOf(values);
-      return typeof body === "string" ? body : call("put", "/v1/streams/{stream}/groups/{group}/push", { params: { path: place }, body });
+      if (typeof body === "string") return body;
+      const kept = old?.match === undefined ? {} : { weights: old.weights, create: old.create }; // what no form asks for
+      return ofPush(call("put", "/v1/streams/{stream}/groups/{group}/push", { params: { path: place }, body: { ...body, ...kept } }), place);
     },
     done: () => `The push is ${old ? "changed" : "set"}.`,
     after: revealing(reveal),
@@ -96,8 +110,9 @@ export function unreadable({ state }: PushSummary): string | undefined {
 }
 
 /** Pause a push, or resume one that sends nothing. */
-export function pausePush({ stream, group, state }: PushSummary): Act<Push> {
-  const place = { stream, group };
+export function pausePush(push: PushSummary): Act<Push> {
+  const { group, state } = push;
+  const place = placeOf(push);
   const init = { params: { path: place } };
   if (state === "paused" || state === "disabled") {
     return {
@@ -106,7 +121,7 @@ export function pausePush({ stream, group, state }: PushSummary): Act<Push> {
       right: ["push", "manage"],
       ...place,
       about: "It sends what has come meanwhile. What failed is sent when its time comes; Retry now does not wait for it.",
-      call: () => call("post", "/v1/streams/{stream}/groups/{group}/push/resume", init),
+      call: () => ofPush(call("post", "/v1/streams/{stream}/groups/{group}/push/resume", init), place),
       done: () => "The push goes on.",
     };
   }
@@ -116,7 +131,7 @@ export function pausePush({ stream, group, state }: PushSummary): Act<Push> {
     right: "manage",
     ...place,
     about: "Nothing is sent until it is resumed. Requests on their way end.",
-    call: () => call("post", "/v1/streams/{stream}/groups/{group}/push/pause", init),
+    call: () => ofPush(call("post", "/v1/streams/{stream}/groups/{group}/push/pause", init), place),
     done: () => "The push is paused.",
   };
 }
@@ -128,7 +143,7 @@ export function retryPush(place: Place): Act<Schemas["RetriedPush"]> {
     right: "manage",
     ...place,
     about: "What failed and would have to wait is sent at once, 10,000 entries at most.",
-    call: () => call("post", "/v1/streams/{stream}/groups/{group}/push/retry", { params: { path: place } }),
+    call: () => ofPush(call("post", "/v1/streams/{stream}/groups/{group}/push/retry", { params: { path: place } }), place),
     done: ({ entries }) => `${counted(entries, "entry", "entries")} due now.`,
   };
 }
@@ -144,7 +159,7 @@ export function rotateSecret(place: Place, reveal: (secret: string) => void): Ac
     call: ({ overlap }) => {
       const overlap_ms = millisecondsFrom(overlap as string);
       if (overlap_ms === undefined) return "Give a time, such as 1d.";
-      return call("post", "/v1/streams/{stream}/groups/{group}/push/rotate", { params: { path: place }, body: { overlap_ms } });
+      return ofPush(call("post", "/v1/streams/{stream}/groups/{group}/push/rotate", { params: { path: place }, body: { overlap_ms } }), place);
     },
     done: () => "The secret is new.",
     after: revealing(reveal),
@@ -159,7 +174,7 @@ export function deletePush(place: Place): Act<unknown> {
     ...place,
     destroys: true,
     about: "Nothing more is sent, and its secret is gone. The group stays, and what was not acknowledged is pending.",
-    call: () => call("delete", "/v1/streams/{stream}/groups/{group}/push", { params: { path: place } }),
+    call: () => ofPush(call("delete", "/v1/streams/{stream}/groups/{group}/push", { params: { path: place } }), place),
     done: () => "The push is deleted.",
   };
 }

@@ -41,15 +41,14 @@ export interface Besides {
 /** Return what a group needs somebody for; undefined: nothing. */
 export function needOf(looks: readonly Look[], { letters, push }: Besides, nowMs = Date.now()): Need | undefined {
   const dead = letters?.count ? `${letters.shown} ${letters.count === 1 ? "dead letter" : "dead letters"}` : undefined;
-  const need = unsent(push, looks) ?? stopped(looks, nowMs) ?? behind(looks);
+  const need = (push && unsent(push, Math.min(...looks.map(waiting)))) ?? stopped(looks, nowMs) ?? behind(looks);
   if (need) return dead === undefined ? need : { ...need, text: `${need.text}; ${dead}` };
   return dead === undefined ? undefined : { kind: "wait", rank: 1, entries: letters!.count, tab: "dead-letters", text: dead };
 }
 
-/** Its push does not send as it should. */
-function unsent(push: PushSummary | undefined, looks: readonly Look[]): Need | undefined {
-  if (!push || push.state === "active") return undefined;
-  const entries = Math.min(...looks.map(waiting));
+/** A push does not send as it should; of those over patterns it is not known how many entries wait. */
+export function unsent(push: PushSummary, entries = 0): Need | undefined {
+  if (push.state === "active") return undefined;
   if (push.state === "paused" && !entries) return undefined;
   const { kind, title } = spoken(push);
   const wait = entries ? `: ${counted(entries, "entry waits", "entries wait")}` : "";

@@ -10,10 +10,11 @@ import { Grid } from "../parts/grid.js";
 import { useKeys } from "../parts/keys.js";
 import { Refusal } from "../parts/refusal.js";
 import { Search } from "../parts/search.js";
-import { go, groupPlace } from "../route.js";
+import { go, groupPlace, patternPushPlace } from "../route.js";
 import { count } from "../values/numbers.js";
 import { spoken, worstFirst } from "../values/pushes.js";
 import { moment } from "../values/times.js";
+import { PushView } from "./group/push.js";
 
 const EVERY_MS = 5000;
 const LISTED = 1000;
@@ -53,12 +54,26 @@ export function Pushes() {
   );
 }
 
-function nameOf({ stream, group }: PushSummary): string {
-  return `${stream} / ${group}`;
+function nameOf({ stream, group, match }: PushSummary): string {
+  return `${stream} / ${group}${match === undefined ? "" : ", all that match"}`;
 }
 
-function placeOf({ stream, group }: PushSummary): string {
-  return groupPlace(stream, group, "push");
+function placeOf({ stream, group, match }: PushSummary): string {
+  return match === undefined ? groupPlace(stream, group, "push") : patternPushPlace(match, group);
+}
+
+/** The push of a group over a pattern. */
+export function PatternPush({ match, group }: { match: string; group: string }) {
+  return (
+    <>
+      <header class="view">
+        <h1>
+          <a href="pushes">Pushes</a> / {match} / {group}
+        </h1>
+      </header>
+      <PushView place={{ stream: match, group, match }} />
+    </>
+  );
 }
 
 function cellsOf(push: PushSummary) {

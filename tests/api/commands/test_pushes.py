@@ -77,6 +77,24 @@ async def test_a_push_is_paused_resumed_and_deleted(live: Live, receiver: Receiv
     assert (await headgate(live.url, "push", "show", *PLACE)).code == 1
 
 
+async def test_a_group_over_a_pattern_is_pushed(live: Live, receiver: Receiver) -> None:
+    place = ("ord*", "mail", "--match")
+    made = await done(live, "set", "ord*", "mail", receiver.url, "--match", "--start", "0")
+    assert made.lines[0].startswith("whsec_")
+    assert "the push of the group mail of ord*" in made.error
+    await live.append("orders", "1")
+    assert (await receiver.next()).json["stream"] == "orders"
+    assert (await shown(live, "pause", *place))["state"] == "paused"
+    assert (await shown(live, "resume", *place))["match"] == "ord*"
+    assert await shown(live, "retry", *place) == {"entries": 0}
+    assert (await done(live, "rotate", *place)).lines[0].startswith("whsec_")
+    assert (await done(live, "list")).lines[1].split("\t")[:2] == ["ord*", "mail"]
+    assert await done(live, "delete", *place) == (0, "", "")
+    assert (await headgate(live.url, "push", "show", *place)).code == 1
+    ended = await headgate(live.url, "push", "set", *PLACE, receiver.url, "--start", "0")
+    assert (ended.code, "give --match" in ended.error) == (2, True)
+
+
 async def test_the_worst_is_listed_first_and_shown_with_its_answers(
     live: Live, receiver: Receiver
 ) -> None:

@@ -285,6 +285,13 @@ async def _pushes(ask: Ask, story: Recorder) -> None:
     for verb in ("pause", "resume", "retry"):
         await ask(f"POST {group}/push/{verb}")
     await ask(f"DELETE {group}/push")
+    push, match = "/v1/groups/billing/push", "match=parcels*"
+    await ask(f"PUT {push}?{match}", {**body, "create": {"start": "0"}})
+    await ask(f"GET {push}?{match}")
+    await ask(f"POST {push}/rotate?{match}", {"overlap_ms": 3_600_000})
+    for verb in ("pause", "resume", "retry"):
+        await ask(f"POST {push}/{verb}?{match}")
+    await ask(f"DELETE {push}?{match}")
     await story.http.delete("/v1/streams/parcels")
 
 

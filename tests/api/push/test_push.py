@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from headgate.app.automation.pushes import CHANGES, name_of
+from headgate.app.automation.pushes import CHANGES, PushPlace
 from headgate.engine.entry import MAX_ID, Draft, EntryId
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.streams import CreateStream
@@ -296,7 +296,7 @@ async def test_an_entry_that_is_no_answer_of_a_push_is_not_shown(
 ) -> None:
     await put(live, receiver)
     for value in (b'{"a":"\xff"}', b"[]", b'{"at_ms":"x"}'):  # no UTF-8, no JSON, no answer
-        await add_made_up(live, name_of(b"orders", b"billing"), value)
+        await add_made_up(live, PushPlace(b"orders", b"billing").name, value)
     assert (await described(live))["answers"] == []
 
 
@@ -311,7 +311,7 @@ async def test_a_push_goes_on_though_its_streams_have_the_greatest_id_of_all(
     live: Live, receiver: Receiver
 ) -> None:
     await put(live, receiver)
-    for stream in (CHANGES, name_of(b"orders", b"billing")):
+    for stream in (CHANGES, PushPlace(b"orders", b"billing").name):
         await add_made_up(live, stream, b"", MAX_ID)
     assert (await live.http.post(f"{PUSH}/pause")).status_code == 200
     assert (await live.http.post(f"{PUSH}/resume")).status_code == 200

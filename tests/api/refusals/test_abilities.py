@@ -58,6 +58,7 @@ NEEDING = [
     ("PUT", CHUNK, None, "bulk"),
     ("GET", "/v1/events?match=a*", None, "patterns"),
     ("POST", "/v1/groups/billing/read?match=a*&consumer=me", None, "patterns"),
+    ("PUT", "/v1/groups/billing/push?match=a*", {"url": "https://a.example/"}, "patterns"),
     ("POST", "/v1/commands", XLEN, "commands"),
     ("POST", "/v1/commands/pipeline", [XLEN], "commands"),
     ("POST", "/v1/commands/multi-exec", [XLEN], "commands"),

@@ -243,3 +243,31 @@ async def test_who_may_not_push_resumes_nothing(
             ).to_be_visible()
             await expect(page.get_by_role("button", name="Delete")).to_have_count(0)
     await gateway.stop()
+
+
+async def test_a_push_over_a_pattern_is_listed_and_changed(
+    console: Console, receiver: Receiver, client: httpx.AsyncClient
+) -> None:
+    place = "groups/post/push?match=letter*"
+    create = {"start": "0"}
+    await client.put(place, json={"url": receiver.url, "create": create, "weights": {"letters": 2}})
+    await console.open("pushes")
+    page = console.page
+    await page.get_by_role("link", name="letter* / post, all that match").click()
+    await expect(page.get_by_role("heading", name="Pushes / letter* / post")).to_be_visible()
+    await append(client)
+    await expect(console.rows("Answers")).to_have_count(1)
+    await page.get_by_role("button", name="Change").click()
+    await console.confirm(Requests_at_a_time="3")
+    await console.says("The push is changed.")
+    push = (await client.get(place)).json()
+    assert (push["concurrency"], push["weights"]) == (3, {"letters": 2})
+    assert push["create"] == {"start": "0-0", "policy": None}
+    receiver.answers = [GONE]
+    await append(client)
+    await expect(page.get_by_text("the receiver answers 410")).to_be_visible()
+    await console.open()
+    await page.get_by_role("link", name="letter* / post").click()
+    await console.act("Delete")
+    await expect(page.get_by_role("button", name="Set a push")).to_be_visible()
+    assert (await client.get(place)).status_code == 404

@@ -70,6 +70,25 @@ async def test_what_failed_is_sent_again(hg: headgate.AsyncClient, receiver: Rec
     await receiver.next()
 
 
+async def test_a_group_over_a_pattern_is_pushed(
+    hg: headgate.AsyncClient, receiver: Receiver
+) -> None:
+    groups = hg.groups("billing", match="orders.*", create={"start": "0"}, weights={"orders.b": 2})
+    made = await groups.push.set(receiver.url, concurrency=2)
+    assert (made["match"], made["weights"], made["concurrency"]) == ("orders.*", {"orders.b": 2}, 2)
+    await hg.stream("orders.a").append({"sku": "42"})
+    notice = await receiver.next()
+    verify(made["secret"], notice)
+    assert (notice.json["stream"], notice.json["fields"]) == ("orders.a", {"sku": "42"})
+    assert (await groups.push.pause())["state"] == "paused"
+    assert (await groups.push.resume())["state"] == "active"
+    assert (await groups.push.retry(), len(await groups.push.rotate())) == (0, len(made["secret"]))
+    assert [push.get("match") async for push in hg.pushes()] == ["orders.*"]
+    await groups.push.delete()
+    with pytest.raises(problems.NotFound):
+        await groups.push.info()
+
+
 async def test_without_asyncio_it_is_the_same(live: Live, receiver: Receiver) -> None:
     def use() -> list[str]:
         with headgate.Client(live.url) as hg:
@@ -77,6 +96,7 @@ async def test_without_asyncio_it_is_the_same(live: Live, receiver: Receiver) ->
             group.create()
             assert group.push.set(receiver.url)["secret"].startswith("whsec_")
             assert group.push.info()["state"] == "active"
-            return [push["group"] for push in hg.pushes()]
+            hg.groups("mail", match="ord*").push.set(receiver.url)
+            return sorted(push["group"] for push in hg.pushes())
 
-    assert await asyncio.to_thread(use) == ["billing"]
+    assert await asyncio.to_thread(use) == ["billing", "mail"]

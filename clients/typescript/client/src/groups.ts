@@ -3,6 +3,7 @@ import type { Context } from "./context.js";
 import { Worked, type SettleOptions } from "./group.js";
 import { errorText, type NackOptions } from "./job.js";
 import type { Wanted } from "./live/line.js";
+import { Push } from "./push.js";
 import { toWire } from "./wire/names.js";
 import { path } from "./wire/rest.js";
 import type { GroupsEntries, NewGroups, ReadGroups, SettledStream, SettledStreams, StreamIds } from "./wire/types.js";
@@ -31,6 +32,12 @@ export class Groups extends Worked {
 
   // The policy may be another one in each stream.
   protected async claimIdleMs(): Promise<undefined> {}
+
+  /** Its push, by which the gateway sends the entries of all the streams to a URL; it is made by its `set`. */
+  get push(): Push {
+    const { match, ...options } = this.options;
+    return new Push(this.context, match, this.name, options);
+  }
 
   /** Read as a consumer, by a request. */
   read({ consumer, signal, ...body }: ReadGroups & { consumer: string; signal?: AbortSignal }): Promise<GroupsEntries> {

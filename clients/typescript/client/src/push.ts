@@ -1,13 +1,15 @@
 /** Push: the gateway sends the entries of a group to a URL by itself. */
 import type { Context } from "./context.js";
 import { path } from "./wire/rest.js";
-import type { PushInfo, PushInput, RetriedPush } from "./wire/types.js";
+import type { PatternPushInput, PushInfo, PushInput, RetriedPush } from "./wire/types.js";
 
 export class Push {
+  /** `groups` is there if it is the push of a group over a pattern; then `stream` is the pattern. */
   constructor(
     private readonly context: Context,
     readonly stream: string,
     readonly group: string,
+    private readonly groups?: Pick<PatternPushInput, "create" | "weights">,
   ) {}
 
   /**
@@ -15,7 +17,7 @@ export class Push {
    * that is new. If it is lost, it is not asked for again: `rotate` makes a secret that you know.
    */
   set(push: PushInput): Promise<PushInfo> {
-    return this.#ask("PUT", "", push);
+    return this.#ask("PUT", "", { ...this.groups, ...push });
   }
 
   /** Return its state, and the last answers of its receiver. */
@@ -49,6 +51,7 @@ export class Push {
   }
 
   #ask<T>(method: string, act = "", body?: unknown): Promise<T> {
-    return this.context.rest.ask(method, path`/v1/streams/${this.stream}/groups/${this.group}/push` + act, { body });
+    const place = this.groups ? path`/v1/groups/${this.group}/push` : path`/v1/streams/${this.stream}/groups/${this.group}/push`;
+    return this.context.rest.ask(method, place + act, { query: { match: this.groups ? this.stream : undefined }, body });
   }
 }

@@ -1,4 +1,5 @@
 /** Push state: of a group, in a sentence. */
+import { ofPush, type Place } from "../../acts/pushes.js";
 import { call, send } from "../../gateway/calls.js";
 import { type Polled, usePolled } from "../../gateway/polling.js";
 import type { Push } from "../../gateway/shapes.js";
@@ -7,13 +8,8 @@ import { spoken } from "../../values/pushes.js";
 
 const EVERY_MS = 10_000;
 
-export interface Place {
-  stream: string;
-  group: string;
-}
-
 export function usePush(place: Place, everyMs: number): Polled<Push> {
-  const request = call("get", "/v1/streams/{stream}/groups/{group}/push", { params: { path: place } });
+  const request = ofPush(call("get", "/v1/streams/{stream}/groups/{group}/push", { params: { path: place } }), place);
   return usePolled((signal) => send(request, signal), everyMs, JSON.stringify(place));
 }
 

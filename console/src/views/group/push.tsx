@@ -1,6 +1,6 @@
 /** Push: how the entries of a group are sent to a URL, what was answered, and what to do about it. */
 import { useSignal } from "@preact/signals";
-import { BODIES, deletePush, pausePush, retryPush, rotateSecret, setPush, SIGNATURES, unreadable } from "../../acts/pushes.js";
+import { BODIES, deletePush, pausePush, type Place, retryPush, rotateSecret, setPush, SIGNATURES, unreadable } from "../../acts/pushes.js";
 import type { Push, PushAttempt } from "../../gateway/shapes.js";
 import { ActButton } from "../../parts/act.js";
 import { Shell } from "../../parts/copy.js";
@@ -10,7 +10,7 @@ import { Grid } from "../../parts/grid.js";
 import { Refusal } from "../../parts/refusal.js";
 import { count } from "../../values/numbers.js";
 import { duration, exactMoment, moment } from "../../values/times.js";
-import { type Place, PushState, usePush } from "./push-state.js";
+import { PushState, usePush } from "./push-state.js";
 
 const EVERY_MS = 2000;
 const COLUMNS = [
@@ -101,6 +101,7 @@ function About({ push }: { push: Push }) {
         { name: "signature", value: nameOf(SIGNATURES, push.signature) },
         { name: "disabled after", value: duration(push.disable_after_ms), title: "of nothing but failures" },
         { name: "headers", value: push.header_names.join(", ") || "none" },
+        ...(push.match === undefined ? [] : [{ name: "of all streams that match", value: <code>{push.match}</code> }]),
         ...(push.previous_secret_until_ms == null ? [] : [{ name: "the old secret signs until", value: moment(push.previous_secret_until_ms) }]),
       ]}
     />

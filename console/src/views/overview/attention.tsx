@@ -5,7 +5,7 @@ import { usePolled } from "../../gateway/polling.js";
 import { principal } from "../../gateway/principal.js";
 import type { Stream } from "../../gateway/shapes.js";
 import { Refusal } from "../../parts/refusal.js";
-import { groupPlace } from "../../route.js";
+import { groupPlace, patternPushPlace } from "../../route.js";
 import { count, counted } from "../../values/numbers.js";
 import { GroupSweep, SHOWN } from "./group-sweep.js";
 
@@ -37,9 +37,9 @@ function Needs({ listed }: Props) {
             Needs attention <span class="soft">{count(needs.length)}</span>
           </h2>
           <ul>
-            {needs.slice(0, SHOWN).map(({ stream, group, kind, tab, text }) => (
-              <li class={kind} key={`${stream}/${group}`}>
-                <a href={groupPlace(stream, group, tab)} title={`${stream} / ${group}`}>
+            {needs.slice(0, SHOWN).map(({ stream, group, isOverPattern, kind, tab, text }) => (
+              <li class={kind} key={`${stream}/${group}/${isOverPattern}`}>
+                <a href={isOverPattern ? patternPushPlace(stream, group) : groupPlace(stream, group, tab)} title={`${stream} / ${group}`}>
                   {`${stream} / ${group}`}
                 </a>
                 <span>{text}</span>

@@ -8,7 +8,7 @@ import { call, send } from "../../gateway/calls.js";
 import { Problem } from "../../gateway/problem.js";
 import { denialOf } from "../../gateway/principal.js";
 import type { Group, PushSummary, Stream } from "../../gateway/shapes.js";
-import { type Look, lookAt, type Need, needOf } from "../../values/needs.js";
+import { type Look, lookAt, type Need, needOf, unsent } from "../../values/needs.js";
 import { countLetters, describe, type LetterCount, lettersShown } from "../group/letter-count.js";
 
 export const SHOWN = 20;
@@ -24,8 +24,9 @@ const PUSHES = 1000;
 const PUSHES_MS = 9000; // between two lists of them
 
 export interface GroupNeed extends Need {
-  stream: string;
+  stream: string; // or the pattern
   group: string;
+  isOverPattern?: true;
 }
 
 interface Known {
@@ -48,6 +49,7 @@ export class GroupSweep {
   #streams = 0;
   #cursor: string | undefined; // of the next page; the first one unless given
   #pushes = new Map<string, PushSummary>();
+  #overPatterns: PushSummary[] = [];
   #pushesAtMs = 0;
   #isBegun = false;
 
@@ -59,7 +61,7 @@ export class GroupSweep {
     const untilMs = Date.now() + (this.#isBegun ? FIRST_MS : 0);
     this.#isBegun = true;
     await this.#listPushes(signal);
-    await this.#some(this.needs.peek().slice(0, SHOWN).map(({ stream }) => stream), signal);
+    await this.#some(this.needs.peek().slice(0, SHOWN).flatMap(({ stream, isOverPattern }) => (isOverPattern ? [] : [stream])), signal);
     while (!this.isComplete.peek() && Date.now() < untilMs) await this.#some([], signal);
   }
 
@@ -80,7 +82,9 @@ export class GroupSweep {
   async #listPushes(signal: AbortSignal): Promise<void> {
     if (Date.now() - this.#pushesAtMs < PUSHES_MS || untracked(() => denialOf({ right: "manage" }))) return;
     const { pushes } = await send(call("get", "/v1/pushes", { params: { query: { limit: PUSHES } } }), signal);
-    this.#pushes = new Map(pushes.map((push) => [nameOf(push.stream, push.group), push]));
+    this.#overPatterns = pushes.filter(({ match }) => match !== undefined);
+    const own = pushes.filter(({ match }) => match === undefined);
+    this.#pushes = new Map(own.map((push) => [nameOf(push.stream, push.group), push]));
     this.#pushesAtMs = Date.now();
   }
 
@@ -147,6 +151,10 @@ export class GroupSweep {
         const need = needOf(looks, { letters: letters && { count: letters.count, shown: lettersShown(letters) }, push });
         if (need) needs.push({ stream, group, ...need });
       }
+    }
+    for (const push of this.#overPatterns) {
+      const need = unsent(push);
+      if (need) needs.push({ stream: push.stream, group: push.group, isOverPattern: true, ...need });
     }
     this.areCounted.value = areCounted;
     this.needs.value = needs.sort((a, b) => b.rank - a.rank || b.entries - a.entries);

@@ -13,8 +13,8 @@ from cloudevents.core.formats.json import JSONFormat
 from cryptography.fernet import Fernet
 from standardwebhooks import Webhook, WebhookVerificationError
 
+from headgate.app.automation.bodies import BODY_BYTES_MAX, Bodies, PushRequest, requests_of
 from headgate.app.automation.health import FAILURES_MAX, Window, backoff_ms
-from headgate.app.automation.pusher import BODY_BYTES_MAX, Bodies, PushRequest, requests_of
 from headgate.app.automation.signing import KeyMissing, PushSecrets, Sealing, Signer, new_secret
 from headgate.app.wire.pushes import PushBody, SignatureKind
 from headgate.engine.entry import EntryId
@@ -26,7 +26,7 @@ def delivery(number: int, *flat: bytes, before: int = 0) -> Delivery:
 
 
 def sizes(deliveries: list[Delivery], entries_max: int) -> list[list[int]]:
-    requests = requests_of(deliveries, entries_max)
+    requests = requests_of(b"orders", deliveries, entries_max)
     return [[each.id.ms for each in request.deliveries] for request in requests]
 
 
@@ -42,9 +42,9 @@ def test_a_batch_has_so_many_bytes_and_a_larger_entry_comes_alone() -> None:
 )
 def test_the_body_of_a_batch_has_so_many_bytes_as_it_is_sent(value: bytes) -> None:
     deliveries = [delivery(number, b"v", value) for number in range(1, 51)]
-    content_of = Bodies(PushBody.BATCH, b"orders", b"g").content_of
+    content_of = Bodies(PushBody.BATCH, b"g").content_of
 
-    bodies = [content_of(request).body for request in requests_of(deliveries, 100)]
+    bodies = [content_of(request).body for request in requests_of(b"orders", deliveries, 100)]
 
     assert sum(body.count(b'"id"') for body in bodies) == 50
     assert max(map(len, bodies)) < 1.1 * BODY_BYTES_MAX
@@ -62,17 +62,17 @@ def test_an_entry_that_is_gone_is_left_out() -> None:
 
 def test_the_same_entries_have_the_same_name_and_others_another() -> None:
     names = {
-        PushRequest([delivery(number) for number in numbers], 0).key
+        PushRequest(b"orders", [delivery(number) for number in numbers], 0).key
         for numbers in ([1], [1, 2], [1, 3], [1, 2, 3], [12, 3])
     }
     assert len(names) == 5
-    assert PushRequest([delivery(1), delivery(2)], 0).key in names
-    assert PushRequest([delivery(1)], 0).key == "1-0"
+    assert PushRequest(b"orders", [delivery(1), delivery(2)], 0).key in names
+    assert PushRequest(b"orders", [delivery(1)], 0).key == "1-0"
 
 
 def test_an_entry_comes_as_a_read_has_it() -> None:
-    content = Bodies(PushBody.ENTRY, b"orders", b"g").content_of(
-        PushRequest([delivery(1, b"v", b"\xff", before=1)], 2)
+    content = Bodies(PushBody.ENTRY, b"g").content_of(
+        PushRequest(b"orders", [delivery(1, b"v", b"\xff", before=1)], 2)
     )
     assert json.loads(content.body) == {
         "stream": "orders",
@@ -95,7 +95,7 @@ EVENT = (
 
 @pytest.mark.parametrize("kind", [PushBody.CLOUDEVENTS, PushBody.CLOUDEVENTS_BINARY])
 def test_an_event_is_read_by_the_library_of_cloudevents(kind: PushBody) -> None:
-    content = Bodies(kind, b"orders", b"g").content_of(PushRequest([delivery(1, *EVENT)], 9))
+    content = Bodies(kind, b"g").content_of(PushRequest(b"orders", [delivery(1, *EVENT)], 9))
     event = http.from_http(http.HTTPMessage(content.headers, content.body), JSONFormat())
     assert (event.get_id(), event.get_source(), event.get_type()) == ("7", "/shop", "sold")
     assert (event.get_extension("note"), event.get_data()) == ("f\u00fcr 5%", {"a": 1})

@@ -61,6 +61,7 @@ export interface Types {
   Schedules: Schedules;
   PushInfo: PushInfo;
   PushInput: PushInput;
+  PatternPushInput: PatternPushInput;
   PushSummary: PushSummary;
   PushAttempt: PushAttempt;
   Pushes: Pushes;
@@ -1213,7 +1214,24 @@ export interface Schedules {
  * A push, with the answers of its receiver.
  */
 export interface PushInfo {
+  /**
+   * Its stream; or its pattern, if `match` is there.
+   */
   stream: string;
+  /**
+   * The pattern of a push over one.
+   */
+  match?: string;
+  /**
+   * Of a push over a pattern.
+   */
+  weights?: {
+    [k: string]: number;
+  };
+  /**
+   * Of a push over a pattern.
+   */
+  create?: NewGroups | null;
   group: string;
   /**
    * Null: the key is missing that encrypted the secrets.
@@ -1285,6 +1303,16 @@ export interface PushInfo {
   answers: PushAttempt[];
 }
 /**
+ * The groups that are created in matching streams that have none of this name.
+ */
+export interface NewGroups {
+  /**
+   * Read after this id; `$` is the last one, `0` reads everything.
+   */
+  start?: string;
+  policy?: Policy | null;
+}
+/**
  * A request of a push, and what came of it.
  */
 export interface PushAttempt {
@@ -1349,10 +1377,76 @@ export interface PushInput {
   };
 }
 /**
+ * A push over a pattern to set.
+ */
+export interface PatternPushInput {
+  /**
+   * Where requests go: https, to a public address, unless the operator allows others. It is kept as a secret.
+   */
+  url: string;
+  /**
+   * Requests at a time, at most.
+   */
+  concurrency?: number;
+  /**
+   * Time for one request, with its answer.
+   */
+  timeoutMs?: number;
+  /**
+   * `entry`: one entry, as a read of the group has it. `batch`: up to `batch_max` of them. `cloudevents`, `cloudevents_binary`, `cloudevents_batch`: events.
+   */
+  body?: "entry" | "batch" | "cloudevents" | "cloudevents_binary" | "cloudevents_batch";
+  /**
+   * Entries of a batch, at most.
+   */
+  batchMax?: number;
+  /**
+   * Of Standard Webhooks. `v1`: HMAC-SHA256 by the secret. `v1a`: Ed25519 by the gateway; the key is at `/v1/push/jwks.json`.
+   */
+  signature?: "v1" | "v1a";
+  /**
+   * Behind nothing but failures for so long, the push is disabled.
+   */
+  disableAfterMs?: number;
+  /**
+   * Headers of each request. Their values are kept as secrets.
+   */
+  headers?: {
+    [k: string]: string;
+  };
+  /**
+   * Entries of a stream in each of its turns, by name; 1 for all others.
+   */
+  weights?: {
+    [k: string]: number;
+  };
+  /**
+   * The groups that are created where there is none.
+   */
+  create?: NewGroups | null;
+}
+/**
  * A push, and how it goes.
  */
 export interface PushSummary {
+  /**
+   * Its stream; or its pattern, if `match` is there.
+   */
   stream: string;
+  /**
+   * The pattern of a push over one.
+   */
+  match?: string;
+  /**
+   * Of a push over a pattern.
+   */
+  weights?: {
+    [k: string]: number;
+  };
+  /**
+   * Of a push over a pattern.
+   */
+  create?: NewGroups | null;
   group: string;
   /**
    * Null: the key is missing that encrypted the secrets.
@@ -1462,16 +1556,6 @@ export interface ReadGroups {
    * @maxItems 1000
    */
   ack?: StreamIds[];
-}
-/**
- * The groups that are created in matching streams that have none of this name.
- */
-export interface NewGroups {
-  /**
-   * Read after this id; `$` is the last one, `0` reads everything.
-   */
-  start?: string;
-  policy?: Policy | null;
 }
 /**
  * Entry ids of one stream.
