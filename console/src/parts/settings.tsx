@@ -32,6 +32,8 @@ export const CONFIG: Labels<Config> = {
   idempotency_max: { label: "Keys of a producer", hint: "100, if it is empty.", unset: "100" },
   archive: { label: "What is trimmed", unset: "is gone", options: [["true", "stays readable as the archive"]] },
   local_bytes: { label: "Bytes on the disk", hint: "Of its newest entries, where others leave the disk for the bucket", unset: "what was read last" },
+  key_field: { label: "Table by the field", hint: "The latest entry of each value of it is a row", unset: "no table" },
+  tombstone_field: { label: "Rows are removed by the field", hint: "An entry that has it removes the row of its key; `deleted`, if it is empty", unset: "deleted" },
 };
 
 export const POLICY: Labels<Policy> = {

@@ -381,7 +381,25 @@ export interface StreamInfo {
    * Of the oldest of them; null if there is none.
    */
   archivedFirstId: string | null;
+  table?: TableState;
   config: StreamConfig;
+}
+/**
+ * If it has a `key_field`.
+ */
+export interface TableState {
+  /**
+   * Rows, about.
+   */
+  rows: number;
+  /**
+   * Entries up to this id are indexed.
+   */
+  indexedThrough: string;
+  /**
+   * False: the table is built, and reads answer `unavailable` meanwhile.
+   */
+  isComplete: boolean;
 }
 /**
  * The retention of a stream's entries and of its writers' keys; null is the default.
@@ -411,6 +429,14 @@ export interface StreamConfig {
    * Of its newest entries, so many bytes stay on the disk when others leave it for the bucket, as far as there is room.
    */
   localBytes?: number | null;
+  /**
+   * The stream is a table, too: the latest entry of each value of this field is a row. Values are at most 1,024 bytes long.
+   */
+  keyField?: string | null;
+  /**
+   * An entry with this field removes the row of its key; `deleted` unless given.
+   */
+  tombstoneField?: string | null;
 }
 /**
  * A stream, and with `full` what is in it.
@@ -469,6 +495,7 @@ export interface StreamDetail {
    * Of the oldest of them; null if there is none.
    */
   archivedFirstId: string | null;
+  table?: TableState1;
   config: StreamConfig;
   firstEntry: Entry | null;
   lastEntry: Entry | null;
@@ -484,6 +511,23 @@ export interface StreamDetail {
    * With `full`: how many more groups there are.
    */
   groupsLeftOut?: number;
+}
+/**
+ * If it has a `key_field`.
+ */
+export interface TableState1 {
+  /**
+   * Rows, about.
+   */
+  rows: number;
+  /**
+   * Entries up to this id are indexed.
+   */
+  indexedThrough: string;
+  /**
+   * False: the table is built, and reads answer `unavailable` meanwhile.
+   */
+  isComplete: boolean;
 }
 /**
  * A group with its pending entries and its consumers.
@@ -1704,6 +1748,7 @@ export interface ProblemDetails {
     | "staged_missing"
     | "limit_reached"
     | "last_id_mismatch"
+    | "row_changed"
     | "too_large"
     | "unsupported_media_type"
     | "header_too_large"
@@ -1741,6 +1786,12 @@ export interface ProblemDetails {
    * The entry that is too large for its reader, where that was the matter.
    */
   entryId?: string | null;
+  /**
+   * Of `row_changed`: the row as it is, if there is one.
+   */
+  row?: {
+    [k: string]: unknown;
+  } | null;
   /**
    * Of `not_leader`: the address of the gateway that leads, if it is known.
    */
