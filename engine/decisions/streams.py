@@ -33,7 +33,7 @@ from headgate.engine.requests.streams import (
 )
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
-from headgate.engine.state.table import Table
+from headgate.engine.state.table import StreamTable
 
 
 def list_streams(
@@ -87,7 +87,7 @@ def stream_info(keyspace: Keyspace, stream: bytes) -> StreamInfo:
     )
 
 
-def _table_info(stream: Stream, table: Table) -> TableInfo:
+def _table_info(stream: Stream, table: StreamTable) -> TableInfo:
     return TableInfo(len(table.rows), table.through, not stream.is_behind(table))
 
 

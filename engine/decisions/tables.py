@@ -29,7 +29,7 @@ from headgate.engine.state.entries.finder import Finder
 from headgate.engine.state.extent import Missing
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
-from headgate.engine.state.table import Table
+from headgate.engine.state.table import StreamTable
 
 T = TypeVar("T")
 
@@ -40,14 +40,14 @@ _FEW_GHOSTS = 1_000
 """Rows of trimmed entries are looked for once these are more, and more than half of all."""
 
 
-def table_of(keyspace: Keyspace, name: bytes) -> tuple[Stream, Table]:
+def table_of(keyspace: Keyspace, name: bytes) -> tuple[Stream, StreamTable]:
     stream = keyspace.stream(name)
     if stream.table is None:
         raise NotATable(name)
     return stream, stream.table
 
 
-def indexed(stream: Stream, table: Table) -> RowsIndexed:
+def indexed(stream: Stream, table: StreamTable) -> RowsIndexed:
     """Return what takes in the next entries that a table has still to index."""
     room = ReadRoom(PASSED_BYTES_MAX)
     entries = stream.log.range(table.through.next(), MAX_ID, ROWS_AT_ONCE_MAX, room)
@@ -60,18 +60,18 @@ def _first_id(stream: Stream) -> EntryId:
 
 
 def forgotten(
-    stream: Stream, table: Table, start: bytes
+    stream: Stream, table: StreamTable, start: bytes
 ) -> tuple[RowsForgotten | None, bytes | None]:
     """Return what forgets rows of trimmed entries, from a key on, and where to go on."""
     keys, following_key = table.rows.older(_first_id(stream), start, ROW_BLOCKS_AT_ONCE)
     return RowsForgotten(stream.name, keys) if keys else None, following_key
 
 
-def has_ghosts(stream: Stream, table: Table) -> bool:
+def has_ghosts(stream: Stream, table: StreamTable) -> bool:
     return len(table.rows) > 2 * stream.log.length + _FEW_GHOSTS
 
 
-Decide = Callable[[Keyspace, Stream, Table, Any, int], Decision[T]]
+Decide = Callable[[Keyspace, Stream, StreamTable, Any, int], Decision[T]]
 
 
 def _part(
@@ -95,7 +95,7 @@ def _on_table(decide: Decide[T]) -> Callable[[Keyspace, Any, int], Decision[T]]:
 
 
 def read_table(
-    keyspace: Keyspace, stream: Stream, _: Table, request: ReadTable, now_ms: int
+    keyspace: Keyspace, stream: Stream, _: StreamTable, request: ReadTable, now_ms: int
 ) -> Decision[TablePage]:
     as_of = stream.last_id if request.as_of is None else request.as_of
     if as_of > stream.last_id:
@@ -130,7 +130,7 @@ class _Walk(NamedTuple):
         return self.request.filters is not None and len(found) == len(before)
 
     def _add(
-        self, stream: Stream, table: Table, found: list[Row], start: bytes, room: ReadRoom
+        self, stream: Stream, table: StreamTable, found: list[Row], start: bytes, room: ReadRoom
     ) -> bytes | None:
         """Add rows that are at hand; returns the last key that was looked at, None at the end."""
         limit, prefix, filters, _ = self._asked
@@ -162,14 +162,16 @@ class _Walk(NamedTuple):
         request = self.request
         return request.limit, request.prefix, request.filters, request.size_bytes_max
 
-    def _rows(self, table: Table, start: bytes) -> Iterator[tuple[bytes, EntryId]]:
+    def _rows(self, table: StreamTable, start: bytes) -> Iterator[tuple[bytes, EntryId]]:
         rows = table.walk(start, self.as_of)
         if rows is None:
             raise WalkOver(self.request.stream, self.as_of)
         return rows
 
 
-def _row(stream: Stream, table: Table, finder: Finder, key: bytes, entry_id: EntryId) -> Row | None:
+def _row(
+    stream: Stream, table: StreamTable, finder: Finder, key: bytes, entry_id: EntryId
+) -> Row | None:
     """Return the row of an entry, if that still exists."""
     if entry_id < _first_id(stream):
         return None
@@ -180,18 +182,18 @@ def _row(stream: Stream, table: Table, finder: Finder, key: bytes, entry_id: Ent
 
 
 def read_row(
-    keyspace: Keyspace, stream: Stream, table: Table, request: ReadRow, now_ms: int
+    keyspace: Keyspace, stream: Stream, table: StreamTable, request: ReadRow, now_ms: int
 ) -> Decision[RowRead]:
     del keyspace, now_ms
     return Decision(RowRead(_row_of(stream, table, request.key), stream.last_id), [])
 
 
-def _row_of(stream: Stream, table: Table, key: bytes) -> Row | None:
+def _row_of(stream: Stream, table: StreamTable, key: bytes) -> Row | None:
     entry_id = table.rows.find(key)
     return None if entry_id is None else _row(stream, table, Finder(stream.log), key, entry_id)
 
 
-def _check(stream: Stream, table: Table, key: bytes, condition: RowCondition | None) -> None:
+def _check(stream: Stream, table: StreamTable, key: bytes, condition: RowCondition | None) -> None:
     if condition is not None:
         row = _row_of(stream, table, key)
         row_id = None if row is None else row.id
@@ -200,7 +202,7 @@ def _check(stream: Stream, table: Table, key: bytes, condition: RowCondition | N
 
 
 def put_row(
-    keyspace: Keyspace, stream: Stream, table: Table, request: PutRow, now_ms: int
+    keyspace: Keyspace, stream: Stream, table: StreamTable, request: PutRow, now_ms: int
 ) -> Decision[Added]:
     key, fields = request.key, tuple(request.fields)
     if len(key) > ROW_KEY_BYTES_MAX:
@@ -219,7 +221,7 @@ def put_row(
 
 
 def delete_row(
-    keyspace: Keyspace, stream: Stream, table: Table, request: DeleteRow, now_ms: int
+    keyspace: Keyspace, stream: Stream, table: StreamTable, request: DeleteRow, now_ms: int
 ) -> Decision[Added | None]:
     made = made_before(keyspace, stream, request.idempotent, now_ms)
     if made is not None:

@@ -31,7 +31,7 @@ from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory
 from headgate.engine.state.pending import Consumer, Pel
 from headgate.engine.state.stream import Stream
-from headgate.engine.state.table import Table
+from headgate.engine.state.table import StreamTable
 
 
 class KeyspaceItem(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -134,11 +134,11 @@ class AttributesItem(msgspec.Struct, frozen=True, array_like=True, tag=38):
 
 
 class RowsPage(msgspec.Struct, frozen=True, array_like=True, tag=39):
-    """Rows of the stream before it as a table, in order of their keys; see `Rows.dump`."""
+    """Rows of the stream before it as a table, in order of their keys; see `RowIndex.dump`."""
 
     through: EntryId  # entries up to here are indexed
     pairs: list[tuple[bytes, bytes]]
-    deleted: list[tuple[bytes, EntryId]] = []  # see `Table.deleted`
+    deleted: list[tuple[bytes, EntryId]] = []  # see `StreamTable.deleted`
 
 
 class EndItem(msgspec.Struct, frozen=True, array_like=True, tag=7):
@@ -441,7 +441,7 @@ def _extents_items(stream: Stream) -> Iterator[Item]:
             yield ExtentsItem(stream.name, stream.epoch, *lines, is_archived)
 
 
-def _rows_items(table: Table) -> Iterator[Item]:
+def _rows_items(table: StreamTable) -> Iterator[Item]:
     blocks = table.rows.dump()
     yield RowsPage(table.through, list(islice(blocks, _ROWS_PAGE)))
     while rows := list(islice(blocks, _ROWS_PAGE)):

@@ -117,7 +117,7 @@ class RowBlock:
             row += 1
 
 
-class Rows:
+class RowIndex:
     __slots__ = ("_blocks", "_firsts", "_memory", "_size_bytes", "count")
 
     def __init__(self, memory: Memory) -> None:

@@ -31,7 +31,7 @@ from headgate.engine.state.extent import require_each
 from headgate.engine.state.group import Group
 from headgate.engine.state.idempotency import Keys
 from headgate.engine.state.memory import STREAM_BYTES, Memory, Pieces
-from headgate.engine.state.table import Table
+from headgate.engine.state.table import StreamTable
 
 _NO_ATTRIBUTES: dict[bytes, bytes] = {}
 """Of every stream that has none."""
@@ -82,7 +82,7 @@ class Stream:
         self.revision = 0  # of the last change that `Revisions` has numbered
         self.epoch = epoch  # identity of this life of the name: greater in every later life
         self.log = Log(self._memory, name)
-        self.table: Table | None = None  # of its latest entries by key
+        self.table: StreamTable | None = None  # of its latest entries by key
         self.config = config
         self.set_config(config)
         self.archive: Log | None = None  # what was trimmed and stays readable
@@ -105,7 +105,7 @@ class Stream:
         self.attributes = _NO_ATTRIBUTES  # of what is layered over it
         self.attributes_bytes = 0  # what they take
 
-    def set_config(self, config: StreamConfig) -> Table | None:
+    def set_config(self, config: StreamConfig) -> StreamTable | None:
         """Change the configuration; returns the table that has gone by it."""
         before, self.config = self.table, config
         fields = config.key_field, config.tombstone_field
@@ -114,7 +114,7 @@ class Stream:
         key_field, tombstone_field = fields
         self.table = None
         if key_field is not None:
-            self.table = Table(key_field, tombstone_field, self._memory)
+            self.table = StreamTable(key_field, tombstone_field, self._memory)
         if before is not None:
             before.leave()
         return before
@@ -288,7 +288,7 @@ class Stream:
         self.last_id = entries[-1].id
         self._count(len(entries))
 
-    def is_behind(self, table: Table) -> bool:
+    def is_behind(self, table: StreamTable) -> bool:
         """Tell whether there are entries that a table has still to index."""
         return self.log.last_id > table.through
 

@@ -16,7 +16,7 @@ from sortedcontainers import SortedDict
 from headgate.engine.entry import MIN_ID, Entry, EntryId, Fields, value_of
 from headgate.engine.limits import ROW_KEY_BYTES_MAX, TABLE_CHANGES_MAX, TABLE_WALKS_MAX
 from headgate.engine.state.memory import DELETED_KEY_BYTES, Memory, Pieces
-from headgate.engine.state.rows import Rows
+from headgate.engine.state.rows import RowIndex
 
 TOMBSTONE_FIELD = b"deleted"
 """Unless a stream names another one."""
@@ -83,7 +83,7 @@ class TablePast:
             yield key, former
 
 
-class Table:
+class StreamTable:
     __slots__ = (
         "_memory",
         "deleted",
@@ -100,7 +100,7 @@ class Table:
         self.key_field = key_field
         self.tombstone_field = tombstone_field or TOMBSTONE_FIELD
         self.through = MIN_ID  # entries up to here are indexed
-        self.rows = Rows(memory)
+        self.rows = RowIndex(memory)
         self._memory = memory
         # Keys of entries that were deleted before they were indexed: the newest of these.
         self.deleted: dict[bytes, EntryId] = {}
