@@ -20,6 +20,7 @@ TARGET = SOURCES / "blocking" / "classes.py"
 CLASSES = {
     "bulk": {"Batches": "BlockingBatches", "Writer": "BlockingWriter"},
     "job": {"Job": "BlockingJob"},
+    "table": {"Table": "BlockingTable"},
     "stream": {"Following": "BlockingFollowing", "Stream": "BlockingStream"},
     "automation": {"Push": "BlockingPush", "Schedule": "BlockingSchedule"},
     "group": {"Consuming": "BlockingConsuming", "Group": "BlockingGroup"},
@@ -89,6 +90,7 @@ from headgate.client.shapes.answers import (
 from headgate.client.shapes.settings import OnDisconnect, Policy, StreamConfig
 from headgate.client.stream import Following, OnClaimed, OnState, Page, Stream
 from headgate.client.subscription import Mode, Outcome
+from headgate.client.table import Row, RowChange, Table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
@@ -13,6 +13,7 @@ from headgate.app.bulk.arrow_body import ArrowBounds
 from headgate.app.bulk.batch import check_count, drafts_of, event_body
 from headgate.app.cloud_events.event import BATCH, STRUCTURED
 from headgate.app.http.dependencies import AccessDep, LimitsDep, StreamDep
+from headgate.app.http.idempotency import WriterKey, WriterKeyDep
 from headgate.app.http.operation import (
     ARROW,
     BatchOperation,
@@ -34,15 +35,12 @@ from headgate.app.wire.schemas.entries import (
     Close,
     Closed,
 )
-from headgate.app.wire.structure import DENSE_BYTES_MIN
-from headgate.engine.entry import Draft, EntryId, Timing, size_of
+from headgate.engine.entry import Draft, EntryId, Timing
 from headgate.engine.errors import IdempotencyMismatch, Invalid, StreamError
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import Added
 from headgate.engine.requests.entries import Add
-from headgate.engine.requests.idempotency import Digest, Idempotent
 from headgate.engine.requests.streams import CloseStream
-from headgate.engine.threads import this_turn
 
 router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
 batches = APIRouter(prefix="/v1", tags=["Entries"], route_class=BatchOperation)
@@ -63,73 +61,7 @@ def expected_last_id(
     return parse_id(if_match.strip().strip('"'), field="/header/If-Match")
 
 
-class WriterKey(NamedTuple):
-    """The idempotency key of a request, and the producer that uses it."""
-
-    producer: bytes
-    key: bytes
-
-    async def of(
-        self, drafts: Sequence[Draft], *, is_batch: bool, digest: bytes = b""
-    ) -> Idempotent:
-        """Return the key with a digest of these drafts, computed in turns if there are many.
-
-        `digest` is that of the drafts if it is known; they have no ids then. Raises GatewayError if
-        a draft has an id: a repeat could not be answered by counting.
-        """
-        if digest:
-            return Idempotent(self.producer, self.key, digest)
-        turn, unfinished = this_turn(), Digest()
-        for index, draft in enumerate(drafts):
-            if draft.id is not None:
-                text = "with an Idempotency-Key the stream chooses the id: leave it out"
-                pointer = f"/body/{index}/id" if is_batch else "/body/id"
-                raise GatewayError("invalid_request", text, pointer=pointer)
-            if size_of(draft.fields) > DENSE_BYTES_MIN:
-                for _ in unfinished.adding(draft.fields):
-                    await turn.pause()
-            else:
-                unfinished.add(draft.fields)
-            if draft.timing is not None:  # no fields have this form
-                unfinished.add((b"", repr(tuple(draft.timing)).encode(), b""))
-            if turn.is_over:
-                await turn.pause()
-        return Idempotent(self.producer, self.key, unfinished.value())
-
-
-def writer_key(
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            alias="Idempotency-Key",
-            min_length=1,
-            max_length=256,
-            description="Names this append: sent again with the same key, it appends nothing and "
-            "answers what the first one made. The stream's `idempotency_window_ms` and "
-            "`idempotency_max` say for how long.",
-        ),
-    ] = None,
-    idempotency_producer: Annotated[
-        str | None,
-        Header(
-            alias="Idempotency-Producer",
-            min_length=1,
-            max_length=256,
-            description="Whose key it is: each producer's keys are remembered for themselves.",
-        ),
-    ] = None,
-) -> WriterKey | None:
-    if idempotency_key is None:
-        if idempotency_producer is not None:
-            text = "a producer without an Idempotency-Key protects nothing"
-            raise GatewayError("invalid_request", text, pointer="/header/Idempotency-Producer")
-        return None
-    producer = idempotency_producer or ""  # nobody named: shared by all who name nobody
-    return WriterKey(producer.encode("latin-1"), idempotency_key.encode("latin-1"))
-
-
 ExpectedDep = Annotated[EntryId | None, Depends(expected_last_id)]
-WriterKeyDep = Annotated[WriterKey | None, Depends(writer_key)]
 
 _REPLAYED = {
     "Idempotent-Replayed": {

@@ -19,11 +19,11 @@ from headgate.app.http.dependencies import (
     check_at_most,
     gateway_of,
 )
+from headgate.app.http.idempotency import WriterKeyDep
 from headgate.app.http.operation import Operation
 from headgate.app.http.streaming import PatientResponse, while_present, while_valid
-from headgate.app.routes.appends import WriterKeyDep
 from headgate.app.transport.scopes import path_of, request_id_of
-from headgate.app.wire.encoding import unbroken
+from headgate.app.wire.encoding import row_wire, unbroken
 from headgate.app.wire.filters import Selection, narrowed
 from headgate.app.wire.ids import parse_id
 from headgate.app.wire.problems import (
@@ -41,7 +41,6 @@ from headgate.app.wire.schemas.tables import (
     check_key,
     key_of_text,
     key_text,
-    row_wire,
 )
 from headgate.engine import replies
 from headgate.engine.entry import Draft, Entry, EntryId

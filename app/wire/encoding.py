@@ -16,10 +16,12 @@ from headgate.app.wire.schemas.entries import Entry as WireEntry
 from headgate.app.wire.schemas.entries import Gap as WireGap
 from headgate.app.wire.schemas.entries import StreamEntry, StreamGap
 from headgate.app.wire.schemas.pattern_groups import StreamDelivery
+from headgate.app.wire.schemas.tables import Row as WireRow
+from headgate.app.wire.schemas.tables import key_text
 from headgate.engine.entry import Entry, EntryTimes
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.recent import Recent
-from headgate.engine.replies import Delivery, Gap, StreamRead
+from headgate.engine.replies import Delivery, Gap, Row, StreamRead
 
 _encode = msgspec.json.Encoder().encode
 
@@ -63,6 +65,10 @@ _LINE_ENDS = [(chr(end).encode(), b"\\u%04x" % end) for end in (0x85, 0x2028, 0x
 def entry_wire(entry: Entry) -> WireEntry:
     (ms, seq), flat = entry
     return {"id": f"{ms}-{seq}", **wire_fields(flat)}
+
+
+def row_wire(row: Row) -> WireRow:
+    return {"key": key_text(row.key), **entry_wire(Entry(row.id, row.fields))}
 
 
 def entries_wire(read: StreamRead) -> list[WireEntry]:

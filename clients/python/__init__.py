@@ -18,6 +18,7 @@ from headgate.client.problems import (
 )
 from headgate.client.stream import Following, Page, Stream
 from headgate.client.subscription import Closed
+from headgate.client.table import Row, RowChange, Table
 
 __all__ = [
     "AnswerLost",
@@ -43,9 +44,12 @@ __all__ = [
     "Problem",
     "Push",
     "Refused",
+    "Row",
+    "RowChange",
     "Schedule",
     "Split",
     "Stream",
+    "Table",
     "TokenFile",
     "UnexpectedAnswer",
     "Unreachable",

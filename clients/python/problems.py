@@ -212,6 +212,16 @@ class LastIdMismatch(Problem):
     code = "last_id_mismatch"
 
 
+class RowChanged(Problem):
+    """The row is not as the request expects it; `row` is the row as it is, or None."""
+
+    code = "row_changed"
+
+    def __init__(self, problem: Mapping[str, Any]) -> None:
+        super().__init__(problem)
+        self.row: Mapping[str, Any] | None = problem.get("row")
+
+
 class TooLarge(Problem):
     """The request or the answer is too large."""
 

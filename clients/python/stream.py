@@ -16,6 +16,7 @@ from headgate.client.live import Live
 from headgate.client.shapes.answers import ClosedStream, GroupInfo, StreamDetail, StreamInfo
 from headgate.client.shapes.settings import StreamConfig
 from headgate.client.subscription import State, Subscription
+from headgate.client.table import Table
 
 if TYPE_CHECKING:
     import httpx
@@ -318,7 +319,11 @@ class Stream:
         following.on_state = on_state
         return following
 
-    # Tables
+    def table(self) -> Table:
+        """Return the table that the stream is, if it has a `key_field`: its latest entry by key."""
+        return Table(self._calls, self._path, lambda after: self.follow(after=after))
+
+    # Record batches and frames
 
     async def read_arrow(
         self,

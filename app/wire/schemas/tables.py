@@ -6,11 +6,8 @@ from typing import Annotated
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from headgate.app.wire.encoding import entry_wire
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.entries import Entry, FieldsInput, IdText
-from headgate.engine import replies
-from headgate.engine.entry import Entry as EngineEntry
 from headgate.engine.limits import ROW_KEY_BYTES_MAX
 
 _BASE64 = "base64:"
@@ -87,7 +84,3 @@ class RowWritten(TypedDict):
 
     key: Annotated[str, Field(description=_KEY)]
     id: IdText
-
-
-def row_wire(row: replies.Row) -> Row:
-    return {"key": key_text(row.key), **entry_wire(EngineEntry(row.id, row.fields))}

@@ -42,6 +42,7 @@ from headgate.client.shapes.answers import (
 from headgate.client.shapes.settings import OnDisconnect, Policy, StreamConfig
 from headgate.client.stream import Following, OnClaimed, OnState, Page, Stream
 from headgate.client.subscription import Mode, Outcome
+from headgate.client.table import Row, RowChange, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -258,6 +259,91 @@ class BlockingJob:
 
     def __exit__(self, *error: object) -> None:
         self._portal.end(self._inner.__aexit__(*error))
+
+
+class BlockingTable:
+    """The table of a stream that has a `key_field`. Creating this object sends nothing.
+
+    Example:
+        stock = hg.stream("stock").table()
+        row = stock.get("42")
+        stock.put("42", {"count": "4"}, if_match=row.id)
+    """
+
+    def __init__(self, inner: Table, portal: Portal) -> None:
+        """Run the calls of `inner` on the loop of a portal."""
+        self._inner = inner
+        self._portal = portal
+
+    def get(self, key: str) -> Row | None:
+        """Return the row of a key; None: there is none."""
+        return self._portal.call(self._inner.get(key))
+
+    def wait(self, key: str, *, after: str, wait_ms: int = 20000) -> Row | None:
+        """Return the row of a key once it has changed after an id, or when the time is over."""
+        return self._portal.call(self._inner.wait(key, after=after, wait_ms=wait_ms))
+
+    def put(
+        self,
+        key: str,
+        fields: Fields | Pairs,
+        *,
+        if_match: str | None = None,
+        if_absent: bool = False,
+        idempotency_key: str | None = None,
+    ) -> str:
+        """Append the entry that is the row of a key from now on, and return its id.
+
+        Args:
+            key: of the row. Its field is added.
+            fields: names and values, text or bytes; pairs where a name repeats.
+            if_match: only if this is the id of the row (`RowChanged` otherwise).
+            if_absent: only if there is no row (likewise).
+            idempotency_key: a repeat with the same key appends nothing. The client makes one for
+                each put unless it is given, so an answer that is lost is asked for again.
+        """
+        return self._portal.call(
+            self._inner.put(
+                key, fields, if_match=if_match, if_absent=if_absent, idempotency_key=idempotency_key
+            )
+        )
+
+    def delete(
+        self, key: str, *, if_match: str | None = None, idempotency_key: str | None = None
+    ) -> bool:
+        """Append an entry that removes the row of a key; false: there is none.
+
+        Args:
+            key: of the row.
+            if_match: only if this is the id of the row (`RowChanged` otherwise).
+            idempotency_key: see `put`.
+        """
+        return self._portal.call(
+            self._inner.delete(key, if_match=if_match, idempotency_key=idempotency_key)
+        )
+
+    def rows(
+        self, *, prefix: str = "", filter: Filter | None = None, limit: int = 1000
+    ) -> Iterator[Row]:
+        """Yield all rows in order of their keys, as of one id, by pages of `limit`.
+
+        Args:
+            prefix: only keys that begin with it.
+            filter: only rows that match, such as `{"exact": {"kind": "sale"}}`.
+            limit: rows in one page.
+
+        Raises:
+            Gone: too much has changed meanwhile: begin again.
+        """
+        return self._portal.iterate(self._inner.rows(prefix=prefix, filter=filter, limit=limit))
+
+    def changes(self) -> Iterator[RowChange]:
+        """Yield all rows, and then each change as it comes, until the stream is closed.
+
+        It survives every loss of the connection. Where entries were trimmed before this program
+        has seen them, the rows are read again, and what differs is yielded.
+        """
+        return self._portal.iterate(self._inner.changes())
 
 
 class BlockingFollowing:
@@ -477,6 +563,10 @@ class BlockingStream:
             self._inner.follow(after=after, credit=credit, on_state=on_state, filter=filter),
             self._portal,
         )
+
+    def table(self) -> BlockingTable:
+        """Return the table that the stream is, if it has a `key_field`: its latest entry by key."""
+        return BlockingTable(self._inner.table(), self._portal)
 
     def read_arrow(
         self,

@@ -7,6 +7,14 @@ from typing import Literal, NotRequired, TypedDict
 from headgate.client.shapes.settings import Policy, StreamConfig
 
 
+class TableState(TypedDict):
+    """The table of a stream: its rows, about, and how far its entries are indexed."""
+
+    rows: int
+    indexed_through: str
+    is_complete: bool
+
+
 class StreamInfo(TypedDict):
     """A stream (XINFO STREAM)."""
 
@@ -24,6 +32,7 @@ class StreamInfo(TypedDict):
     closed_at_ms: int | None
     archived_count: int
     archived_first_id: str | None
+    table: NotRequired[TableState]
     config: StreamConfig
 
 

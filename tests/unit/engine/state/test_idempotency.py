@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from headgate.app.routes.appends import WriterKey
+from headgate.app.http.idempotency import WriterKey
 from headgate.app.wire.problems import GatewayError
 from headgate.engine import threads
 from headgate.engine.config import StreamConfig

@@ -1,0 +1,206 @@
+"""Table: the latest entry of each key of a stream, read, changed and followed."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, NamedTuple, cast
+
+from headgate.client.bulk import Filter, selection
+from headgate.client.calls import Calls, segment
+from headgate.client.entries import Fields, Pairs, Value, encoded, entry_of
+from headgate.client.problems import EntryNotFound, Gone
+
+Follow = Callable[[str], Any]
+"""Returns the `Following` of a stream after an id."""
+
+
+class Row(NamedTuple):
+    """The latest entry of a key.
+
+    Attributes:
+        key: the value of the key field; `base64:` and base64 text if it is no text.
+        id: of the entry.
+        fields: its names and values. If a name repeats, its last value.
+    """
+
+    key: str
+    id: str
+    fields: dict[str, Value]
+
+
+class RowChange(NamedTuple):
+    """A change of a row.
+
+    Attributes:
+        key: of the row.
+        id: of the entry that changed it.
+        fields: what it has now; None: it was removed.
+    """
+
+    key: str
+    id: str
+    fields: dict[str, Value] | None
+
+
+class Table:
+    """The table of a stream that has a `key_field`. Creating this object sends nothing.
+
+    Example:
+        stock = hg.stream("stock").table()
+        row = await stock.get("42")
+        await stock.put("42", {"count": "4"}, if_match=row.id)
+    """
+
+    def __init__(self, calls: Calls, path: str, follow: Follow) -> None:
+        """See `Stream.table`; `follow` follows the stream after an id."""
+        self._calls = calls
+        self._stream_path = path
+        self._path = f"{path}/table"
+        self._follow = follow
+
+    async def get(self, key: str) -> Row | None:
+        """Return the row of a key; None: there is none."""
+        try:
+            return _row_of(await self._calls.call("GET", f"{self._path}/{segment(key)}"))
+        except EntryNotFound:
+            return None
+
+    async def wait(self, key: str, *, after: str, wait_ms: int = 20_000) -> Row | None:
+        """Return the row of a key once it has changed after an id, or when the time is over."""
+        query = {"after": after, "wait_ms": wait_ms}
+        path = f"{self._path}/{segment(key)}"
+        try:
+            return _row_of(await self._calls.call("GET", path, query=query, wait_ms=wait_ms))
+        except EntryNotFound:
+            return None
+
+    async def put(
+        self,
+        key: str,
+        fields: Fields | Pairs,
+        *,
+        if_match: str | None = None,
+        if_absent: bool = False,
+        idempotency_key: str | None = None,
+    ) -> str:
+        """Append the entry that is the row of a key from now on, and return its id.
+
+        Args:
+            key: of the row. Its field is added.
+            fields: names and values, text or bytes; pairs where a name repeats.
+            if_match: only if this is the id of the row (`RowChanged` otherwise).
+            if_absent: only if there is no row (likewise).
+            idempotency_key: a repeat with the same key appends nothing. The client makes one for
+                each put unless it is given, so an answer that is lost is asked for again.
+        """
+        headers = _conditions(if_match, idempotency_key)
+        if if_absent:
+            headers["If-None-Match"] = "*"
+        path = f"{self._path}/{segment(key)}"
+        answer = await self._calls.call("PUT", path, body=encoded(fields), headers=headers)
+        return cast(str, answer["id"])
+
+    async def delete(
+        self, key: str, *, if_match: str | None = None, idempotency_key: str | None = None
+    ) -> bool:
+        """Append an entry that removes the row of a key; false: there is none.
+
+        Args:
+            key: of the row.
+            if_match: only if this is the id of the row (`RowChanged` otherwise).
+            idempotency_key: see `put`.
+        """
+        headers = _conditions(if_match, idempotency_key)
+        try:
+            await self._calls.call("DELETE", f"{self._path}/{segment(key)}", headers=headers)
+        except EntryNotFound:
+            return False
+        return True
+
+    async def rows(
+        self,
+        *,
+        prefix: str = "",
+        filter: Filter | None = None,  # noqa: A002
+        limit: int = 1_000,
+    ) -> AsyncGenerator[Row]:
+        """Yield all rows in order of their keys, as of one id, by pages of `limit`.
+
+        Args:
+            prefix: only keys that begin with it.
+            filter: only rows that match, such as `{"exact": {"kind": "sale"}}`.
+            limit: rows in one page.
+
+        Raises:
+            Gone: too much has changed meanwhile: begin again.
+        """
+        async for page in self._pages(prefix, filter, limit):
+            for row in page["rows"]:
+                yield _row_of(row)
+
+    async def changes(self) -> AsyncGenerator[RowChange]:
+        """Yield all rows, and then each change as it comes, until the stream is closed.
+
+        It survives every loss of the connection. Where entries were trimmed before this program
+        has seen them, the rows are read again, and what differs is yielded.
+        """
+        config = (await self._calls.call("GET", self._stream_path))["config"]
+        key_field, tombstone = config["key_field"], config["tombstone_field"] or "deleted"
+        known: dict[str, str] = {}  # the id of each row
+        while True:
+            rows, as_of = await self._all()
+            for row in rows.values():
+                if known.get(row.key) != row.id:
+                    yield RowChange(*row)
+            for gone in known.keys() - rows.keys():
+                yield RowChange(gone, as_of, None)
+            known = {row.key: row.id for row in rows.values()}
+            async with self._follow(as_of) as following:
+                async for entry in following:
+                    if following.gap is not None:
+                        break
+                    key = entry.fields.get(key_field)
+                    if not isinstance(key, str):
+                        continue
+                    if tombstone not in entry.fields:
+                        known[key] = entry.id
+                        yield RowChange(key, entry.id, entry.fields)
+                    elif known.pop(key, None) is not None:
+                        yield RowChange(key, entry.id, None)
+                else:
+                    return
+
+    async def _all(self) -> tuple[dict[str, Row], str]:
+        """Return all rows by key, and the id that they are as of."""
+        while True:
+            rows: dict[str, Row] = {}
+            try:
+                async for page in self._pages("", None, 1_000):
+                    rows |= {row["key"]: _row_of(row) for row in page["rows"]}
+            except Gone:
+                continue
+            return rows, page["as_of"]
+
+    async def _pages(
+        self, prefix: str, wanted: Filter | None, limit: int
+    ) -> AsyncGenerator[dict[str, Any]]:
+        query: dict[str, Any] = {"prefix": prefix, "limit": limit, **selection(None, wanted)}
+        while True:
+            page = await self._calls.call("GET", self._path, query=query)
+            yield page
+            if page["next_after_key"] is None:
+                return
+            query |= {"after_key": page["next_after_key"], "as_of": page["as_of"]}
+
+
+def _row_of(item: dict[str, Any]) -> Row:
+    entry = entry_of(item)
+    return Row(item["key"], entry.id, entry.fields)
+
+
+def _conditions(if_match: str | None, idempotency_key: str | None) -> dict[str, str]:
+    headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
+    if if_match is not None:
+        headers["If-Match"] = f'"{if_match}"'
+    return headers

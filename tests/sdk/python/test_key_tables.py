@@ -1,0 +1,68 @@
+"""Tables by key with the Python client: rows, conditions, and a view that stays current."""
+
+import pytest
+import pytest_asyncio
+
+import headgate
+from headgate.client import Table, problems
+
+
+@pytest_asyncio.fixture
+async def stock(hg: headgate.AsyncClient) -> Table:
+    await hg.stream("stock").create(config={"key_field": "sku"})
+    return hg.stream("stock").table()
+
+
+async def test_a_row_is_put_read_and_deleted(stock: Table) -> None:
+    first = await stock.put("eu/42", {"count": "3"}, if_absent=True)
+    assert await stock.get("eu/42") == ("eu/42", first, {"sku": "eu/42", "count": "3"})
+    with pytest.raises(problems.RowChanged) as error:
+        await stock.put("eu/42", {"count": "5"}, if_absent=True)
+    assert error.value.row is not None
+    assert error.value.row["id"] == first
+    second = await stock.put("eu/42", {"count": "4"}, if_match=first)
+    row = await stock.wait("eu/42", after=first)
+    assert row is not None
+    assert row.id == second
+    assert await stock.delete("eu/42", if_match=second)
+    assert (await stock.get("eu/42"), await stock.delete("eu/42")) == (None, False)
+
+
+async def test_all_rows_come_by_pages_and_by_filter(stock: Table) -> None:
+    for key in "cabd":
+        await stock.put(key, {"kind": "x" if key in "ab" else "y"})
+    assert [row.key async for row in stock.rows(limit=2)] == ["a", "b", "c", "d"]
+    wanted = {"exact": {"kind": "y"}}
+    assert [row.key async for row in stock.rows(filter=wanted)] == ["c", "d"]
+    assert [row.key async for row in stock.rows(prefix="b")] == ["b"]
+
+
+async def test_changes_begin_with_the_rows_and_go_on(stock: Table) -> None:
+    await stock.put("a", {"n": "1"})
+    await stock.put("b", {"n": "1"})
+    seen = []
+    async for change in stock.changes():
+        seen.append((change.key, change.fields and change.fields["n"]))
+        if len(seen) == 2:
+            await stock.put("a", {"n": "2"})
+            await stock.delete("b")
+        if len(seen) == 4:
+            break
+    assert seen == [("a", "1"), ("b", "1"), ("a", "2"), ("b", None)]
+
+
+async def test_what_was_trimmed_unseen_is_seen_by_its_rows(
+    hg: headgate.AsyncClient, stock: Table
+) -> None:
+    for key in "abc":
+        await stock.put(key, {"n": "1"})
+    view: dict[str, object] = {}
+    async for change in stock.changes():
+        view[change.key] = change.fields and change.fields["n"]
+        if len(view) == 3:  # the stream is followed from the next step on
+            await stock.put("d", {"n": "1"})
+            await stock.put("e", {"n": "1"})
+            await hg.stream("stock").trim(max_length=1)
+        if len(view) == 4 and not any(view[key] for key in "abc"):
+            break
+    assert view == {"a": None, "b": None, "c": None, "e": "1"}
