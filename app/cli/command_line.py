@@ -14,7 +14,7 @@ import click
 _SECTIONS = {
     "Run a gateway": ["serve", "keys", "check-config", "check", "doctor"],
     "Keep and bring along": ["backup", "restore", "bucket", "move", "import", "export"],
-    "Use a running gateway": ["append", "read", "tail", "stream", "schedule", "health"],
+    "Use a running gateway": ["append", "read", "tail", "stream", "table", "schedule", "health"],
     "Share the work of a stream": [
         *("group", "consume", "push", "pending", "ack", "nack", "claim"),
         *("dead-letters", "redrive"),

@@ -442,6 +442,20 @@ async def test_what_makes_no_sense_is_told_before_anything_is_asked(words: str, 
     assert fault in ended.error.partition("Error: ")[1] + ended.error.partition("Error: ")[2]
 
 
+async def test_rows_of_a_table_are_set_listed_and_removed(live: Live) -> None:
+    await headgate(live.url, "stream", "create", "stock", "--key-field", "sku")
+    first = (await headgate(live.url, "table", "set", "stock", "42", "count=3")).output.strip()
+    refused = await headgate(live.url, "table", "set", "stock", "42", "count=4", "--if-absent")
+    assert (refused.code, "row_changed" in refused.error) == (1, True)
+    listed = await headgate(live.url, "table", "list", "stock")
+    assert listed.lines == [f"42 {first} sku=42 count=3"]
+    got = await headgate(live.url, "table", "get", "stock", "42", "--json")
+    assert json.loads(got.output)["fields"] == {"sku": "42", "count": "3"}
+    deleted = await headgate(live.url, "table", "delete", "stock", "42", "--if-match", first)
+    assert (deleted.code, deleted.output) == (0, "")
+    assert (await headgate(live.url, "table", "get", "stock", "42")).code == 1
+
+
 async def test_a_taken_port_is_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = str(listening.getsockname()[1])
@@ -479,7 +493,7 @@ async def test_names_are_completed(live: Live) -> None:
     assert await completed(live.url, "tail or") == ["orders", "orders-2"]
     assert await completed("", f"group list --url {live.url} o") == ["orders", "orders-2", "other"]
     assert await completed(live.url, "pending orders b") == ["billing", "books"]
-    assert await completed(live.url, "ta") == ["tail"]
+    assert await completed(live.url, "ta") == ["table", "tail"]
     assert await completed(NOWHERE, "tail o") == []
 
 
