@@ -25,6 +25,7 @@ from typing import (
 
 import msgspec
 
+from headgate.engine.entry import Fields, value_of
 from headgate.engine.limits import (
     AHEAD_DEFAULT,
     AHEAD_MAX,
@@ -36,6 +37,7 @@ from headgate.engine.limits import (
     IDEMPOTENCY_WINDOW_MS_MIN,
     KEY_TURNS_MAX,
     RATE_MAX,
+    ROW_KEY_BYTES_MAX,
     WEIGHT_MAX,
     WEIGHTS_MAX,
 )
@@ -103,6 +105,10 @@ class Setting(NamedTuple):
     about: About
 
 
+TOMBSTONE_FIELD = b"deleted"
+"""Unless a stream names another one."""
+
+
 class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """The retention of a stream's entries and of its writers' keys; None is the default."""
 
@@ -148,6 +154,21 @@ class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
         FieldName | None,
         About("An entry with this field removes the row of its key; `deleted` unless given."),
     ] = None
+
+    @property
+    def row_fields(self) -> tuple[bytes, bytes] | None:
+        """Return the fields of the key and of the tombstone; None: the stream is no table."""
+        if self.key_field is None:
+            return None
+        return self.key_field, self.tombstone_field or TOMBSTONE_FIELD
+
+    def row_of(self, fields: Fields) -> tuple[bytes, bool] | None:
+        """Return the key of the row that an entry changes, and whether it removes that row."""
+        names = self.row_fields
+        key = None if names is None else value_of(fields, names[0])
+        if names is None or key is None or len(key) > ROW_KEY_BYTES_MAX:
+            return None
+        return key, names[1] in fields[::2]
 
     @property
     def retains(self) -> bool:

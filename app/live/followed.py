@@ -7,7 +7,15 @@ from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.patterns import PatternCursor
-from headgate.engine.replies import Delivery, Gap, GroupsRead, Outcome, PatternRead, StreamRead
+from headgate.engine.replies import (
+    Delivery,
+    Gap,
+    GroupsRead,
+    Outcome,
+    PatternRead,
+    StreamRead,
+    TablePage,
+)
 
 
 class Held:
@@ -74,6 +82,7 @@ class Ready(NamedTuple):
     consumer: bytes | None = None  # who reads, if a group is read
     pending_count: int | None = None  # what this consumer holds already
     held: Held | None = None  # what it is sent and has to settle, as it goes on; None: nothing is
+    has_rows: bool = False  # those of a table come first, and then a place to resume from
 
 
 class StreamBatch(NamedTuple):
@@ -81,6 +90,14 @@ class StreamBatch(NamedTuple):
 
     read: StreamRead
     credit_left: int | None  # None: it is not bounded
+
+
+class RowsBatch(NamedTuple):
+    """Rows of a table, which is sent as a whole before its changes."""
+
+    page: TablePage
+    gap: Gap | None  # what was trimmed unseen, so that the rows come again
+    is_again: bool  # they begin again: what was sent before is void
 
 
 class PatternBatch(NamedTuple):
@@ -129,5 +146,13 @@ class Ended(NamedTuple):
 
 
 Followed = (
-    StreamBatch | PatternBatch | GroupBatch | GroupsBatch | ClaimedAway | State | AtEnd | Ended
+    StreamBatch
+    | RowsBatch
+    | PatternBatch
+    | GroupBatch
+    | GroupsBatch
+    | ClaimedAway
+    | State
+    | AtEnd
+    | Ended
 )

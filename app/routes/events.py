@@ -29,14 +29,24 @@ from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.intents import SubscriptionChoices
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import StreamSubscription, Subscription
+from headgate.app.live.table_subscription import TableSubscription
 from headgate.app.transport.exchange import Exchange, exchange_of
 from headgate.app.wire.encoding import gap_wire, is_position_news
-from headgate.app.wire.events import delivery_events, entry_events, event, heartbeat, last_event
+from headgate.app.wire.events import (
+    change_events,
+    delivery_events,
+    entry_events,
+    event,
+    heartbeat,
+    last_event,
+    row_events,
+)
 from headgate.app.wire.filters import OF_GROUPS, checked_text
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.app.wire.schemas.entries import Gap, IdText, OnDisconnect
+from headgate.engine.config import StreamConfig
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.limits import COUNT_MAX
@@ -45,6 +55,7 @@ from headgate.engine.replies import Gap as EngineGap
 from headgate.engine.replies import StreamRead
 from headgate.engine.requests.entries import From, StreamCursor
 from headgate.engine.requests.groups import DescribeGroup
+from headgate.engine.requests.streams import DescribeStream
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["Events"], route_class=Operation)
 
@@ -147,6 +158,10 @@ async def stream_events(
     stream: StreamDep,
     cursor: Annotated[tuple[EntryId | From, bool], Depends(last_event_id)],
     filter: FilterQuery = None,  # noqa: A002
+    view: Annotated[
+        Literal["entries", "table"],
+        Query(description="`table`: the rows of a stream with a `key_field`, and their changes."),
+    ] = "entries",
 ) -> Response:
     """Send a stream as events (XREAD BLOCK): the entries after the cursor, then new ones.
 
@@ -157,9 +172,19 @@ async def stream_events(
     `filter` there is also `position {at}`: its id line moves `Last-Event-ID` past entries that do
     not match. `ready`, `caught_up` and the comment have an id line, too, so that a connection that
     ends before an entry came is continued where it began.
+
+    With `view=table` all rows come first, as `row {key, id, fields}`, then `caught_up`, then each
+    change: a `row`, with `fields` null if the row was removed. A connection that ends after
+    `caught_up` is continued by its `Last-Event-ID`; before that the rows come again. Where entries
+    were trimmed unseen, `ready` tells the `gap`, and all rows come again: forget those before it.
     """
     after, is_resumed = cursor
     gateway = gateway_of(request)
+    if view == "table":
+        if filter is not None:
+            text = "a table is sent as a whole: leave it out"
+            raise GatewayError("invalid_request", text, pointer="/query/filter")
+        return await _table_events(request, access, stream, cursor)
     access = gateway.connected(access)
     beat_ms = gateway.limits.heartbeat_ms
     subscription = StreamSubscription(
@@ -173,6 +198,23 @@ async def stream_events(
     if exchange is not None:
         subscription.read_together(gateway.fan_out, partial(encoder.send_at_once, exchange))
     return EventStream(encoder.events(), gateway.limits)
+
+
+async def _table_events(
+    request: Request, access: Access, stream: bytes, cursor: tuple[EntryId | From, bool]
+) -> Response:
+    gateway = gateway_of(request)
+    access = gateway.connected(access)
+    after = cursor[0] if isinstance(cursor[0], EntryId) else None
+    limits = gateway.limits
+    subscription = TableSubscription(access, stream, after, beat_ms=limits.heartbeat_ms)
+    ready = await subscription.open()
+    if cursor[1] and subscription.is_over:
+        return Response(status_code=204)
+    info = await access.perform(DescribeStream(stream))
+    encoder = _TableEncoder(request, access, subscription, ready, is_resumed=cursor[1])
+    encoder.config = info.config
+    return EventStream(encoder.events(), limits)
 
 
 def refuse_filter(
@@ -274,6 +316,8 @@ async def group_events(
 
 
 class _Encoder:
+    """Makes events of what a subscription yields."""
+
     def __init__(
         self,
         request: Request,
@@ -306,7 +350,9 @@ class _Encoder:
         with self._connection.listed():
             try:
                 with self._usage.connections.held(), self._usage.subscriptions.held():
-                    yield self._ready_event(self._ready.position, self._ready.gap)
+                    yield self._ready_event(
+                        self._ready.position, self._ready.gap, is_place=not self._ready.has_rows
+                    )
                     async with aclosing(self._subscription.follow(until=until)) as coming:
                         async for item in coming:
                             part = await self._encoded(item)
@@ -346,6 +392,11 @@ class _Encoder:
             case followed.State("caught_up"):
                 at = await self._subscription.position()
                 return event("caught_up", CaughtUp(at=str(at)), last_id=self._place(at))
+            case followed.RowsBatch(page, gap, is_again):
+                self._is_resumed = self._is_resumed and not is_again
+                news = self._ready_event(page.as_of, gap, is_place=False) if is_again else b""
+                self._note_sent(len(page.rows))
+                return news + row_events(page.rows)
             case followed.State() | followed.PatternBatch() | followed.GroupsBatch():  # own routes
                 return b""
             case followed.AtEnd(at, closed_at_ms):
@@ -368,13 +419,18 @@ class _Encoder:
         if not read.entries:
             return news + after or heartbeat(read.next_after)
         self._note_sent(len(read.entries))
-        return news + entry_events(read) + after
+        return news + self._events_of(read) + after
+
+    def _events_of(self, read: StreamRead) -> bytes:
+        return entry_events(read)
 
     def _note_sent(self, entry_count: int) -> None:
         self._connection.sent_entries += entry_count
         self._delivered_counts["sse"] += entry_count
 
-    def _ready_event(self, position: EntryId | PatternCursor, gap: EngineGap | None) -> bytes:
+    def _ready_event(
+        self, position: EntryId | PatternCursor, gap: EngineGap | None, *, is_place: bool = True
+    ) -> bytes:
         consumer = self._ready.consumer
         ready = Ready(position=str(position), resumed=self._is_resumed)
         if consumer is None:
@@ -382,7 +438,8 @@ class _Encoder:
         else:
             ready.consumer = text_of(consumer)
         retry_ms = self._gateway.reconnect_after_ms()
-        return event("ready", ready, retry_ms=retry_ms, last_id=self._place(position))
+        place = self._place(position) if is_place else None
+        return event("ready", ready, retry_ms=retry_ms, last_id=place)
 
     def _place(self, at: EntryId | PatternCursor) -> EntryId | PatternCursor | None:
         """Return the place where a browser resumes, even if no entry comes before that.
@@ -391,3 +448,12 @@ class _Encoder:
         consumer has not been sent: with `on_reconnect` its id would acknowledge them.
         """
         return at if self._ready.consumer is None else None
+
+
+class _TableEncoder(_Encoder):
+    """Makes events of rows and their changes."""
+
+    config: StreamConfig
+
+    def _events_of(self, read: StreamRead) -> bytes:
+        return change_events(read, self.config)

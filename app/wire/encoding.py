@@ -17,8 +17,8 @@ from headgate.app.wire.schemas.entries import Gap as WireGap
 from headgate.app.wire.schemas.entries import StreamEntry, StreamGap
 from headgate.app.wire.schemas.pattern_groups import StreamDelivery
 from headgate.app.wire.schemas.tables import Row as WireRow
-from headgate.app.wire.schemas.tables import key_text
-from headgate.engine.entry import Entry, EntryTimes
+from headgate.app.wire.schemas.tables import RowRemoval, key_text
+from headgate.engine.entry import Entry, EntryId, EntryTimes
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.recent import Recent
 from headgate.engine.replies import Delivery, Gap, Row, StreamRead
@@ -69,6 +69,10 @@ def entry_wire(entry: Entry) -> WireEntry:
 
 def row_wire(row: Row) -> WireRow:
     return {"key": key_text(row.key), **entry_wire(Entry(row.id, row.fields))}
+
+
+def removal_wire(key: bytes, entry_id: EntryId) -> RowRemoval:
+    return {"key": key_text(key), "id": str(entry_id), "fields": None}
 
 
 def entries_wire(read: StreamRead) -> list[WireEntry]:

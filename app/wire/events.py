@@ -10,13 +10,16 @@ from headgate.app.wire.encoding import (
     LastBatches,
     delivery_text,
     entry_texts,
+    removal_wire,
+    row_wire,
     stream_delivery_wire,
     stream_entry_texts,
     unbroken,
 )
+from headgate.engine.config import StreamConfig
 from headgate.engine.entry import EntryId
 from headgate.engine.patterns import PatternCursor
-from headgate.engine.replies import Delivery, GroupsRead, StreamRead
+from headgate.engine.replies import Delivery, GroupsRead, Row, StreamRead
 
 _encode = msgspec.json.Encoder().encode
 
@@ -58,6 +61,27 @@ def entry_events(read: StreamRead) -> bytes:
 def stream_entry_events(read: StreamRead) -> bytes:
     """Return the `entry` events of one of several streams; a later event has the common id."""
     return _last_stream_events.encoded(read)
+
+
+def row_events(rows: Iterable[Row]) -> bytes:
+    """Return the `row` events of a walk; nobody can resume among them."""
+    texts = (_encode(row_wire(row)).decode() for row in rows)
+    return unbroken(b"".join(format_sse_event(data_str=text, event="row") for text in texts))
+
+
+def change_events(read: StreamRead, config: StreamConfig) -> bytes:
+    """Return the `row` events of entries that change a table."""
+    events, last_id = [], None
+    for entry in read.entries:
+        change = config.row_of(entry.fields)
+        if change is None:
+            continue
+        key, is_removed = change
+        wire = removal_wire(key, entry.id) if is_removed else row_wire(Row(key, *entry))
+        last_id = str(entry.id)
+        events.append(format_sse_event(data_str=_encode(wire).decode(), event="row", id=last_id))
+    place = b"" if last_id == str(read.next_after) else heartbeat(read.next_after)
+    return unbroken(b"".join(events)) + place
 
 
 def delivery_events(deliveries: Iterable[Delivery]) -> bytes:

@@ -108,13 +108,9 @@ class Stream:
     def set_config(self, config: StreamConfig) -> StreamTable | None:
         """Change the configuration; returns the table that has gone by it."""
         before, self.config = self.table, config
-        fields = config.key_field, config.tombstone_field
-        if before is not None and before.fields == fields:
+        if before is not None and before.fields == config.row_fields:
             return None
-        key_field, tombstone_field = fields
-        self.table = None
-        if key_field is not None:
-            self.table = StreamTable(key_field, tombstone_field, self._memory)
+        self.table = None if config.row_fields is None else StreamTable(config, self._memory)
         if before is not None:
             before.leave()
         return before

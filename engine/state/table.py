@@ -13,13 +13,11 @@ from typing import NamedTuple
 
 from sortedcontainers import SortedDict
 
-from headgate.engine.entry import MIN_ID, Entry, EntryId, Fields, value_of
-from headgate.engine.limits import ROW_KEY_BYTES_MAX, TABLE_CHANGES_MAX, TABLE_WALKS_MAX
+from headgate.engine.config import StreamConfig
+from headgate.engine.entry import MIN_ID, Entry, EntryId, Fields
+from headgate.engine.limits import TABLE_CHANGES_MAX, TABLE_WALKS_MAX
 from headgate.engine.state.memory import DELETED_KEY_BYTES, Memory, Pieces
 from headgate.engine.state.rows import RowIndex
-
-TOMBSTONE_FIELD = b"deleted"
-"""Unless a stream names another one."""
 
 
 class RowChange(NamedTuple):
@@ -86,6 +84,7 @@ class TablePast:
 class StreamTable:
     __slots__ = (
         "_memory",
+        "_row_of",
         "deleted",
         "fields",
         "key_field",
@@ -95,10 +94,10 @@ class StreamTable:
         "tombstone_field",
     )
 
-    def __init__(self, key_field: bytes, tombstone_field: bytes | None, memory: Memory) -> None:
-        self.fields = key_field, tombstone_field
-        self.key_field = key_field
-        self.tombstone_field = tombstone_field or TOMBSTONE_FIELD
+    def __init__(self, config: StreamConfig, memory: Memory) -> None:
+        assert config.row_fields is not None
+        self.fields = self.key_field, self.tombstone_field = config.row_fields
+        self._row_of = config.row_of
         self.through = MIN_ID  # entries up to here are indexed
         self.rows = RowIndex(memory)
         self._memory = memory
@@ -108,10 +107,8 @@ class StreamTable:
 
     def change_of(self, entry: Entry) -> RowChange | None:
         """Return what an entry does to a row; None if it has no key, or one that is too long."""
-        key = value_of(entry.fields, self.key_field)
-        if key is None or len(key) > ROW_KEY_BYTES_MAX:
-            return None
-        return RowChange(entry.id, key, self.tombstone_field in entry.fields[::2])
+        change = self._row_of(entry.fields)
+        return None if change is None else RowChange(entry.id, *change)
 
     def changes_of(self, entries: Iterable[Entry]) -> list[RowChange]:
         return [change for each in entries if (change := self.change_of(each)) is not None]
@@ -134,9 +131,10 @@ class StreamTable:
 
     def forget(self, entry_id: EntryId, fields: Fields) -> None:
         """Note that an entry is about to be deleted: the row of its key goes with it."""
-        key = value_of(fields, self.key_field)
-        if key is None or len(key) > ROW_KEY_BYTES_MAX:
+        change = self._row_of(fields)
+        if change is None:
             return
+        key, _ = change
         is_behind = entry_id > self.through
         if is_behind or self.rows.find(key) == entry_id:
             self.rows.remove(key)

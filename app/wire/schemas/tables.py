@@ -52,6 +52,14 @@ class Row(Entry):
     key: Annotated[str, Field(description=_KEY)]
 
 
+class RowRemoval(TypedDict):
+    """A row that is gone, by an entry with the `tombstone_field`."""
+
+    key: Annotated[str, Field(description=_KEY)]
+    id: IdText
+    fields: None
+
+
 class TableRows(TypedDict):
     """Rows of a table, in byte order of their keys."""
 
