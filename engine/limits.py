@@ -421,6 +421,9 @@ ROW_KEY_BYTES_MAX = 1_024
 TABLE_CHANGES_MAX = 100_000
 """Changes of a table's rows that are kept for those who walk over an earlier state."""
 
+ALL_TABLE_CHANGES_MAX = 500_000
+"""The same of all tables together. Each takes some 500 bytes."""
+
 TABLE_WALKS_MAX = 1_000
 """States of a table that are walked over at the same time; the oldest walk has to begin again."""
 

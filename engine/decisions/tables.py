@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar, cast
 
 from headgate.engine.commands import Command, DuplicateCounted, RowsForgotten, RowsIndexed
@@ -35,6 +36,9 @@ T = TypeVar("T")
 
 _INDEXED_PARTS_MAX = 20
 """Parts that a request has indexed for itself; what is more is indexed by housekeeping."""
+
+_READ_TOGETHER_MAX = 100
+"""Rows whose entries are read from the disk together."""
 
 _FEW_GHOSTS = 1_000
 """Rows of trimmed entries are looked for once these are more, and more than half of all."""
@@ -136,10 +140,13 @@ class _Walk(NamedTuple):
         limit, prefix, filters, _ = self._asked
         matcher = None if filters is None else matcher_of(filters)
         finder, last = Finder(stream.log), None
-        for looked_at, (key, entry_id) in enumerate(self._rows(table, start)):
+        rows = list(islice(self._rows(table, start), ROWS_AT_ONCE_MAX))
+        wanted = rows[: min(limit - len(found), _READ_TOGETHER_MAX)]
+        stream.log.require_all((entry_id for _, entry_id in wanted), PASSED_BYTES_MAX)
+        for key, entry_id in rows:
             if not key.startswith(prefix):
                 return None
-            if len(found) == limit or looked_at == ROWS_AT_ONCE_MAX or finder.is_spent:
+            if len(found) == limit or finder.is_spent:
                 return last
             try:
                 row = _row(stream, table, finder, key, entry_id)
@@ -155,7 +162,7 @@ class _Walk(NamedTuple):
                     return last
                 found.append(row)
             last = key
-        return None
+        return last if len(rows) == ROWS_AT_ONCE_MAX else None
 
     @property
     def _asked(self) -> tuple[int, bytes, str | None, int | None]:

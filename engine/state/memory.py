@@ -113,6 +113,7 @@ class Memory(msgspec.Struct):
     index_bytes: int = 0  # of what is cold
     held_bytes: int = 0  # of chunks that have gone and are still read: no part of the state
     cold_bytes: int = 0  # of live entries on disk alone, about: no memory
+    past_count: int = 0  # changes of rows that are kept for those who walk: no part of the state
     has_turns: bool = False  # some group has bounded the entries of a key
     extents: OpenedExtents = _NoExtents()
     files: Counter[int] = msgspec.field(default_factory=Counter)  # lines and readers of each file

@@ -15,7 +15,7 @@ from sortedcontainers import SortedDict
 
 from headgate.engine.config import StreamConfig
 from headgate.engine.entry import MIN_ID, Entry, EntryId, Fields
-from headgate.engine.limits import TABLE_CHANGES_MAX, TABLE_WALKS_MAX
+from headgate.engine.limits import ALL_TABLE_CHANGES_MAX, TABLE_CHANGES_MAX, TABLE_WALKS_MAX
 from headgate.engine.state.memory import DELETED_KEY_BYTES, Memory, Pieces
 from headgate.engine.state.rows import RowIndex
 
@@ -32,9 +32,10 @@ class TablePast:
     It is kept while somebody walks, and never recorded.
     """
 
-    __slots__ = ("_before", "_changes", "since", "until_ms", "walks")
+    __slots__ = ("_before", "_changes", "_memory", "since", "until_ms", "walks")
 
-    def __init__(self, since: EntryId) -> None:
+    def __init__(self, since: EntryId, memory: Memory) -> None:
+        self._memory = memory
         self.since = since  # all changes after it are known
         # The ids that walks are as of, with the first entry that there was: older rows were none.
         self.walks: dict[EntryId, EntryId] = {}
@@ -43,11 +44,16 @@ class TablePast:
         # By key: each change of its row, with the row's entry before.
         self._before: SortedDict[bytes, deque[tuple[EntryId, EntryId | None]]] = SortedDict()
 
+    def __len__(self) -> int:
+        return len(self._changes)
+
     def note(self, change: RowChange, before: EntryId | None) -> None:
         self._changes.append(change)
+        self._memory.past_count += 1
         self._before.setdefault(change.key, deque()).append((change.id, before))
         if len(self._changes) > TABLE_CHANGES_MAX:
             first = self._changes.popleft()
+            self._memory.past_count -= 1
             changes = self._before[first.key]
             changes.popleft()
             if not changes:
@@ -115,6 +121,8 @@ class StreamTable:
 
     def extend(self, changes: Iterable[RowChange], through: EntryId, last_id: EntryId) -> None:
         """Index entries up to an id; they come behind all that are indexed, up to `last_id`."""
+        if self._memory.past_count >= ALL_TABLE_CHANGES_MAX:
+            self.drop_past()
         for change in changes:
             entry_id, key, is_removed = change
             if self.deleted and entry_id < self.deleted.get(key, MIN_ID):
@@ -173,7 +181,7 @@ class StreamTable:
         """Note that somebody walks as of an id; `first_id` is that of the stream's first entry."""
         if self.past is None and as_of < self.through:
             return  # it is not known any more
-        past = self.past = self.past or TablePast(as_of)
+        past = self.past = TablePast(as_of, self._memory) if self.past is None else self.past
         past.until_ms = max(past.until_ms, until_ms)
         if as_of >= self.through and as_of not in past.walks:
             past.walks[as_of] = first_id
@@ -187,18 +195,24 @@ class StreamTable:
     def forget_past(self, now_ms: int) -> None:
         """Forget earlier rows if nobody walks over them any more."""
         if self.past is not None and self.past.until_ms < now_ms:
+            self.drop_past()
+
+    def drop_past(self) -> None:
+        """Forget earlier rows: whoever walks over them has to begin again."""
+        if self.past is not None:
+            self._memory.past_count -= len(self.past)
             self.past = None
 
     def go_back(self, last_id: EntryId) -> None:
         """Note that ids behind one may come again."""
         self.through = min(self.through, last_id)
         self._forget_deleted()
-        self.past = None
+        self.drop_past()
 
     def leave(self) -> None:
         self._forget_deleted()
+        self.drop_past()
         self.rows.leave()
 
     def dismantle(self) -> Pieces:
-        self.past = None
         yield from self.rows.dismantle()
