@@ -16,7 +16,7 @@ from headgate.app.auth.needs import Needs
 from headgate.app.http.operation import Operation
 from headgate.app.runtime.threads import PAGES
 from headgate.app.wire.credentials import SECURITY_SCHEMES
-from headgate.app.wire.problems import Problem, responses
+from headgate.app.wire.problems import Problem, RowProblem, responses
 from headgate.app.wire.schemas.entries import CloudEvent, EntryInput
 
 _EVERYWHERE = responses(
@@ -91,7 +91,12 @@ def _complete(document: dict[str, Any], needs: dict[str, Needs], own_url: str) -
     components["securitySchemes"] = SECURITY_SCHEMES
     schemas = components.setdefault("schemas", {})
     _, schema = models_json_schema(
-        [(Problem, "serialization"), (EntryInput, "validation"), (CloudEvent, "validation")],
+        [
+            (Problem, "serialization"),
+            (RowProblem, "serialization"),
+            (EntryInput, "validation"),
+            (CloudEvent, "validation"),
+        ],
         ref_template=_REF,
     )
     schemas.update(schema["$defs"])

@@ -5,14 +5,14 @@ This file defines the problem; `handlers` makes the HTTP answer.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, Field
 from pydantic_core import ErrorDetails
 
 from headgate.engine import errors
 
-Code = Literal[
+_General = Literal[
     "malformed",
     "invalid_id",
     "consumer_required",
@@ -39,7 +39,6 @@ Code = Literal[
     "staged_missing",
     "limit_reached",
     "last_id_mismatch",
-    "row_changed",
     "too_large",
     "unsupported_media_type",
     "header_too_large",
@@ -58,6 +57,11 @@ Code = Literal[
     "not_supported",
     "internal",
 ]
+"""Codes that clients of the last release know: any operation may answer them."""
+
+_OfRows = Literal["row_changed"]
+
+Code = Literal[_General, _OfRows]
 
 
 class ProblemError(BaseModel):
@@ -78,7 +82,10 @@ class Problem(BaseModel):
     status: int = Field(description="The HTTP status.")
     detail: str = Field(description="The problem, for people.")
     instance: str = Field(description="The path that was asked for.")
-    code: Code = Field(description="The problem, for programs.")
+    code: Code = Field(
+        description="The problem, for programs.",
+        json_schema_extra={"enum": list(get_args(_General))},
+    )
     retryable: bool = Field(description="Whether the same request may succeed later.")
     retry_after_ms: int | None = Field(None, description="When to try again, if known.")
     errors: list[ProblemError] | None = Field(None, description="The faults, each with its place.")
@@ -88,15 +95,19 @@ class Problem(BaseModel):
     entry_id: str | None = Field(
         None, description="The entry that is too large for its reader, where that was the matter."
     )
-    row: dict[str, Any] | None = Field(
-        None, description="Of `row_changed`: the row as it is, if there is one."
-    )
     leader: str | None = Field(
         None, description="Of `not_leader`: the address of the gateway that leads, if it is known."
     )
     request_id: str | None = Field(
         None, description="`X-Request-Id` of the answer or of the WebSocket, as the log has it."
     )
+
+
+class RowProblem(Problem):
+    """Why a row was not changed: it is not as the request expects it."""
+
+    code: _OfRows = Field(description="The problem, for programs.")
+    row: dict[str, Any] | None = Field(None, description="The row as it is, if there is one.")
 
 
 class GatewayError(Exception):
@@ -286,7 +297,8 @@ def problem_of(error: Exception, instance: str) -> Problem:
     if isinstance(error, FrameTooLarge):
         problem.entry_id = error.entry_id
     if isinstance(error, RowIsAnother):
-        problem.row = None if error.row is None else dict(error.row)
+        row = None if error.row is None else dict(error.row)
+        return RowProblem(**problem.model_dump(exclude_unset=True), row=row)
     if isinstance(error, errors.NotLeader) and error.leader:
         problem.leader = error.leader
     if isinstance(error, GatewayError) and error.retry_after_ms is not None:
@@ -348,10 +360,12 @@ def responses(*codes: Code) -> dict[int | str, dict[str, object]]:
     described: dict[int | str, dict[str, object]] = {}
     for status in sorted({_STATUS[code] for code in codes}):
         named = " or ".join(f"`{code}`" for code in codes if _STATUS[code] == status)
+        of_rows = "row_changed" in codes and status == _STATUS["row_changed"]
+        model = RowProblem.__name__ if of_rows else Problem.__name__
         described[status] = {
             "description": f"{title_of(status)}: {named}",
             "content": {
-                "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
+                "application/problem+json": {"schema": {"$ref": f"#/components/schemas/{model}"}}
             },
         }
     return described

@@ -1748,7 +1748,6 @@ export interface ProblemDetails {
     | "staged_missing"
     | "limit_reached"
     | "last_id_mismatch"
-    | "row_changed"
     | "too_large"
     | "unsupported_media_type"
     | "header_too_large"
@@ -1786,12 +1785,6 @@ export interface ProblemDetails {
    * The entry that is too large for its reader, where that was the matter.
    */
   entryId?: string | null;
-  /**
-   * Of `row_changed`: the row as it is, if there is one.
-   */
-  row?: {
-    [k: string]: unknown;
-  } | null;
   /**
    * Of `not_leader`: the address of the gateway that leads, if it is known.
    */
