@@ -1,0 +1,43 @@
+"""Tables whose entries are on disk alone: their rows are read from there, however they lie."""
+
+from headgate.engine.config import FieldName, Patch, StreamConfig
+from headgate.engine.entry import EntryId
+from headgate.engine.requests.entries import Delete
+from headgate.engine.requests.streams import UpdateStream
+from headgate.engine.requests.tables import DeleteRow, PutRow, ReadRow, ReadTable, RowCondition
+from tests.journals.life import living
+from tests.journals.memory_disk import MemoryDisk
+
+TABLE = UpdateStream(b"s", Patch.of(StreamConfig, key_field=FieldName(b"n")))
+KEYS = sorted(b"%d" % number for number in range(1, 251))
+
+
+async def test_rows_are_read_from_the_disk() -> None:
+    async with living(MemoryDisk()) as life:
+        await life.fill(250)
+        await life.perform(TABLE)
+        await life.freeze()
+        assert life.lines()
+        page = await life.perform(ReadTable(b"s", limit=1_000))
+        assert [row.key for row in page.rows] == KEYS
+        read = await life.perform(ReadRow(b"s", b"7"))
+        assert read.row.id == EntryId(7, 0)
+        await life.perform(PutRow(b"s", b"7", (), RowCondition(EntryId(7, 0))))
+        await life.perform(DeleteRow(b"s", b"8"))
+        await life.perform(Delete(b"s", [EntryId(9, 0)]))
+        left = await life.perform(ReadTable(b"s", limit=1_000))
+        assert [row.key for row in left.rows] == [key for key in KEYS if key not in (b"8", b"9")]
+
+
+async def test_a_table_is_built_of_what_is_on_the_disk_and_is_there_after_a_start() -> None:
+    disk = MemoryDisk()
+    async with living(disk) as life:
+        await life.fill(250)
+        await life.freeze()
+        await life.perform(TABLE)
+        first = await life.perform(ReadTable(b"s", limit=2))
+        assert [row.key for row in first.rows] == KEYS[:2]
+        await life.freeze()
+    async with living(disk) as life:
+        page = await life.perform(ReadTable(b"s", after_key=b"1", limit=1_000, as_of=first.as_of))
+        assert [row.key for row in page.rows] == KEYS[1:]
