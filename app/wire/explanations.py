@@ -174,15 +174,6 @@ EXPLANATIONS: dict[Code, Explanation] = {
         ("Another program appends to the stream, too.",),
         "Read what came, and append with the new `last_id`.",
     ),
-    "row_changed": Explanation(
-        "The row of the table is not as the request expects it.",
-        (
-            "`If-Match` names an entry, and another one is the row by now, or the row is gone.",
-            "`If-None-Match: *` was sent, and there is a row.",
-        ),
-        "`row` of the problem is the row as it is. Make your change to that, and send it with "
-        "`If-Match` and the id of that row.",
-    ),
     "too_large": Explanation(
         "The request, or the answer to it, is larger than allowed.",
         (
@@ -273,5 +264,14 @@ EXPLANATIONS: dict[Code, Explanation] = {
         "The gateway has a defect. Nothing was changed that was not acknowledged.",
         ("`detail` has the number of the incident, which the log of the gateway explains.",),
         "Tell the operator the number.",
+    ),
+    "row_changed": Explanation(
+        "The row of the table is not as the request expects it.",
+        (
+            "`If-Match` names an entry, and another one is the row by now, or the row is gone.",
+            "`If-None-Match: *` was sent, and there is a row.",
+        ),
+        "`row` of the problem is the row as it is. Make your change to that, and send it with "
+        "`If-Match` and the id of that row.",
     ),
 }

@@ -88,8 +88,10 @@ async def test_a_problem_is_an_exception_of_its_code(hg: headgate.AsyncClient) -
 
 def test_each_code_has_an_exception() -> None:
     document = json.loads(DOCUMENT.read_text())
-    codes = document["components"]["schemas"]["Problem"]["properties"]["code"]["enum"]
-    assert sorted(problems.PROBLEMS) == sorted(codes)
+    schemas = document["components"]["schemas"]
+    codes = schemas["Problem"]["properties"]["code"]["enum"]
+    of_rows = schemas["RowProblem"]["properties"]["code"]["const"]
+    assert sorted(problems.PROBLEMS) == sorted([*codes, of_rows])
     assert type(problems.problem_of({"code": "of tomorrow"})) is problems.Problem
 
 
