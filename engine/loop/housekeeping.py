@@ -262,7 +262,9 @@ class Housekeeping:
         while (await self._carry_out(index)).commands:
             await pace.go_on()
         stream, table = tables.table_of(self._keyspace(), name)
-        table.forget_past(self._now_ms())
+        past = table.take_past(self._now_ms())
+        if past is not None:
+            self._keyspace().dispose(past.dismantle())
         start: bytes | None = b""
         while start is not None and tables.has_ghosts(stream, table):
             forget = partial(self._forgotten_rows, name, start)

@@ -2,16 +2,23 @@
 
 import asyncio
 
+import pytest
+
 from headgate.engine.commands import KeysForgotten
-from headgate.engine.config import GroupPolicy, StreamConfig
+from headgate.engine.config import FieldName, GroupPolicy, Patch, StreamConfig
 from headgate.engine.decisions import keys
+from headgate.engine.decisions.streams import stream_info
 from headgate.engine.entry import Draft, EntryId
+from headgate.engine.errors import WalkOver
 from headgate.engine.limits import CONSUMERS_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX, FORGOTTEN_KEYS_MS
-from headgate.engine.requests.entries import Add
+from headgate.engine.replies import TableInfo
+from headgate.engine.requests.entries import Add, Trim, TrimTo
 from headgate.engine.requests.groups import CreateConsumer, ListConsumers
 from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.requests.keyspace import ExpireStream
-from headgate.engine.requests.streams import CreateStream, ListStreams
+from headgate.engine.requests.streams import CreateStream, ListStreams, UpdateStream
+from headgate.engine.requests.tables import ReadTable
+from headgate.engine.state.memory import Pieces
 from tests.changes import acting_by, configured
 from tests.lengths import length_of
 from tests.unit.driver import Driver, G, S, kept
@@ -128,3 +135,51 @@ async def test_keys_of_some_moments_are_forgotten_at_once() -> None:
         left.append(len(engine.keyspace.stream(S).keys))
 
     assert left == list(range(9, -1, -1))
+
+
+def entries_of(numbers: range) -> list[Draft]:
+    return [Draft(EntryId(number, 0), (b"k", b"%d" % number)) for number in numbers]
+
+
+async def test_a_table_is_built_and_forgets_what_was_trimmed_without_being_read() -> None:
+    async with kept(Driver(VirtualClock())) as engine:
+        for start in range(1, 12_001, 1_000):
+            await engine.perform(Add(S, entries_of(range(start, start + 1_000))))
+        await engine.perform(UpdateStream(S, AS_TABLE))
+        await asyncio.sleep(5)
+        assert table_of(engine) == (12_000, EntryId(12_000, 0), True)
+        await engine.perform(Trim(S, TrimTo(max_length=10)))
+        await asyncio.sleep(5)
+        assert table_of(engine).row_count <= 1_020
+        page = await engine.perform(ReadTable(S, limit=100))
+        assert [row.id.ms for row in page.rows] == sorted(range(11_991, 12_001), key=str)
+
+
+async def test_what_a_walk_needs_is_freed_bit_by_bit_a_minute_after_its_last_page() -> None:
+    async with kept(Driver(VirtualClock())) as engine:
+        await engine.perform(CreateStream(S, StreamConfig(key_field=FieldName(b"k"))))
+        await engine.perform(Add(S, entries_of(range(1, 101))))
+        page = await engine.perform(ReadTable(S, limit=1))
+        for start in range(101, 3_101, 500):
+            await engine.perform(Add(S, entries_of(range(start, start + 500))))
+        assert engine.keyspace.memory.past_count == 3_000
+        await asyncio.sleep(50)
+        again = ReadTable(S, after_key=page.after_key, limit=100, as_of=page.as_of)
+        assert len((await engine.perform(again)).rows) == 99
+        freed: list[Pieces] = []
+        engine.keyspace.dispose = freed.append
+        await asyncio.sleep(70)
+        [past] = freed
+        assert sum(1 for _ in past) >= 3  # not all at once
+        assert engine.keyspace.memory.past_count == 0
+        with pytest.raises(WalkOver):
+            await engine.perform(again)
+
+
+def table_of(engine: Driver) -> TableInfo:
+    info = stream_info(engine.keyspace, S).table
+    assert info is not None
+    return info
+
+
+AS_TABLE = Patch.of(StreamConfig, key_field=FieldName(b"k"))
