@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from headgate.app.auth.access import Access
 from headgate.app.live.followed import Followed, Ready, RowsBatch, StreamBatch
 from headgate.app.live.subscription import BATCH_BYTES_MAX, BATCH_ENTRIES_MAX, StreamSubscription
-from headgate.engine.entry import EntryId
+from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import WalkOver
 from headgate.engine.replies import Gap, TablePage
 from headgate.engine.requests.entries import StreamCursor
@@ -21,23 +21,22 @@ class TableSubscription(StreamSubscription):
     __slots__ = ("_has_rows", "_page")
 
     def __init__(
-        self, access: Access, stream: bytes, after: EntryId | None, *, beat_ms: int | None
+        self, access: Access, stream: bytes, after: EntryId | None, *, beat_ms: int
     ) -> None:
         """With `after`, the rows have been sent before, as of this id."""
-        super().__init__(access, StreamCursor(stream, after or EntryId(0, 0)), beat_ms=beat_ms)
+        super().__init__(access, StreamCursor(stream, after or MIN_ID), beat_ms=beat_ms)
         self._page: TablePage | None = None
         self._has_rows = after is not None
 
     async def open(self) -> Ready:
-        page = await self._page_after(None)  # whether it is a table, in any case
         gap = None
         if self._has_rows:
             ready = await super().open()
             if ready.gap is None:
                 return ready
             gap = ready.gap
-        self._page = page
-        return Ready(page.as_of, gap, has_rows=True)
+        self._page = await self._page_after(None)
+        return Ready(self._page.as_of, gap, has_rows=True)
 
     async def _reading(self) -> AsyncGenerator[Followed, None]:
         gap: Gap | None = None

@@ -1,6 +1,6 @@
 """Events: streams and groups as Server-Sent Events, for `EventSource` and `curl -N`."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from functools import partial
 from typing import Annotated, Literal
@@ -46,7 +46,6 @@ from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.app.wire.schemas.entries import Gap, IdText, OnDisconnect
-from headgate.engine.config import StreamConfig
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.limits import COUNT_MAX
@@ -56,6 +55,7 @@ from headgate.engine.replies import StreamRead
 from headgate.engine.requests.entries import From, StreamCursor
 from headgate.engine.requests.groups import DescribeGroup
 from headgate.engine.requests.streams import DescribeStream
+from headgate.engine.requests.tables import ReadRow
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["Events"], route_class=Operation)
 
@@ -206,14 +206,21 @@ async def _table_events(
     gateway = gateway_of(request)
     access = gateway.connected(access)
     after = cursor[0] if isinstance(cursor[0], EntryId) else None
+    await access.perform(ReadRow(stream, b""))  # or it says why there are no rows
+    config = (await access.perform(DescribeStream(stream))).config
     limits = gateway.limits
     subscription = TableSubscription(access, stream, after, beat_ms=limits.heartbeat_ms)
     ready = await subscription.open()
     if cursor[1] and subscription.is_over:
         return Response(status_code=204)
-    info = await access.perform(DescribeStream(stream))
-    encoder = _TableEncoder(request, access, subscription, ready, is_resumed=cursor[1])
-    encoder.config = info.config
+    encoder = _Encoder(
+        request,
+        access,
+        subscription,
+        ready,
+        is_resumed=cursor[1],
+        events_of=partial(change_events, config=config),
+    )
     return EventStream(encoder.events(), limits)
 
 
@@ -327,6 +334,7 @@ class _Encoder:
         *,
         is_resumed: bool,
         ack: AckMode = "explicit",
+        events_of: Callable[[StreamRead], bytes] = entry_events,
     ) -> None:
         self._gateway = gateway = gateway_of(request)
         self._usage = access.usage
@@ -334,6 +342,7 @@ class _Encoder:
         self._ready = ready
         self._is_resumed = is_resumed
         self._ack = ack
+        self._events_of = events_of  # entries that were read
         self._gap = ready.gap  # the last that was told
         self._delivered_counts = gateway.metrics.delivered_counts
         self._connection = EventConnection(gateway, request, access, subscription)
@@ -421,9 +430,6 @@ class _Encoder:
         self._note_sent(len(read.entries))
         return news + self._events_of(read) + after
 
-    def _events_of(self, read: StreamRead) -> bytes:
-        return entry_events(read)
-
     def _note_sent(self, entry_count: int) -> None:
         self._connection.sent_entries += entry_count
         self._delivered_counts["sse"] += entry_count
@@ -448,12 +454,3 @@ class _Encoder:
         consumer has not been sent: with `on_reconnect` its id would acknowledge them.
         """
         return at if self._ready.consumer is None else None
-
-
-class _TableEncoder(_Encoder):
-    """Makes events of rows and their changes."""
-
-    config: StreamConfig
-
-    def _events_of(self, read: StreamRead) -> bytes:
-        return change_events(read, self.config)
