@@ -146,8 +146,8 @@ class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
     key_field: Annotated[
         FieldName | None,
         About(
-            "The stream is a table, too: the latest entry of each value of this field is a row. "
-            "Values are at most 1,024 bytes long."
+            "The stream is a table as well: the latest entry of each value of this field is a row. "
+            f"Entries with a value of more than {ROW_KEY_BYTES_MAX:,} bytes are in no row."
         ),
     ] = None
     tombstone_field: Annotated[

@@ -158,8 +158,8 @@ class TableBehind(Unavailable):
     """A table has still to index so many entries that the request cannot wait for it."""
 
     def __init__(self, stream: bytes, through: object) -> None:
-        text = "has indexed entries up to"
-        super().__init__(f"the table of stream {_quoted(stream)} {text} {through}, and goes on")
+        text = f"entries up to {through} are indexed so far"
+        super().__init__(f"the table of stream {_quoted(stream)} is being built: {text}")
         self.stream = stream
         self.through = through
 
@@ -331,8 +331,8 @@ class RowChanged(Conflict):
 
 class WalkOver(Conflict):
     def __init__(self, stream: bytes, as_of: object) -> None:
-        text = f"it is no longer known how the table of stream {_quoted(stream)} was at {as_of}"
-        super().__init__(f"{text}: begin again")
+        text = f"the rows of stream {_quoted(stream)} as of {as_of} are no longer known"
+        super().__init__(f"{text}: read the table from its first row again")
         self.stream = stream
         self.as_of = as_of
 

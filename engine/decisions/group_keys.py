@@ -21,7 +21,10 @@ from headgate.engine.state.lane import Key, Waiting
 from headgate.engine.state.stream import Stream
 
 _LOOKED_AT = 20
+"""Keys that are looked at for the noisiest one, and for the longest waits."""
+
 _NOISY_MIN = 100
+"""Entries that wait before a key is called noisy."""
 
 
 def noisy_key(ahead: Ahead | None) -> NoisyKey | None:

@@ -7,12 +7,12 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar, cast
 
-from headgate.engine.commands import Command, DuplicateCounted, RowsForgotten, RowsIndexed
+from headgate.engine.commands import RowsForgotten, RowsIndexed
 from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.decisions.entries import add
 from headgate.engine.decisions.keys import made_before
 from headgate.engine.decisions.name_ranges import following
-from headgate.engine.entry import MAX_ID, Draft, EntryId, value_of
+from headgate.engine.entry import MAX_ID, Draft, EntryId, Fields, value_of
 from headgate.engine.errors import Invalid, NotATable, RowChanged, TableBehind, WalkOver
 from headgate.engine.filters import matcher_of
 from headgate.engine.limits import (
@@ -137,14 +137,17 @@ class _Walk(NamedTuple):
         self, stream: Stream, table: StreamTable, found: list[Row], start: bytes, room: ReadRoom
     ) -> bytes | None:
         """Add rows that are at hand; returns the last key that was looked at, None at the end."""
-        limit, prefix, filters, _ = self._asked
+        limit, filters = self.request.limit, self.request.filters
         matcher = None if filters is None else matcher_of(filters)
+        at_once = ROWS_AT_ONCE_MAX
+        if matcher is not None:
+            at_once = min(at_once, matcher.portion)
         finder, last = Finder(stream.log), None
-        rows = list(islice(self._rows(table, start), ROWS_AT_ONCE_MAX))
+        rows = list(islice(self._rows(table, start), at_once))
         wanted = rows[: min(limit - len(found), _READ_TOGETHER_MAX)]
         stream.log.require_all((entry_id for _, entry_id in wanted), PASSED_BYTES_MAX)
         for key, entry_id in rows:
-            if not key.startswith(prefix):
+            if not key.startswith(self.request.prefix):
                 return None
             if len(found) == limit or finder.is_spent:
                 return last
@@ -162,12 +165,7 @@ class _Walk(NamedTuple):
                     return last
                 found.append(row)
             last = key
-        return last if len(rows) == ROWS_AT_ONCE_MAX else None
-
-    @property
-    def _asked(self) -> tuple[int, bytes, str | None, int | None]:
-        request = self.request
-        return request.limit, request.prefix, request.filters, request.size_bytes_max
+        return last if len(rows) == at_once else None
 
     def _rows(self, table: StreamTable, start: bytes) -> Iterator[tuple[bytes, EntryId]]:
         rows = table.walk(start, self.as_of)
@@ -200,12 +198,10 @@ def _row_of(stream: Stream, table: StreamTable, key: bytes) -> Row | None:
     return None if entry_id is None else _row(stream, table, Finder(stream.log), key, entry_id)
 
 
-def _check(stream: Stream, table: StreamTable, key: bytes, condition: RowCondition | None) -> None:
-    if condition is not None:
-        row = _row_of(stream, table, key)
-        row_id = None if row is None else row.id
-        if row_id != condition.id:
-            raise RowChanged(key, row_id)
+def _check(key: bytes, row: Row | None, condition: RowCondition | None) -> None:
+    row_id = None if row is None else row.id
+    if condition is not None and row_id != condition.id:
+        raise RowChanged(key, row_id)
 
 
 def put_row(
@@ -222,25 +218,27 @@ def put_row(
     if value_of(fields, table.key_field) is None:
         fields = table.key_field, key, *fields
     if made_before(keyspace, stream, request.idempotent, now_ms) is None:
-        _check(stream, table, key, request.condition)
-    wanted = Add(stream.name, [Draft(None, fields)], request.idempotent, create_stream=False)
-    return add(keyspace, wanted, now_ms)
+        _check(key, _row_of(stream, table, key), request.condition)
+    return add(keyspace, _appending(request, fields), now_ms)
 
 
 def delete_row(
     keyspace: Keyspace, stream: Stream, table: StreamTable, request: DeleteRow, now_ms: int
 ) -> Decision[Added | None]:
-    made = made_before(keyspace, stream, request.idempotent, now_ms)
-    if made is not None:
-        repeated: list[Command] = [DuplicateCounted(stream.name)]
-        return Decision(Added(made.ids(), is_repeat=True), repeated)
-    _check(stream, table, request.key, request.condition)
-    if _row_of(stream, table, request.key) is None:
-        return Decision(None, [])
+    if made_before(keyspace, stream, request.idempotent, now_ms) is None:
+        row = _row_of(stream, table, request.key)
+        _check(request.key, row, request.condition)
+        if row is None:
+            return Decision(None, [])
     fields = table.key_field, request.key, table.tombstone_field, b"1"
-    wanted = Add(stream.name, [Draft(None, fields)], request.idempotent, create_stream=False)
-    added: Decision[Added | None] = add(keyspace, wanted, now_ms).replied_as(lambda reply: reply)
+    added: Decision[Added | None] = add(keyspace, _appending(request, fields), now_ms).replied_as(
+        lambda reply: reply
+    )
     return added
+
+
+def _appending(request: PutRow | DeleteRow, fields: Fields) -> Add:
+    return Add(request.stream, [Draft(None, fields)], request.idempotent, create_stream=False)
 
 
 DECISIONS: Decisions = {

@@ -171,7 +171,9 @@ class TableState(TypedDict):
     indexed_through: Annotated[IdText, Field(description="Entries up to this id are indexed.")]
     is_complete: Annotated[
         bool,
-        Field(description="False: the table is built, and reads answer `unavailable` meanwhile."),
+        Field(
+            description="False while the table is being built. Reads may answer `unavailable` then."
+        ),
     ]
 
 

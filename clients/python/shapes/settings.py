@@ -27,8 +27,8 @@ class StreamConfig(TypedDict, total=False):
     ]
     key_field: Annotated[
         str | None,
-        "The stream is a table, too: the latest entry of each value of this field is a "
-        "row. Values are at most 1,024 bytes long.",
+        "The stream is a table as well: the latest entry of each value of this field is a"
+        " row. Entries with a value of more than 1,024 bytes are in no row.",
     ]
     tombstone_field: Annotated[
         str | None, "An entry with this field removes the row of its key; `deleted` unless given."

@@ -397,7 +397,7 @@ export interface TableState {
    */
   indexedThrough: string;
   /**
-   * False: the table is built, and reads answer `unavailable` meanwhile.
+   * False while the table is being built. Reads may answer `unavailable` then.
    */
   isComplete: boolean;
 }
@@ -430,7 +430,7 @@ export interface StreamConfig {
    */
   localBytes?: number | null;
   /**
-   * The stream is a table, too: the latest entry of each value of this field is a row. Values are at most 1,024 bytes long.
+   * The stream is a table as well: the latest entry of each value of this field is a row. Entries with a value of more than 1,024 bytes are in no row.
    */
   keyField?: string | null;
   /**
@@ -525,7 +525,7 @@ export interface TableState1 {
    */
   indexedThrough: string;
   /**
-   * False: the table is built, and reads answer `unavailable` meanwhile.
+   * False while the table is being built. Reads may answer `unavailable` then.
    */
   isComplete: boolean;
 }
