@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import uuid
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, NamedTuple, cast
@@ -13,6 +14,12 @@ from headgate.client.problems import EntryNotFound, Gone
 
 Follow = Callable[[str], Any]
 """Returns the `Following` of a stream after an id."""
+
+
+_KEY_BYTES_MAX = 1_024
+"""An entry with a longer key is in no row."""
+
+_BASE64 = "base64:"
 
 
 class Row(NamedTuple):
@@ -160,8 +167,8 @@ class Table:
                 async for entry in following:
                     if following.gap is not None:
                         break
-                    key = entry.fields.get(key_field)
-                    if not isinstance(key, str):
+                    key = _key_text(entry.fields.get(key_field))
+                    if key is None:
                         continue
                     if tombstone not in entry.fields:
                         known[key] = entry.id
@@ -192,6 +199,18 @@ class Table:
             if page["next_after_key"] is None:
                 return
             query |= {"after_key": page["next_after_key"], "as_of": page["as_of"]}
+
+
+def _key_text(value: Value | None) -> str | None:
+    """Return the value of the key field as rows have it; None: it makes no row."""
+    if value is None:
+        return None
+    raw = value if isinstance(value, bytes) else value.encode(errors="surrogateescape")
+    if len(raw) > _KEY_BYTES_MAX:
+        return None
+    if isinstance(value, str) and value and not value.startswith(_BASE64):
+        return value
+    return _BASE64 + base64.b64encode(raw).decode()
 
 
 def _row_of(item: dict[str, Any]) -> Row:

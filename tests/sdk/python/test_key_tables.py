@@ -51,6 +51,21 @@ async def test_changes_begin_with_the_rows_and_go_on(stock: Table) -> None:
     assert seen == [("a", "1"), ("b", "1"), ("a", "2"), ("b", None)]
 
 
+async def test_a_change_has_the_key_of_its_row(hg: headgate.AsyncClient, stock: Table) -> None:
+    keys: list[str | bytes] = [b"\xff", "base64:x", "", "k" * 1_025, "ü"]
+    await stock.put("a", {"n": "1"})
+    seen = []
+    async for change in stock.changes():
+        seen.append(change.key)
+        if len(seen) == 1:
+            await hg.stream("stock").append_many([{"sku": key} for key in keys])
+        if change.key == "ü":
+            break
+    rows = [row.key async for row in stock.rows()]
+    assert sorted(seen) == sorted(rows)
+    assert len(rows) == 5
+
+
 async def test_what_was_trimmed_unseen_is_seen_by_its_rows(
     hg: headgate.AsyncClient, stock: Table
 ) -> None:
