@@ -4,11 +4,16 @@ from collections.abc import AsyncGenerator
 
 from headgate.app.auth.access import Access
 from headgate.app.live.followed import Followed, Ready, RowsBatch, StreamBatch
-from headgate.app.live.subscription import BATCH_BYTES_MAX, BATCH_ENTRIES_MAX, StreamSubscription
+from headgate.app.live.subscription import (
+    BATCH_BYTES_MAX,
+    BATCH_ENTRIES_MAX,
+    Credit,
+    StreamSubscription,
+)
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import WalkOver
 from headgate.engine.replies import Gap, TablePage
-from headgate.engine.requests.entries import StreamCursor
+from headgate.engine.requests.entries import RowKeys, StreamCursor
 from headgate.engine.requests.tables import ReadTable
 
 
@@ -18,13 +23,23 @@ class TableSubscription(StreamSubscription):
     Where entries were trimmed before they were read, the rows come again.
     """
 
-    __slots__ = ("_has_rows", "_page")
+    __slots__ = ("_has_rows", "_page", "_prefix")
 
     def __init__(
-        self, access: Access, stream: bytes, after: EntryId | None, *, beat_ms: int
+        self,
+        access: Access,
+        stream: bytes,
+        after: EntryId | None,
+        *,
+        prefix: bytes = b"",
+        credit: Credit | None = None,
+        beat_ms: int | None = None,
     ) -> None:
-        """With `after`, the rows have been sent before, as of this id."""
-        super().__init__(access, StreamCursor(stream, after or MIN_ID), beat_ms=beat_ms)
+        """With `after`, the rows whose keys begin with `prefix` have been sent as of this id."""
+        keys = RowKeys(prefix) if prefix else None
+        cursor = StreamCursor(stream, after or MIN_ID)
+        super().__init__(access, cursor, credit=credit, beat_ms=beat_ms, keys=keys)
+        self._prefix = prefix
         self._page: TablePage | None = None
         self._has_rows = after is not None
 
@@ -75,6 +90,7 @@ class TableSubscription(StreamSubscription):
         return await self._access.perform(
             ReadTable(
                 self._cursor.stream,
+                self._prefix,
                 after_key=after_key,
                 as_of=as_of,
                 limit=BATCH_ENTRIES_MAX,

@@ -33,7 +33,7 @@ from headgate.app.live.table_subscription import TableSubscription
 from headgate.app.transport.exchange import Exchange, exchange_of
 from headgate.app.wire.encoding import gap_wire, is_position_news
 from headgate.app.wire.events import (
-    change_events,
+    change_encoder,
     delivery_events,
     entry_events,
     event,
@@ -54,7 +54,6 @@ from headgate.engine.replies import Gap as EngineGap
 from headgate.engine.replies import StreamRead
 from headgate.engine.requests.entries import From, StreamCursor
 from headgate.engine.requests.groups import DescribeGroup
-from headgate.engine.requests.streams import DescribeStream
 from headgate.engine.requests.tables import ReadRow
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["Events"], route_class=Operation)
@@ -162,6 +161,9 @@ async def stream_events(
         Literal["entries", "table"],
         Query(description="`table`: the rows of a stream with a `key_field`, and their changes."),
     ] = "entries",
+    prefix: Annotated[
+        str, Query(description="With `view=table`: only rows whose keys begin with it.")
+    ] = "",
 ) -> Response:
     """Send a stream as events (XREAD BLOCK): the entries after the cursor, then new ones.
 
@@ -184,7 +186,9 @@ async def stream_events(
         if filter is not None:
             text = "a table is sent as a whole: leave it out"
             raise GatewayError("invalid_request", text, pointer="/query/filter")
-        return await _table_events(request, access, stream, cursor)
+        return await _table_events(request, access, stream, cursor, prefix.encode())
+    if prefix:
+        raise GatewayError("invalid_request", "only a table has keys", pointer="/query/prefix")
     access = gateway.connected(access)
     beat_ms = gateway.limits.heartbeat_ms
     subscription = StreamSubscription(
@@ -201,26 +205,29 @@ async def stream_events(
 
 
 async def _table_events(
-    request: Request, access: Access, stream: bytes, cursor: tuple[EntryId | From, bool]
+    request: Request,
+    access: Access,
+    stream: bytes,
+    cursor: tuple[EntryId | From, bool],
+    prefix: bytes,
 ) -> Response:
     gateway = gateway_of(request)
     access = gateway.connected(access)
     after = cursor[0] if isinstance(cursor[0], EntryId) else None
-    await access.perform(ReadRow(stream, b""))  # or it says why there are no rows
-    config = (await access.perform(DescribeStream(stream))).config
+    fields = (await access.perform(ReadRow(stream, prefix))).fields
     limits = gateway.limits
-    subscription = TableSubscription(access, stream, after, beat_ms=limits.heartbeat_ms)
+    subscription = TableSubscription(
+        access, stream, after, prefix=prefix, beat_ms=limits.heartbeat_ms
+    )
     ready = await subscription.open()
     if cursor[1] and subscription.is_over:
         return Response(status_code=204)
     encoder = _Encoder(
-        request,
-        access,
-        subscription,
-        ready,
-        is_resumed=cursor[1],
-        events_of=partial(change_events, config=config),
+        request, access, subscription, ready, is_resumed=cursor[1], events_of=change_encoder(fields)
     )
+    exchange = exchange_of(request.receive)
+    if exchange is not None:
+        subscription.read_together(gateway.fan_out, partial(encoder.send_at_once, exchange))
     return EventStream(encoder.events(), limits)
 
 
@@ -349,7 +356,7 @@ class _Encoder:
 
     def send_at_once(self, exchange: Exchange, batch: followed.StreamBatch) -> bool:
         """Send a batch while `events` waits; false if the client has not read what came before."""
-        if not exchange.send_part(entry_events(batch.read)):
+        if not exchange.send_part(self._events_of(batch.read)):
             return False
         self._note_sent(len(batch.read.entries))
         return True

@@ -3,7 +3,6 @@
 from collections.abc import AsyncGenerator, Callable
 from typing import Annotated
 
-import msgspec
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from msgspec.structs import replace
 
@@ -45,10 +44,9 @@ from headgate.app.wire.schemas.tables import (
     key_text,
 )
 from headgate.engine import replies
-from headgate.engine.entry import Draft, Entry, EntryId
+from headgate.engine.entry import Draft, Entry
 from headgate.engine.errors import RowChanged, StreamError
-from headgate.engine.requests.entries import Read, StreamCursor
-from headgate.engine.requests.streams import DescribeStream
+from headgate.engine.requests.entries import Read, RowKeys, StreamCursor
 from headgate.engine.requests.tables import DeleteRow, PutRow, ReadRow, ReadTable, RowCondition
 
 router = APIRouter(prefix="/v1", tags=["Tables"], route_class=Operation)
@@ -280,28 +278,15 @@ async def read_row(
         raise GatewayError("invalid_request", text, pointer="/query/wait_ms")
     row = (await access.perform(ReadRow(stream, key))).row
     if since is not None and wait_ms and (row is None or row.id <= since):
-        await while_present(request, _changed(access, stream, key, since, wait_ms))
+        cursors, keys = [StreamCursor(stream, since)], RowKeys(key, is_prefix=False)
+        change = Read(cursors, limit=1, wait_ms=wait_ms, keys=keys)
+        await while_present(request, access.perform(change))
         row = (await access.perform(ReadRow(stream, key))).row
     if row is None:
         raise GatewayError("entry_not_found", _ABSENT, pointer="/path/key")
     response = json_answer(row_wire(row))
     response.headers["ETag"] = f'"{row.id}"'
     return response
-
-
-async def _changed(access: Access, stream: bytes, key: bytes, since: EntryId, wait_ms: int) -> None:
-    """Return once there is an entry with a key after an id, or when the time is over."""
-    info = await access.perform(DescribeStream(stream))
-    if info.config.key_field is None:
-        return
-    try:
-        wanted = {info.config.key_field.decode(): key.decode()}
-    except UnicodeDecodeError:
-        text = "a key that is no text cannot be waited for"
-        raise GatewayError("invalid_request", text, pointer="/query/wait_ms") from None
-    filters = msgspec.json.encode({"exact": wanted}).decode()
-    cursors = [StreamCursor(stream, since)]
-    await access.perform(Read(cursors, limit=1, wait_ms=wait_ms, filters=filters))
 
 
 _CHANGE_PROBLEMS = responses(

@@ -1,6 +1,7 @@
 """Events: Server-Sent Events as bytes."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
 
 import msgspec
 from fastapi.sse import format_sse_event
@@ -16,7 +17,7 @@ from headgate.app.wire.encoding import (
     stream_entry_texts,
     unbroken,
 )
-from headgate.engine.config import StreamConfig
+from headgate.engine.config import FieldName, StreamConfig
 from headgate.engine.entry import EntryId
 from headgate.engine.patterns import PatternCursor
 from headgate.engine.replies import Delivery, GroupsRead, Row, StreamRead
@@ -69,8 +70,17 @@ def row_events(rows: Iterable[Row]) -> bytes:
     return unbroken(b"".join(format_sse_event(data_str=text, event="row") for text in texts))
 
 
-def change_events(read: StreamRead, config: StreamConfig) -> bytes:
-    """Return the `row` events of entries that change a table."""
+@lru_cache(maxsize=1_000)
+def change_encoder(fields: tuple[bytes, bytes]) -> Callable[[StreamRead], bytes]:
+    """Return what encodes entries that change a table as `row` events.
+
+    `fields` are those of the key and of the tombstone.
+    """
+    config = StreamConfig(key_field=FieldName(fields[0]), tombstone_field=FieldName(fields[1]))
+    return LastBatches[bytes](partial(_change_events, config), len).encoded
+
+
+def _change_events(config: StreamConfig, read: StreamRead) -> bytes:
     events, last_id = [], None
     for entry in read.entries:
         change = config.row_of(entry.fields)

@@ -190,7 +190,7 @@ def read_row(
     keyspace: Keyspace, stream: Stream, table: StreamTable, request: ReadRow, now_ms: int
 ) -> Decision[RowRead]:
     del keyspace, now_ms
-    return Decision(RowRead(_row_of(stream, table, request.key), stream.last_id), [])
+    return Decision(RowRead(_row_of(stream, table, request.key), stream.last_id, table.fields), [])
 
 
 def _row_of(stream: Stream, table: StreamTable, key: bytes) -> Row | None:

@@ -5,6 +5,7 @@
 
 from typing import Annotated, Any, Literal, TypedDict
 
+
 Retained = Literal["all", "latest"]
 
 
