@@ -445,6 +445,9 @@ LONG_COMPACT_PAUSE_MS = 600_000
 TABLE_WALK_MS = 60_000
 """How long a walk over a table may rest between two of its pages."""
 
+CONFLATE_MS_MAX = 10_000
+"""How long changes of a table are held back at most, so that only the newest ones are sent."""
+
 ROWS_AT_ONCE_MAX = 500
 """Entries that are indexed by a table together, and rows of it that are looked at. Each takes up to
 20 µs."""

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import BaseModel, Field
@@ -48,13 +48,12 @@ from headgate.app.wire.problems import GatewayError, responses
 from headgate.app.wire.schemas.entries import Gap, IdText, OnDisconnect
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
-from headgate.engine.limits import COUNT_MAX
+from headgate.engine.limits import CONFLATE_MS_MAX, COUNT_MAX
 from headgate.engine.patterns import PatternCursor
 from headgate.engine.replies import Gap as EngineGap
 from headgate.engine.replies import StreamRead
 from headgate.engine.requests.entries import From, StreamCursor
 from headgate.engine.requests.groups import DescribeGroup
-from headgate.engine.requests.tables import ReadRow
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["Events"], route_class=Operation)
 
@@ -139,6 +138,40 @@ FilterQuery = Annotated[
 ]
 
 
+class RowsWanted(NamedTuple):
+    """The rows of a table that are followed, and how."""
+
+    prefix: bytes
+    conflate_ms: int | None
+
+
+def rows_wanted(
+    view: Annotated[
+        Literal["entries", "table"],
+        Query(description="`table`: the rows of a stream with a `key_field`, and their changes."),
+    ] = "entries",
+    prefix: Annotated[
+        str, Query(description="With `view=table`: only rows whose keys begin with it.")
+    ] = "",
+    conflate_ms: Annotated[
+        int | None,
+        Query(
+            ge=1,
+            le=CONFLATE_MS_MAX,
+            description="With `view=table`: send changes after so long, only the newest of a row.",
+        ),
+    ] = None,
+) -> RowsWanted | None:
+    """Return what is wanted of a table; None: no rows."""
+    if view == "table":
+        return RowsWanted(prefix.encode(errors="surrogatepass"), conflate_ms)
+    for name, given in (("prefix", prefix), ("conflate_ms", conflate_ms)):
+        if given:
+            text = "only with view=table"
+            raise GatewayError("invalid_request", text, pointer=f"/query/{name}")
+    return None
+
+
 @router.get(
     "/events",
     operation_id="followStream",
@@ -157,13 +190,7 @@ async def stream_events(
     stream: StreamDep,
     cursor: Annotated[tuple[EntryId | From, bool], Depends(last_event_id)],
     filter: FilterQuery = None,  # noqa: A002
-    view: Annotated[
-        Literal["entries", "table"],
-        Query(description="`table`: the rows of a stream with a `key_field`, and their changes."),
-    ] = "entries",
-    prefix: Annotated[
-        str, Query(description="With `view=table`: only rows whose keys begin with it.")
-    ] = "",
+    rows: Annotated[RowsWanted | None, Depends(rows_wanted)] = None,
 ) -> Response:
     """Send a stream as events (XREAD BLOCK): the entries after the cursor, then new ones.
 
@@ -182,13 +209,11 @@ async def stream_events(
     """
     after, is_resumed = cursor
     gateway = gateway_of(request)
-    if view == "table":
+    if rows is not None:
         if filter is not None:
             text = "a table is sent as a whole: leave it out"
             raise GatewayError("invalid_request", text, pointer="/query/filter")
-        return await _table_events(request, access, stream, cursor, prefix.encode())
-    if prefix:
-        raise GatewayError("invalid_request", "only a table has keys", pointer="/query/prefix")
+        return await _table_events(request, access, stream, cursor, rows)
     access = gateway.connected(access)
     beat_ms = gateway.limits.heartbeat_ms
     subscription = StreamSubscription(
@@ -209,21 +234,22 @@ async def _table_events(
     access: Access,
     stream: bytes,
     cursor: tuple[EntryId | From, bool],
-    prefix: bytes,
+    rows: RowsWanted,
 ) -> Response:
     gateway = gateway_of(request)
     access = gateway.connected(access)
     after = cursor[0] if isinstance(cursor[0], EntryId) else None
-    fields = (await access.perform(ReadRow(stream, prefix))).fields
     limits = gateway.limits
     subscription = TableSubscription(
-        access, stream, after, prefix=prefix, beat_ms=limits.heartbeat_ms
+        access, stream, after, **rows._asdict(), beat_ms=limits.heartbeat_ms
     )
     ready = await subscription.open()
+    assert ready.table_fields is not None
     if cursor[1] and subscription.is_over:
         return Response(status_code=204)
+    events_of = change_encoder(ready.table_fields)
     encoder = _Encoder(
-        request, access, subscription, ready, is_resumed=cursor[1], events_of=change_encoder(fields)
+        request, access, subscription, ready, is_resumed=cursor[1], events_of=events_of
     )
     exchange = exchange_of(request.receive)
     if exchange is not None:
@@ -408,7 +434,7 @@ class _Encoder:
             case followed.State("caught_up"):
                 at = await self._subscription.position()
                 return event("caught_up", CaughtUp(at=str(at)), last_id=self._place(at))
-            case followed.RowsBatch(page, gap, is_again):
+            case followed.RowsBatch(page, _, gap, is_again):
                 self._is_resumed = self._is_resumed and not is_again
                 news = self._ready_event(page.as_of, gap, is_place=False) if is_again else b""
                 self._note_sent(len(page.rows))

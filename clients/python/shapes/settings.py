@@ -5,7 +5,6 @@
 
 from typing import Annotated, Any, Literal, TypedDict
 
-
 Retained = Literal["all", "latest"]
 
 
