@@ -21,7 +21,7 @@ from headgate.app.http.dependencies import (
     gateway_of,
 )
 from headgate.app.http.idempotency import WriterKeyDep
-from headgate.app.http.operation import ARROW, Operation
+from headgate.app.http.operation import ARROW, Operation, prompt
 from headgate.app.http.streaming import PatientResponse, while_present, while_valid
 from headgate.app.transport.scopes import path_of, request_id_of
 from headgate.app.wire.encoding import row_wire, unbroken
@@ -52,7 +52,7 @@ from headgate.engine.requests.tables import DeleteRow, PutRow, ReadRow, ReadTabl
 router = APIRouter(prefix="/v1", tags=["Tables"], route_class=Operation)
 
 _NDJSON = "application/x-ndjson"
-_PAGE_ROWS = 250
+_PAGE_ROWS = 1_000
 _BATCH_ROWS = 2_000
 _PAGE_BYTES = 2**20
 _ABSENT = "no row has this key"
@@ -252,6 +252,7 @@ async def _row_lines(
         "not_supported",
     ),
 )
+@prompt
 @needs(Verb.READ)
 async def read_row(
     request: Request,
@@ -314,6 +315,7 @@ _CHANGE_PROBLEMS = responses(
     response_model=RowWritten,
     responses=_CHANGE_PROBLEMS,
 )
+@prompt
 @needs(Verb.APPEND)
 async def put_row(
     access: AccessDep,
@@ -349,6 +351,7 @@ async def put_row(
     response_model=RowWritten,
     responses=_CHANGE_PROBLEMS,
 )
+@prompt
 @needs(Verb.APPEND)
 async def delete_row(
     access: AccessDep,

@@ -240,6 +240,7 @@ async def _walk_of_bucket(port: int, publisher: Publisher, number: int) -> float
     settings = {
         "name": f"walk{number}",
         "deliver_policy": "last_per_subject",
+        "filter_subject": f"{_SUBJECT}>",
         "ack_policy": "none",
         "mem_storage": True,
     }
