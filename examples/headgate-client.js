@@ -35,7 +35,7 @@ var init_backoff = __esm({
 });
 
 // client/src/wire/problem.ts
-var Problem, isProblem, Disconnected;
+var Problem, RowChanged, isProblem, Disconnected;
 var init_problem = __esm({
   "client/src/wire/problem.ts"() {
     "use strict";
@@ -54,6 +54,14 @@ var init_problem = __esm({
       /** Whether the same request may succeed later. */
       retryable;
       retryAfterMs;
+    };
+    RowChanged = class extends Problem {
+      /** The row as it is; null if there is none. */
+      row;
+      constructor(details) {
+        super(details);
+        this.row = details.row ?? null;
+      }
     };
     isProblem = (error, ...codes) => error instanceof Problem && (!codes.length || codes.includes(error.code));
     Disconnected = class extends Error {
@@ -106,10 +114,14 @@ var init_names = __esm({
 function path(strings, ...names) {
   return String.raw({ raw: strings }, ...names.map(encodeURIComponent));
 }
+function jsonOf(value) {
+  return value === void 0 ? void 0 : JSON.stringify(value);
+}
 async function refusal(response) {
   const text = await response.text();
   try {
     const details = fromWire(JSON.parse(text));
+    if (details.code === "row_changed") return new RowChanged(details);
     if (details.code) return new Problem(details);
   } catch {
   }
@@ -428,6 +440,9 @@ var Addresses = class {
 function randomName() {
   const bytes = crypto.getRandomValues(new Uint8Array(12));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+function once({ producer }, key = randomName()) {
+  return { "idempotency-key": key, "idempotency-producer": producer };
 }
 
 // client/src/wire/credentials.ts
@@ -1557,11 +1572,144 @@ var Schedule = class {
   }
 };
 
+// client/src/table.ts
+init_problem();
+init_rest();
+var KEY_BYTES_MAX = 1024;
+var BASE64 = "base64:";
+var Table = class {
+  constructor(context, stream) {
+    this.context = context;
+    this.stream = stream;
+  }
+  /** Return the row of a key; undefined if there is none. */
+  get(key, { signal } = {}) {
+    return found(this.context.rest.ask("GET", this.#place(key), { signal }));
+  }
+  /** Return the row of a key once it has changed after an id, or when the time is over. */
+  wait(key, options) {
+    const { after, waitMs = 2e4, signal } = options;
+    return found(this.context.rest.ask("GET", this.#place(key), { query: { after, wait_ms: waitMs }, signal }));
+  }
+  /**
+   * Append the entry that is the row of a key from now on; returns its id. The field of the key is added.
+   * @throws RowChanged if the row is not as expected
+   */
+  async put(key, fields, options = {}) {
+    return (await this.#change("PUT", key, options, entryOf(fields))).id;
+  }
+  /**
+   * Append an entry that removes the row of a key; false: there is none.
+   * @throws RowChanged if the row is not as expected
+   */
+  async delete(key, options = {}) {
+    return !!await found(this.#change("DELETE", key, options));
+  }
+  /**
+   * Return all rows in order of their keys, as of one id, page by page.
+   * @throws Problem `gone` if too much has changed meanwhile: begin again
+   */
+  async *rows(options) {
+    for await (const { rows } of this.#pages(options)) yield* rows;
+  }
+  /**
+   * Return all rows, and then each change as it comes, over every reconnection. Where entries were trimmed unseen,
+   * the rows are read again, and what differs comes. It ends with the loop or its signal, or when the stream is closed.
+   */
+  async *changes(options = {}) {
+    try {
+      yield* this.#changes(options);
+    } catch (error) {
+      if (!options.signal?.aborted) throw error;
+    }
+  }
+  async *#changes({ signal, ...options }) {
+    const { config } = await this.context.rest.ask("GET", path`/v1/streams/${this.stream}`, { signal });
+    const { keyField, tombstoneField } = config;
+    const known2 = /* @__PURE__ */ new Map();
+    for (; ; ) {
+      const after = yield* this.#differences(known2, signal);
+      const gap = new AbortController();
+      const until = AbortSignal.any([gap.signal, signal ?? gap.signal]);
+      const following = { ...options, after, signal: until, onGap: () => gap.abort() };
+      for await (const entry of followed(this.context, { stream: this.stream }, following)) {
+        const key = keyOf2(entry, keyField ?? "");
+        if (key === void 0) continue;
+        if (!(nameIn(entry, tombstoneField ?? "deleted") in entry.fields)) {
+          known2.set(key, entry.id);
+          yield { ...entry, key };
+        } else if (known2.delete(key)) yield { key, id: entry.id, fields: null };
+      }
+      if (!gap.signal.aborted) return;
+    }
+  }
+  /** Yield what differs from what is known, and return the id that all is as of. */
+  async *#differences(known2, signal) {
+    let after = "";
+    const keys = /* @__PURE__ */ new Set();
+    try {
+      for await (const { rows, asOf } of this.#pages({ signal })) {
+        after = asOf;
+        for (const row of rows) {
+          keys.add(row.key);
+          if (known2.get(row.key) === row.id) continue;
+          known2.set(row.key, row.id);
+          yield row;
+        }
+      }
+    } catch (error) {
+      if (!isProblem(error, "gone")) throw error;
+      return yield* this.#differences(known2, signal);
+    }
+    for (const key of known2.keys()) {
+      if (!keys.has(key) && known2.delete(key)) yield { key, id: after, fields: null };
+    }
+    return after;
+  }
+  async *#pages({ signal, limit = 1e3, prefix, filter, columns } = {}) {
+    const asked = { limit, prefix, filter: jsonOf(filter), columns: jsonOf(columns) };
+    for (let next = {}; ; ) {
+      const page = await this.context.rest.ask("GET", this.#place(), { query: { ...asked, ...next }, signal });
+      yield page;
+      if (page.nextAfterKey === null) return;
+      next = { after_key: page.nextAfterKey, as_of: page.asOf };
+    }
+  }
+  #change(method, key, options, body) {
+    const { ifMatch, ifAbsent, idempotencyKey, signal } = options;
+    const headers = {
+      ...once(this.context, idempotencyKey),
+      ...ifMatch && { "if-match": `"${ifMatch}"` },
+      ...ifAbsent && { "if-none-match": "*" }
+    };
+    return this.context.rest.ask(method, this.#place(key), { body, headers, signal, isRepeatable: true });
+  }
+  #place(key) {
+    const table = path`/v1/streams/${this.stream}/table`;
+    if (key === void 0) return table;
+    return table + path`/${/^\.\.?$/.test(key) ? BASE64 + btoa(key) : key}`;
+  }
+};
+async function found(asking) {
+  return asking.catch((error) => {
+    if (!isProblem(error, "entry_not_found")) throw error;
+    return void 0;
+  });
+}
+function keyOf2(entry, keyField) {
+  const name = nameIn(entry, keyField);
+  const text = entry.fields[name];
+  if (text === void 0) return void 0;
+  const bytes = bytesOf(entry, name);
+  if (bytes.length > KEY_BYTES_MAX) return void 0;
+  return text === "" || text.startsWith(BASE64) || entry.base64?.includes(name) ? BASE64 + textOf(bytes) : text;
+}
+function nameIn({ namesBase64 }, name) {
+  return namesBase64 ? textOf(new TextEncoder().encode(name)) : name;
+}
+
 // client/src/stream.ts
 init_rest();
-function jsonOf(value) {
-  return value === void 0 ? void 0 : JSON.stringify(value);
-}
 var Stream = class {
   constructor(context, name) {
     this.context = context;
@@ -1573,6 +1721,10 @@ var Stream = class {
   /** Return a group of this stream; it is made by its `create`. */
   group(name) {
     return new Group(this.context, this.name, name);
+  }
+  /** Return the table of this stream, which has a `keyField`. */
+  table() {
+    return new Table(this.context, this.name);
   }
   /** Append an entry; returns its id. It is sent again until it is known to be there, and is there once. */
   async append(fields, options = {}) {
@@ -1591,8 +1743,7 @@ var Stream = class {
   }
   #post(place, body, { idempotencyKey, lastId, signal }) {
     const headers = {
-      "idempotency-key": idempotencyKey ?? randomName(),
-      "idempotency-producer": this.context.producer,
+      ...once(this.context, idempotencyKey),
       ...lastId && { "if-match": `"${lastId}"` }
     };
     return this.context.rest.ask("POST", `${this.#path}/${place}`, { body, headers, signal, isRepeatable: true });
@@ -1743,8 +1894,10 @@ export {
   Job,
   Problem,
   Push,
+  RowChanged,
   Schedule,
   Stream,
+  Table,
   bytesOf,
   createClient,
   isProblem

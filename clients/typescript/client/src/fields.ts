@@ -25,6 +25,7 @@ export function bytesOf(entry: { fields: Record<string, string>; base64?: string
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 
-function textOf(bytes: Uint8Array): string {
+/** Return base64 text. */
+export function textOf(bytes: Uint8Array): string {
   return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
 }
