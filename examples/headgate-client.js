@@ -1524,11 +1524,14 @@ function entryOf(fields, { delayMs, deliverAtMs, ttlMs, expiresAtMs } = {}) {
 }
 function bytesOf(entry, name) {
   const text = entry.fields[name] ?? "";
-  if (!entry.base64?.includes(name)) return new TextEncoder().encode(text);
+  if (!entry.base64?.includes(name)) return encoded(text);
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 function textOf(bytes) {
   return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+}
+function encoded(text) {
+  return new TextEncoder().encode(text);
 }
 
 // client/src/schedule.ts
@@ -1623,17 +1626,17 @@ var Table = class {
       if (!options.signal?.aborted) throw error;
     }
   }
-  async *#changes({ signal, ...options }) {
+  async *#changes({ signal, prefix = "", ...options }) {
     const { config } = await this.context.rest.ask("GET", path`/v1/streams/${this.stream}`, { signal });
     const { keyField, tombstoneField } = config;
     const known2 = /* @__PURE__ */ new Map();
     for (; ; ) {
-      const after = yield* this.#differences(known2, signal);
+      const after = yield* this.#differences(known2, prefix, signal);
       const gap = new AbortController();
       const until = AbortSignal.any([gap.signal, signal ?? gap.signal]);
       const following = { ...options, after, signal: until, onGap: () => gap.abort() };
       for await (const entry of followed(this.context, { stream: this.stream }, following)) {
-        const key = keyOf2(entry, keyField ?? "");
+        const key = keyOf2(entry, keyField ?? "", prefix);
         if (key === void 0) continue;
         if (!(nameIn(entry, tombstoneField ?? "deleted") in entry.fields)) {
           known2.set(key, entry.id);
@@ -1644,11 +1647,11 @@ var Table = class {
     }
   }
   /** Yield what differs from what is known, and return the id that all is as of. */
-  async *#differences(known2, signal) {
+  async *#differences(known2, prefix, signal) {
     let after = "";
     const keys = /* @__PURE__ */ new Set();
     try {
-      for await (const { rows, asOf } of this.#pages({ signal })) {
+      for await (const { rows, asOf } of this.#pages({ prefix, signal })) {
         after = asOf;
         for (const row of rows) {
           keys.add(row.key);
@@ -1659,7 +1662,7 @@ var Table = class {
       }
     } catch (error) {
       if (!isProblem(error, "gone")) throw error;
-      return yield* this.#differences(known2, signal);
+      return yield* this.#differences(known2, prefix, signal);
     }
     for (const key of known2.keys()) {
       if (!keys.has(key) && known2.delete(key)) yield { key, id: after, fields: null };
@@ -1696,16 +1699,16 @@ async function found(asking) {
     return void 0;
   });
 }
-function keyOf2(entry, keyField) {
+function keyOf2(entry, keyField, prefix) {
   const name = nameIn(entry, keyField);
   const text = entry.fields[name];
   if (text === void 0) return void 0;
   const bytes = bytesOf(entry, name);
-  if (bytes.length > KEY_BYTES_MAX) return void 0;
+  if (bytes.length > KEY_BYTES_MAX || !encoded(prefix).every((byte, at) => byte === bytes[at])) return void 0;
   return text === "" || text.startsWith(BASE64) || entry.base64?.includes(name) ? BASE64 + textOf(bytes) : text;
 }
 function nameIn({ namesBase64 }, name) {
-  return namesBase64 ? textOf(new TextEncoder().encode(name)) : name;
+  return namesBase64 ? textOf(encoded(name)) : name;
 }
 
 // client/src/stream.ts

@@ -67,7 +67,9 @@ def test_nothing_else_is_installed_with_them() -> None:
 async def test_plain_node_imports_them(app: Path) -> None:
     client, react = json.loads(await output_of(tool("node"), "plain.mjs", folder=app))
     assert {"createClient", "Problem", "RowChanged", "isProblem", "Disconnected"} <= set(client)
-    assert set(react) == {"HeadgateProvider", "useAppend", "useClient", "useGroup", "useStream"}
+    assert set(react) == {
+        *("HeadgateProvider", "useAppend", "useClient", "useGroup", "useStream", "useTable")
+    }
 
 
 async def test_the_client_is_small(app: Path) -> None:

@@ -1,6 +1,6 @@
 /** Table: the latest entry of each key of a stream, read, changed and followed. */
 import { type Context, once } from "./context.js";
-import { bytesOf, entryOf, type Fields, textOf } from "./fields.js";
+import { bytesOf, encoded, entryOf, type Fields, textOf } from "./fields.js";
 import { followed, type Filter, type FollowOptions } from "./follower.js";
 import { isProblem } from "./wire/problem.js";
 import { jsonOf, path } from "./wire/rest.js";
@@ -36,8 +36,11 @@ export interface RowsOptions {
   signal?: AbortSignal | undefined;
 }
 
-/** `caught_up`: all rows as of now have come. */
-export type ChangesOptions = Pick<FollowOptions, "credit" | "onState" | "signal">;
+/** `onState` is told `caught_up` once all rows have come. */
+export interface ChangesOptions extends Pick<FollowOptions, "credit" | "onState" | "signal"> {
+  /** Only keys that begin with it. */
+  prefix?: string;
+}
 
 /** A change of a row: the fields it has now; null if it was removed. */
 export type RowChange = Row | { key: string; id: string; fields: null };
@@ -98,17 +101,17 @@ export class Table {
     }
   }
 
-  async *#changes({ signal, ...options }: ChangesOptions): AsyncGenerator<RowChange, void, void> {
+  async *#changes({ signal, prefix = "", ...options }: ChangesOptions): AsyncGenerator<RowChange, void, void> {
     const { config } = await this.context.rest.ask<StreamDetail>("GET", path`/v1/streams/${this.stream}`, { signal });
     const { keyField, tombstoneField } = config;
     const known: Known = new Map();
     for (;;) {
-      const after = yield* this.#differences(known, signal);
+      const after = yield* this.#differences(known, prefix, signal);
       const gap = new AbortController();
       const until = AbortSignal.any([gap.signal, signal ?? gap.signal]);
       const following = { ...options, after, signal: until, onGap: () => gap.abort() };
       for await (const entry of followed(this.context, { stream: this.stream }, following)) {
-        const key = keyOf(entry, keyField ?? "");
+        const key = keyOf(entry, keyField ?? "", prefix);
         if (key === undefined) continue;
         if (!(nameIn(entry, tombstoneField ?? "deleted") in entry.fields)) {
           known.set(key, entry.id);
@@ -120,11 +123,11 @@ export class Table {
   }
 
   /** Yield what differs from what is known, and return the id that all is as of. */
-  async *#differences(known: Known, signal: AbortSignal | undefined): AsyncGenerator<RowChange, string, void> {
+  async *#differences(known: Known, prefix: string, signal: AbortSignal | undefined): AsyncGenerator<RowChange, string, void> {
     let after = "";
     const keys = new Set<string>();
     try {
-      for await (const { rows, asOf } of this.#pages({ signal })) {
+      for await (const { rows, asOf } of this.#pages({ prefix, signal })) {
         after = asOf;
         for (const row of rows) {
           keys.add(row.key);
@@ -135,7 +138,7 @@ export class Table {
       }
     } catch (error) {
       if (!isProblem(error, "gone")) throw error;
-      return yield* this.#differences(known, signal);
+      return yield* this.#differences(known, prefix, signal);
     }
     for (const key of known.keys()) {
       if (!keys.has(key) && known.delete(key)) yield { key, id: after, fields: null };
@@ -178,17 +181,17 @@ async function found<T>(asking: Promise<T>): Promise<T | undefined> {
   });
 }
 
-/** Return the value of the key field as rows have it; undefined: it makes no row. */
-function keyOf(entry: Entry, keyField: string): string | undefined {
+/** Return the value of the key field as rows have it; undefined: it makes no row, or one that is not asked for. */
+function keyOf(entry: Entry, keyField: string, prefix: string): string | undefined {
   const name = nameIn(entry, keyField);
   const text = entry.fields[name];
   if (text === undefined) return undefined;
   const bytes = bytesOf(entry, name);
-  if (bytes.length > KEY_BYTES_MAX) return undefined;
+  if (bytes.length > KEY_BYTES_MAX || !encoded(prefix).every((byte, at) => byte === bytes[at])) return undefined;
   return text === "" || text.startsWith(BASE64) || entry.base64?.includes(name) ? BASE64 + textOf(bytes) : text;
 }
 
 /** Return a name as it stands in an entry. */
 function nameIn({ namesBase64 }: Entry, name: string): string {
-  return namesBase64 ? textOf(new TextEncoder().encode(name)) : name;
+  return namesBase64 ? textOf(encoded(name)) : name;
 }
