@@ -5,7 +5,7 @@ import type { Row, Schemas } from "../gateway/shapes.js";
 import type { Act } from "../parts/act.js";
 import type { Pairs, Values } from "../parts/form.js";
 import { entryOf, named } from "./streams.js";
-import { fieldsOf, keyInPath } from "../values/keys.js";
+import { fieldsOf, keyInPath, merged } from "../values/keys.js";
 import { timeOf } from "../values/ids.js";
 import { exactMoment } from "../values/times.js";
 
@@ -39,7 +39,7 @@ export function createRow(place: Place, names: string[]): Act<Written> {
     },
     instead: (problem, values) => {
       const { key, pairs } = asked(values);
-      return overwriteRow(place, key, pairs, problem, []);
+      return overwriteRow(place, key, pairs, problem);
     },
     done: ({ key, id }) => `Row ${key} is there, as ${id}.`,
   };
@@ -55,14 +55,16 @@ export function editRow(place: Place, row: Row): Act<Written> {
     about: "It is saved only if nobody has changed the row meanwhile.",
     fields: [{ name: "pairs", label: "Fields", kind: "pairs", value: fieldsOf(row, place.keyField) as unknown as Pairs }],
     call: ({ pairs }) => put(place.stream, row.key, row, pairs as Pairs, row.base64),
-    instead: (problem, { pairs }) => overwriteRow(place, row.key, pairs as Pairs, problem, row.base64),
+    instead: (problem, { pairs }) => overwriteRow(place, row.key, pairs as Pairs, problem, row),
     done: ({ key, id }) => `Row ${key} is saved, as ${id}.`,
   };
 }
 
-/** Choose what becomes of a row that is not as one has seen it. */
-function overwriteRow(place: Place, key: string, pairs: Pairs, { row }: Problem, base64: string[] = []): Act<Written> | undefined {
+/** Choose what becomes of a row that is not as one has seen it; `seen` is that, if there was one. */
+function overwriteRow(place: Place, key: string, given: Pairs, { row }: Problem, seen?: Row): Act<Written> | undefined {
   if (row === undefined) return undefined;
+  const pairs = row && seen && !row.pairs && !seen.pairs ? merged(given, seen, row, place.keyField) : given;
+  const base64 = (row ?? seen)?.base64;
   return {
     title: row ? `Row ${key} has changed` : `Row ${key} is removed`,
     verb: row ? "Overwrite" : "Put it again",
@@ -70,7 +72,7 @@ function overwriteRow(place: Place, key: string, pairs: Pairs, { row }: Problem,
     stream: place.stream,
     about: row ? (
       <>
-        <p>This is the row now. Cancel keeps it; overwrite puts the fields below in its place.</p>
+        <p>This is the row now. Cancel keeps it. Overwrite puts your fields in its place; those that you have left alone are as they are now.</p>
         <Now row={row} place={place} mine={pairs} />
       </>
     ) : (
@@ -78,7 +80,7 @@ function overwriteRow(place: Place, key: string, pairs: Pairs, { row }: Problem,
     ),
     fields: [{ name: "pairs", label: "Your fields", kind: "pairs", value: pairs }],
     call: (values) => put(place.stream, key, row ?? undefined, values["pairs"] as Pairs, base64),
-    instead: (problem, values) => overwriteRow(place, key, values["pairs"] as Pairs, problem, base64),
+    instead: (problem, values) => overwriteRow(place, key, values["pairs"] as Pairs, problem, row ?? seen),
     done: ({ id }) => `Row ${key} is saved, as ${id}.`,
   };
 }

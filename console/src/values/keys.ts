@@ -24,3 +24,11 @@ export function keyInPath(key: string): string {
 export function fieldsOf(row: Entry, keyField: string): Pair[] {
   return pairsOf(row).filter(([name]) => name !== keyField);
 }
+
+/** Return the fields that somebody has given for a row as it was seen, on top of what it has become. */
+export function merged(given: readonly Pair[], seen: Entry, now: Entry, keyField: string): [string, string][] {
+  const values = new Map(fieldsOf(now, keyField));
+  for (const [name] of fieldsOf(seen, keyField)) if (!given.some(([own]) => own === name)) values.delete(name);
+  for (const [name, value] of given) if (seen.fields[name] !== value) values.set(name, value);
+  return [...values];
+}
