@@ -1638,7 +1638,7 @@ var Table = class {
       for await (const entry of followed(this.context, { stream: this.stream }, following)) {
         const key = keyOf2(entry, keyField ?? "", prefix);
         if (key === void 0) continue;
-        if (!(nameIn(entry, tombstoneField ?? "deleted") in entry.fields)) {
+        if (!Object.hasOwn(entry.fields, nameIn(entry, tombstoneField ?? "deleted"))) {
           known2.set(key, entry.id);
           yield { ...entry, key };
         } else if (known2.delete(key)) yield { key, id: entry.id, fields: null };

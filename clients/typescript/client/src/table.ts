@@ -113,7 +113,7 @@ export class Table {
       for await (const entry of followed(this.context, { stream: this.stream }, following)) {
         const key = keyOf(entry, keyField ?? "", prefix);
         if (key === undefined) continue;
-        if (!(nameIn(entry, tombstoneField ?? "deleted") in entry.fields)) {
+        if (!Object.hasOwn(entry.fields, nameIn(entry, tombstoneField ?? "deleted"))) {
           known.set(key, entry.id);
           yield { ...entry, key };
         } else if (known.delete(key)) yield { key, id: entry.id, fields: null };

@@ -89,7 +89,7 @@ function History({ place, rowKey }: { place: Place; rowKey: string }) {
             <a href={`${streamPlace(stream)}?entry=${entry.id}`} title={entry.id}>
               <time>{exactMoment(timeOf(entry.id))}</time>
             </a>{" "}
-            {tombstone in entry.fields ? <span class="bad">removed</span> : <FieldsInLine pairs={fieldsOf(entry, keyField)} />}
+            {Object.hasOwn(entry.fields, tombstone) ? <span class="bad">removed</span> : <FieldsInLine pairs={fieldsOf(entry, keyField)} />}
           </li>
         ))}
       </ol>
