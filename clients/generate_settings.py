@@ -31,7 +31,7 @@ def generated() -> str:
     document = json.loads((_ROOT.parent / "openapi" / "openapi.json").read_text())
     schemas = document["components"]["schemas"]
     parts = [part for name in _SETTINGS for part in _parts(name, schemas)]
-    return formatted("\n\n".join([_HEADER, *parts]))
+    return formatted("\n".join([_HEADER, "\n\n".join(parts)]))
 
 
 def _parts(name: str, schemas: dict[str, Any]) -> Iterator[str]:

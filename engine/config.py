@@ -52,6 +52,10 @@ OnExpiry = Literal["settle", "dead_letter"]
 """Treatment of entries whose deadline is over: they are settled, or become dead letters first."""
 
 
+Retained = Literal["all", "latest"]
+"""What the stream of a table keeps: all entries, or the latest of each key."""
+
+
 FieldName = NewType("FieldName", bytes)
 """The name of a field of entries."""
 
@@ -154,6 +158,45 @@ class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
         FieldName | None,
         About("An entry with this field removes the row of its key; `deleted` unless given."),
     ] = None
+    retain: Annotated[
+        bool,
+        About(
+            "`latest` compacts the stream of a table: entries that a later one with their key has "
+            "superseded are removed in the background, once no group has to read or settle them.",
+            words=get_args(Retained),
+        ),
+    ] = False
+    compact_after_ms: Annotated[
+        int | None,
+        About("With `retain: latest`, entries stay for at least so long; an hour unless given."),
+    ] = None
+    compact_unread: Annotated[
+        bool,
+        About(
+            "With `retain: latest`, entries are removed although groups have still to read them."
+        ),
+    ] = False
+    archived_until_ms: Annotated[
+        int | None,
+        About(
+            "With `retain: latest`, only entries with ids below this unix time are removed: the "
+            "others are not archived yet. `headgate-pipeline trim --superseded` sets it."
+        ),
+    ] = None
+    tombstone_ms: Annotated[
+        int | None,
+        About(
+            "With `retain: latest`, an entry that removes a row stays for at least so long; a day "
+            "unless given."
+        ),
+    ] = None
+
+    @property
+    def table_settings(self) -> list[str]:
+        """Return the names of the settings of its table that are not the default."""
+        first = self.__struct_fields__.index("key_field")
+        names = self.__struct_fields__[first:]
+        return [name for name in names if getattr(self, name) not in (None, False)]
 
     @property
     def row_fields(self) -> tuple[bytes, bytes] | None:

@@ -427,8 +427,26 @@ ALL_TABLE_CHANGES_MAX = 500_000
 TABLE_WALKS_MAX = 1_000
 """States of a table that are walked over at the same time; the oldest walk has to begin again."""
 
+COMPACT_AFTER_MS = 3_600_000
+"""How long superseded entries stay unless a stream says it."""
+
+TOMBSTONE_MS = 86_400_000
+"""How long entries that removed a row stay unless a stream says it."""
+
+COMPACTED_PARTS_MAX = 100
+"""Parts of a pass over a stream that is compacted, in one round of housekeeping."""
+
+COMPACT_PAUSE_MS = 10_000
+"""Pause between two passes over a stream that is compacted."""
+
+LONG_COMPACT_PAUSE_MS = 600_000
+"""The same behind a pass that has removed less than a tenth of what it looked at."""
+
 TABLE_WALK_MS = 60_000
 """How long a walk over a table may rest between two of its pages."""
+
+CONFLATE_MS_MAX = 10_000
+"""How long changes of a table are held back at most, so that only the newest ones are sent."""
 
 ROWS_AT_ONCE_MAX = 500
 """Entries that are indexed by a table together, and rows of it that are looked at. Each takes up to

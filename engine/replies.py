@@ -316,6 +316,7 @@ class Row(NamedTuple):
 class RowRead(NamedTuple):
     row: Row | None
     as_of: EntryId  # the last id of the stream
+    fields: tuple[bytes, bytes]  # of the key and of the tombstone
 
 
 class TablePage(NamedTuple):

@@ -348,10 +348,10 @@ var init_events_line = __esm({
       }
       async #read(signal) {
         const wanted = this.#wanted = this.subscriber.wanted();
-        const { match, after, filter, consumer, credit = 64, claim_idle_ms, on_disconnect } = wanted;
+        const { match, after, view, prefix, filter, consumer, credit = 64, claim_idle_ms, on_disconnect } = wanted;
         const create = wanted.create ? JSON.stringify(wanted.create) : void 0;
         this.#available = wanted.group == null ? credit : Infinity;
-        const ofStream = { match: match ?? void 0, after, filter: filter ? JSON.stringify(filter) : void 0 };
+        const ofStream = { match: match ?? void 0, after, view, prefix, filter: filter ? JSON.stringify(filter) : void 0 };
         const query = wanted.group == null ? ofStream : { match: match ?? void 0, consumer, credit, claim_idle_ms, on_disconnect, create };
         const headers = { accept: "text/event-stream" };
         const response = await this.rest.open("GET", `${this.#place}/events`, { query, headers, signal });
@@ -381,6 +381,9 @@ var init_events_line = __esm({
           case "entry":
             this.#available -= 1;
             return subscriber.entries({ type: "entries", sub, entries: [value], credit_left: 0 });
+          case "row":
+            this.#available -= 1;
+            return subscriber.rows?.({ type: "rows", sub, rows: [value], credit_left: 0, ...line("id") && { position: line("id") } });
           case "position":
             return subscriber.entries({ type: "entries", sub, entries: [], credit_left: 0, position: value.at });
           case "gap":
@@ -1380,6 +1383,8 @@ var SocketLine = class {
     switch (frame.type) {
       case "entries":
         return sub?.entries(frame);
+      case "rows":
+        return sub?.rows?.(frame);
       case "welcome":
         this.#heartbeatMs = frame.heartbeat_ms;
         return this.#token === void 0 ? this.#opens() : void 0;
@@ -1524,14 +1529,11 @@ function entryOf(fields, { delayMs, deliverAtMs, ttlMs, expiresAtMs } = {}) {
 }
 function bytesOf(entry, name) {
   const text = entry.fields[name] ?? "";
-  if (!entry.base64?.includes(name)) return encoded(text);
+  if (!entry.base64?.includes(name)) return new TextEncoder().encode(text);
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 function textOf(bytes) {
   return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
-}
-function encoded(text) {
-  return new TextEncoder().encode(text);
 }
 
 // client/src/schedule.ts
@@ -1576,10 +1578,9 @@ var Schedule = class {
 };
 
 // client/src/table.ts
+init_names();
 init_problem();
 init_rest();
-var KEY_BYTES_MAX = 1024;
-var BASE64 = "base64:";
 var Table = class {
   constructor(context, stream) {
     this.context = context;
@@ -1617,57 +1618,25 @@ var Table = class {
   }
   /**
    * Return all rows, and then each change as it comes, over every reconnection. Where entries were trimmed unseen,
-   * the rows are read again, and what differs comes. It ends with the loop or its signal, or when the stream is closed.
+   * all rows come again, of which you get what differs. It ends with the loop or its signal, or when the stream is closed.
    */
   async *changes(options = {}) {
+    const { signal } = options;
+    const arrivals = new Arrivals(signal);
+    const follower = new TableFollower(this.context, this.stream, options, arrivals);
     try {
-      yield* this.#changes(options);
-    } catch (error) {
-      if (!options.signal?.aborted) throw error;
-    }
-  }
-  async *#changes({ signal, prefix = "", ...options }) {
-    const { config } = await this.context.rest.ask("GET", path`/v1/streams/${this.stream}`, { signal });
-    const { keyField, tombstoneField } = config;
-    const known2 = /* @__PURE__ */ new Map();
-    for (; ; ) {
-      const after = yield* this.#differences(known2, prefix, signal);
-      const gap = new AbortController();
-      const until = AbortSignal.any([gap.signal, signal ?? gap.signal]);
-      const following = { ...options, after, signal: until, onGap: () => gap.abort() };
-      for await (const entry of followed(this.context, { stream: this.stream }, following)) {
-        const key = keyOf2(entry, keyField ?? "", prefix);
-        if (key === void 0) continue;
-        if (!Object.hasOwn(entry.fields, nameIn(entry, tombstoneField ?? "deleted"))) {
-          known2.set(key, entry.id);
-          yield { ...entry, key };
-        } else if (known2.delete(key)) yield { key, id: entry.id, fields: null };
-      }
-      if (!gap.signal.aborted) return;
-    }
-  }
-  /** Yield what differs from what is known, and return the id that all is as of. */
-  async *#differences(known2, prefix, signal) {
-    let after = "";
-    const keys = /* @__PURE__ */ new Set();
-    try {
-      for await (const { rows, asOf } of this.#pages({ prefix, signal })) {
-        after = asOf;
-        for (const row of rows) {
-          keys.add(row.key);
-          if (known2.get(row.key) === row.id) continue;
-          known2.set(row.key, row.id);
-          yield row;
+      for (let arrived = await arrivals.next(); arrived; arrived = await arrivals.next()) {
+        for (const change of arrived.changes) {
+          if (signal?.aborted) return;
+          yield change;
         }
+        follower.taken(arrived.count);
+        if (arrived.state) options.onState?.(arrived.state);
       }
-    } catch (error) {
-      if (!isProblem(error, "gone")) throw error;
-      return yield* this.#differences(known2, prefix, signal);
+    } finally {
+      arrivals.close();
+      follower.close();
     }
-    for (const key of known2.keys()) {
-      if (!keys.has(key) && known2.delete(key)) yield { key, id: after, fields: null };
-    }
-    return after;
   }
   async *#pages({ signal, limit = 1e3, prefix, filter, columns } = {}) {
     const asked = { limit, prefix, filter: jsonOf(filter), columns: jsonOf(columns) };
@@ -1690,7 +1659,7 @@ var Table = class {
   #place(key) {
     const table = path`/v1/streams/${this.stream}/table`;
     if (key === void 0) return table;
-    return table + path`/${/^\.\.?$/.test(key) ? BASE64 + btoa(key) : key}`;
+    return table + path`/${/^\.\.?$/.test(key) ? `base64:${btoa(key)}` : key}`;
   }
 };
 async function found(asking) {
@@ -1699,17 +1668,87 @@ async function found(asking) {
     return void 0;
   });
 }
-function keyOf2(entry, keyField, prefix) {
-  const name = nameIn(entry, keyField);
-  const text = entry.fields[name];
-  if (text === void 0) return void 0;
-  const bytes = bytesOf(entry, name);
-  if (bytes.length > KEY_BYTES_MAX || !encoded(prefix).every((byte, at) => byte === bytes[at])) return void 0;
-  return text === "" || text.startsWith(BASE64) || entry.base64?.includes(name) ? BASE64 + textOf(bytes) : text;
-}
-function nameIn({ namesBase64 }, name) {
-  return namesBase64 ? textOf(encoded(name)) : name;
-}
+var TableFollower = class {
+  // what waits here
+  constructor(context, stream, options, arrivals) {
+    this.context = context;
+    this.stream = stream;
+    this.options = options;
+    this.arrivals = arrivals;
+    this.#limit = options.credit ?? 512;
+    this.#sub = context.nextSub();
+    context.line.add(this.#sub, this);
+  }
+  isBusy = false;
+  #after;
+  // undefined: all rows come
+  #asOf = "";
+  #keys;
+  // of the rows that have come, until they are all there
+  #known = /* @__PURE__ */ new Map();
+  // the id of each row
+  #limit;
+  #sub;
+  #available = 0;
+  // what the gateway may still send
+  #untaken = 0;
+  taken(rows) {
+    this.#untaken -= rows;
+    const credit = this.#limit - this.#untaken - this.#available;
+    if (credit < this.#limit / 2) return;
+    this.#available += credit;
+    this.context.line.credit(this.#sub, credit);
+  }
+  close() {
+    void this.context.line.remove(this.#sub);
+  }
+  wanted() {
+    this.#available = Math.max(1, this.#limit - this.#untaken);
+    const { prefix } = this.options;
+    const after = this.#after;
+    return { stream: this.stream, view: "table", credit: this.#available, ...prefix && { prefix }, ...after && { after } };
+  }
+  subscribed({ position, gap }) {
+    if (gap || this.#after === void 0) this.#begin(position);
+  }
+  rows({ rows, again, position }) {
+    if (again) this.#begin("");
+    this.#available -= rows.length;
+    this.#untaken += rows.length;
+    const changes = fromWire(rows).filter((row) => this.#isNews(row));
+    this.arrivals.add({ changes, count: rows.length });
+    if (position) this.#after = position;
+  }
+  state(state) {
+    const keys = state === "caught_up" ? this.#keys : void 0;
+    const gone = keys ? [...this.#known.keys()].filter((key) => !keys.has(key) && this.#known.delete(key)) : [];
+    if (keys) {
+      this.#keys = void 0;
+      this.#after ??= this.#asOf || void 0;
+    }
+    this.arrivals.add({ changes: gone.map((key) => ({ key, id: this.#asOf, fields: null })), count: 0, state });
+  }
+  ended(error) {
+    this.arrivals.end(error);
+  }
+  entries() {
+  }
+  claimed() {
+  }
+  lost() {
+  }
+  /** All rows come. Those that do not are gone. */
+  #begin(asOf) {
+    this.#after = void 0;
+    this.#asOf = asOf;
+    this.#keys = /* @__PURE__ */ new Set();
+  }
+  #isNews({ key, id, fields }) {
+    this.#keys?.add(key);
+    if (!fields) return this.#known.delete(key);
+    return this.#known.get(key) !== id && !!this.#known.set(key, id);
+  }
+};
 
 // client/src/stream.ts
 init_rest();

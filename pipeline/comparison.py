@@ -52,7 +52,8 @@ def deletions(client: Client, lake: Lake, plan: Plan) -> Deletions:
     """Return the deletions of a stream, derived from its own counters.
 
     The stream counts what was added. What it lacks was trimmed or deleted, and what was trimmed
-    comes before its first entry: where the lake has those entries, their number is known.
+    comes before its first entry: where the lake has those entries, their number is known. A stream
+    that is compacted (`retain: latest`) may lack any of them.
     """
     info = client.stream(plan.stream).info()
     lacking = info["entries_added"] - info["length"]
@@ -64,4 +65,6 @@ def deletions(client: Client, lake: Lake, plan: Plan) -> Deletions:
     trimmed = sum(parse_id(held.after) < entry_id <= parse_id(before) for entry_id in noted)
     trimmed += lake.count(plan.stream, after=held.after, to=before)
     # An earlier life of the stream may be in the lake, which was not trimmed from this one.
-    return Deletions(info["max_deleted_id"], lacking - trimmed if trimmed <= lacking else lacking)
+    entries_max = lacking - trimmed if trimmed <= lacking else lacking
+    is_compacted = info["config"]["retain"] == "latest"
+    return Deletions(info["last_id"] if is_compacted else info["max_deleted_id"], entries_max)

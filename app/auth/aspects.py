@@ -82,6 +82,22 @@ def on_cursors(request: Any) -> Collection[Need]:
     return [Need(READ, cursor.stream) for cursor in request.cursors]
 
 
+def _read(request: entries.Read) -> Collection[Need]:
+    return [Need(READ, cursor.stream, keys=request.keys) for cursor in request.cursors]
+
+
+def on_row(*verbs: Verb) -> Rule:
+    def rule(request: Any) -> Collection[Need]:
+        keys = entries.RowKeys(request.key, is_prefix=False)
+        return (Need(verbs, request.stream, keys=keys),)
+
+    return rule
+
+
+def _read_table(request: tables.ReadTable) -> Collection[Need]:
+    return (Need(READ, request.stream, keys=entries.RowKeys(request.prefix)),)
+
+
 def on_all(*verbs: Verb) -> Rule:
     needs = (Need(verbs),)
     return lambda _: needs
@@ -237,17 +253,15 @@ ASPECTS: Table = {
         span=_READING,
     ),
     tables.ReadTable: Aspects(
-        needs=on_stream(Verb.READ), delivered=lambda page: len(page.rows), span=_READING
+        needs=_read_table, delivered=lambda page: len(page.rows), span=_READING
     ),
     tables.ReadRow: Aspects(
-        needs=on_stream(Verb.READ), delivered=lambda read: read.row is not None, span=_READING
+        needs=on_row(Verb.READ), delivered=lambda read: read.row is not None, span=_READING
     ),
-    tables.PutRow: Aspects(needs=on_stream(Verb.APPEND), appended=lambda _: 1, span=_APPENDING),
-    tables.DeleteRow: Aspects(needs=on_stream(Verb.APPEND), appended=lambda _: 1, span=_APPENDING),
+    tables.PutRow: Aspects(needs=on_row(Verb.APPEND), appended=lambda _: 1, span=_APPENDING),
+    tables.DeleteRow: Aspects(needs=on_row(Verb.APPEND), appended=lambda _: 1, span=_APPENDING),
     entries.Read: Aspects(
-        needs=on_cursors,
-        delivered=lambda reads: sum(len(read.entries) for read in reads),
-        span=_READING,
+        needs=_read, delivered=lambda reads: sum(len(read.entries) for read in reads), span=_READING
     ),
     entries.FindTimes: Aspects(needs=on_stream(Verb.READ)),
     entries.ReadPattern: Aspects(  # it is narrowed to what may be read

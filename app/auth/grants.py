@@ -3,7 +3,8 @@
 A grant names streams, and what may be done with them. A pattern is a name, or the beginning of a
 name and `*`. `{sub}` and `{claim}` stand for claims of a token. `{{` and `}}` stand for braces,
 such as those of hash tags: `{{acme}}*`. A grant that names groups applies only to these groups, and
-one that names a consumer only to this consumer.
+one that names a consumer only to this consumer. One that names keys applies only to the rows of
+tables with these keys.
 """
 
 import re
@@ -14,7 +15,7 @@ from typing import Annotated, NamedTuple
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from headgate.app.wire.name_rule import NAME_BYTES_MAX, fault_of
-from headgate.engine.limits import COUNT_MAX
+from headgate.engine.limits import COUNT_MAX, ROW_KEY_BYTES_MAX
 
 GRANTS_MAX = 100
 PATTERNS_MAX = 100
@@ -51,7 +52,7 @@ class Pattern(NamedTuple):
         return self.text.decode(errors="replace") + "*" * self.is_prefix
 
 
-def _check_pattern(text: str) -> str:
+def _check_key(text: str) -> str:
     for match in _PLACE.finditer(text):
         if match[1] is not None and not _CLAIM.fullmatch(match[1]):
             raise ValueError(f"{match[0]} should name a claim, such as {{sub}}")
@@ -62,6 +63,11 @@ def _check_pattern(text: str) -> str:
         )
     if "*" in plain[:-1]:
         raise ValueError("`*` stands at the end of a pattern only")
+    return text
+
+
+def _check_name(text: str) -> str:
+    plain = _PLACE.sub("x", _check_key(text))
     name = plain.removesuffix("*")
     fault = fault_of(name) if name or plain != "*" else None
     if fault is not None:
@@ -69,7 +75,8 @@ def _check_pattern(text: str) -> str:
     return text
 
 
-PatternText = Annotated[str, AfterValidator(_check_pattern)]
+PatternText = Annotated[str, AfterValidator(_check_name)]
+KeyPattern = Annotated[str, Field(max_length=ROW_KEY_BYTES_MAX), AfterValidator(_check_key)]
 Patterns = Annotated[list[PatternText], Field(min_length=1, max_length=PATTERNS_MAX)]
 
 
@@ -78,6 +85,7 @@ class Right(NamedTuple):
     streams: tuple[Pattern, ...]
     groups: tuple[Pattern, ...] | None = None  # None: of all groups, and of the stream itself
     consumer: Pattern | None = None  # None: as any consumer
+    keys: tuple[Pattern, ...] | None = None  # of tables; None: the stream as a whole
     create: bool = False
 
 
@@ -94,12 +102,23 @@ class Grant(BaseModel):
     do: list[Verb] = Field(min_length=1, description="The verbs allowed on them.")
     groups: Patterns | None = Field(None, description="Only with these groups.")
     consumer: PatternText | None = Field(None, description="Only as this consumer.")
+    keys: Annotated[list[KeyPattern], Field(min_length=1, max_length=PATTERNS_MAX)] | None = Field(
+        None, description="Only rows of tables with these keys, or keys that begin so and `*`."
+    )
     create: bool = Field(False, description="An append may create the stream.")
 
     @model_validator(mode="after")
     def _check_admin(self) -> "Grant":
         if Verb.ADMIN in self.do and (self.streams != ["*"] or self.groups or self.consumer):
             raise ValueError('`admin` is about the whole gateway: its streams are ["*"]')
+        return self
+
+    @model_validator(mode="after")
+    def _check_keys(self) -> "Grant":
+        if self.keys is not None and (
+            self.groups or self.consumer or not {Verb.READ, Verb.APPEND}.issuperset(self.do)
+        ):
+            raise ValueError("`keys` are of rows, which are read and appended: leave the rest out")
         return self
 
     def bind(self, claims: Mapping[str, object]) -> Right:
@@ -109,14 +128,15 @@ class Grant(BaseModel):
             tuple(_bound(text, claims) for text in self.streams),
             None if self.groups is None else tuple(_bound(text, claims) for text in self.groups),
             None if self.consumer is None else _bound(self.consumer, claims),
-            self.create,
+            None if self.keys is None else tuple(_bound_key(text, claims) for text in self.keys),
+            create=self.create,
         )
 
 
 Grants = Annotated[list[Grant], Field(max_length=GRANTS_MAX)]
 
 
-def _bound(text: str, claims: Mapping[str, object]) -> Pattern:
+def _bound(text: str, claims: Mapping[str, object], bytes_max: int = NAME_BYTES_MAX) -> Pattern:
     def value_of(match: re.Match[str]) -> str:
         name = match[1]
         if name is None:
@@ -130,9 +150,13 @@ def _bound(text: str, claims: Mapping[str, object]) -> Pattern:
 
     filled = _PLACE.sub(value_of, text)
     name = filled.removesuffix("*")
-    if len(name.encode()) > NAME_BYTES_MAX:
+    if len(name.encode()) > bytes_max:
         raise UnboundClaim(f"the pattern {text!r} is too long with its claims")
     return Pattern(name.encode(), is_prefix=filled != name)
+
+
+def _bound_key(text: str, claims: Mapping[str, object]) -> Pattern:
+    return _bound(text, claims, ROW_KEY_BYTES_MAX)
 
 
 EVERYTHING = Right(frozenset(Verb), (Pattern(b"", is_prefix=True),), create=True)

@@ -7,10 +7,11 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 from weakref import WeakSet
 
-from headgate.app.auth.grants import EVERYTHING, Right, UsageLimits, Verb, verbs_of
+from headgate.app.auth.grants import EVERYTHING, Pattern, Right, UsageLimits, Verb, verbs_of
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.clock import Clock
+from headgate.engine.requests.entries import RowKeys
 from headgate.engine.requests.keyspace import RESERVED, NameFilter, is_reserved
 
 log = logging.getLogger("headgate")
@@ -30,6 +31,7 @@ class Need(NamedTuple):
     consumer: bytes | None = None  # None: the whole group
     is_shared: bool = False  # the same for all consumers, so a grant for one of them is enough
     is_owned: bool = False  # the name is that of a feature's object, such as a subscription
+    keys: RowKeys | None = None  # of rows of its table; None: the stream as a whole
 
     @property
     def is_reserved(self) -> bool:
@@ -38,6 +40,8 @@ class Need(NamedTuple):
 
     def __str__(self) -> str:
         text = f"{' or '.join(self.verbs)} on {_shown(self.stream)}"
+        if self.keys is not None:
+            text += f", key {_shown(self.keys.text)}" + "*" * self.keys.is_prefix
         if self.group is not None:
             text += f", group {_shown(self.group)}"
         return text if self.consumer is None else f"{text}, as consumer {_shown(self.consumer)}"
@@ -79,6 +83,7 @@ class Principal:
         "__weakref__",
         "_allowed",
         "_creates",
+        "_has_keys",
         "_on_end",
         "_tickets",
         "appendable",
@@ -117,6 +122,7 @@ class Principal:
         self.id = id
         self.rights = tuple(rights)
         self.verbs = verbs_of(self.rights)
+        self._has_keys = any(right.keys is not None for right in self.rights)
         self.limits = limits
         self.expires_at_ms = expires_at_ms
         self.key = key
@@ -135,6 +141,8 @@ class Principal:
         return self.ending is None and all(map(self._allowed.get, needs))
 
     def may(self, need: Need) -> bool:
+        if need.keys is not None and not self._has_keys:
+            need = need._replace(keys=None)
         known = self._allowed.get(need)
         if known is None:
             if need.is_reserved:
@@ -143,7 +151,7 @@ class Principal:
                 known = any(_allows(right, need) for right in self.rights) and (
                     self.parent is None or self.parent.may(need)
                 )
-            if sum(map(len, filter(None, need[1:4]))) <= _REMEMBERED_BYTES_MAX:
+            if need.keys is None and _length_of(need) <= _REMEMBERED_BYTES_MAX:
                 _remember(self._allowed, need, known)
         return known
 
@@ -234,6 +242,10 @@ class Principal:
         self._tickets.add(ticket)
 
 
+def _length_of(need: Need) -> int:
+    return sum(map(len, filter(None, (need.stream, need.group, need.consumer))))
+
+
 def _remember(answers: dict[K, bool], question: K, answer: bool) -> None:
     if len(answers) >= _ALLOWED_MAX:
         answers.clear()
@@ -241,7 +253,8 @@ def _remember(answers: dict[K, bool], question: K, answer: bool) -> None:
 
 
 def _names(right: Right, stream: bytes) -> bool:
-    return right.groups is None and any(pattern.matches(stream) for pattern in right.streams)
+    is_whole = right.groups is None and right.keys is None
+    return is_whole and any(pattern.matches(stream) for pattern in right.streams)
 
 
 def _allows(right: Right, need: Need) -> bool:
@@ -261,9 +274,17 @@ def _reaches(right: Right, need: Need) -> bool:
         need.group is None or not any(pattern.matches(need.group) for pattern in right.groups)
     ):
         return False
+    if right.keys is not None and (
+        need.keys is None or not any(_covers(pattern, need.keys) for pattern in right.keys)
+    ):
+        return False
     if right.consumer is None or need.is_shared:
         return True
     return need.consumer is not None and right.consumer.matches(need.consumer)
+
+
+def _covers(pattern: Pattern, keys: RowKeys) -> bool:
+    return pattern.matches(keys.text) and (pattern.is_prefix or not keys.is_prefix)
 
 
 def home() -> Principal:

@@ -247,7 +247,7 @@ def _as_mask(flags: Any) -> Mask:
 PIECE_BYTES = 256 * 1024
 """Size that a slow client must take within its patience: less than a batch may have."""
 
-_FIELDS = pa.map_(pa.binary(), pa.binary())
+FIELDS = pa.map_(pa.binary(), pa.binary())
 _INT64_MAX = 2**63 - 1
 
 
@@ -268,12 +268,12 @@ class Encoder:
                 pa.field("id", pa.string(), nullable=False),
                 pa.field("ms", pa.int64(), nullable=False),
                 pa.field("seq", pa.int64()),
-                pa.field("fields", _FIELDS, nullable=False),
+                pa.field("fields", FIELDS, nullable=False),
             ],
             {"headgate.stream": stream, "headgate.epoch": str(epoch)},
         )
         options = pa.ipc.IpcWriteOptions(compression=compression)
-        self._written = _Written()
+        self._written = Written()
         self._writer = pa.ipc.new_stream(
             pa.PythonFile(self._written, "w"), self._schema, options=options
         )
@@ -305,7 +305,7 @@ class Encoder:
             if not stays.any():
                 return self._no_rows
             ms, seq = ms[stays], seq[stays]
-        fields = pa.MapArray.from_arrays(pa.array(table.field_ends), *table.left, type=_FIELDS)
+        fields = pa.MapArray.from_arrays(pa.array(table.field_ends), *table.left, type=FIELDS)
         return [*_id_columns(ms, seq), fields]
 
     def finish(self) -> list[bytes]:
@@ -314,7 +314,7 @@ class Encoder:
         return self._written.taken()
 
 
-class _Written(io.RawIOBase):
+class Written(io.RawIOBase):
     def __init__(self) -> None:
         self._buffers: list[bytes] = []
 

@@ -28,6 +28,7 @@ from headgate.app.live.followed import (
     GroupBatch,
     GroupsBatch,
     PatternBatch,
+    RowsBatch,
     StreamBatch,
 )
 from headgate.app.live.frames.client import BadFramesError
@@ -55,6 +56,7 @@ from headgate.app.live.subscription import (
     StreamSubscription,
     Subscription,
 )
+from headgate.app.live.table_subscription import TableSubscription
 from headgate.app.runtime.connections import OpenConnection
 from headgate.app.transport.exchange import unsent_bytes
 from headgate.app.transport.intake import Socket
@@ -64,6 +66,7 @@ from headgate.app.wire.problems import FrameTooLarge, GatewayError, cut_off
 from headgate.app.wire.schemas.limits import ConnectionLimits
 from headgate.engine import errors
 from headgate.engine.config import NO_POLICY, GroupPolicy
+from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import Outcome
 from headgate.engine.requests.entries import Add, StreamCursor
@@ -416,6 +419,17 @@ class Connection:
                 credit=credit,
                 filters=intent.choices.filters,
             )
+        choices = intent.choices
+        if choices.view == "table":
+            return TableSubscription(
+                access,
+                intent.stream,
+                intent.after if isinstance(intent.after, EntryId) else None,
+                prefix=choices.prefix,
+                conflate_ms=choices.conflate_ms,
+                credit=credit,
+                beat_ms=self._limits.heartbeat_ms if choices.prefix else None,
+            )
         if intent.group is None:
             cursor = StreamCursor(intent.stream, intent.after)
             beat_ms = self._limits.heartbeat_ms if intent.choices.filters else None
@@ -510,6 +524,8 @@ def _entry_count(item: Followed) -> int:
     match item:
         case StreamBatch(read):
             return len(read.entries)
+        case RowsBatch(page):
+            return len(page.rows)
         case PatternBatch(read):
             return read.entry_count
         case GroupBatch(deliveries):

@@ -82,7 +82,8 @@ class Ready(NamedTuple):
     consumer: bytes | None = None  # who reads, if a group is read
     pending_count: int | None = None  # what this consumer holds already
     held: Held | None = None  # what it is sent and has to settle, as it goes on; None: nothing is
-    has_rows: bool = False  # those of a table come first, and then a place to resume from
+    table_fields: tuple[bytes, bytes] | None = None  # of key and tombstone, if rows are followed
+    has_rows: bool = False  # rows come first, and then a place to resume from
 
 
 class StreamBatch(NamedTuple):
@@ -96,6 +97,7 @@ class RowsBatch(NamedTuple):
     """Rows of a table, which is sent as a whole before its changes."""
 
     page: TablePage
+    credit_left: int | None  # None: it is not bounded
     gap: Gap | None  # what was trimmed unseen, so that the rows come again
     is_again: bool  # they begin again: what was sent before is void
 

@@ -13,21 +13,26 @@ from headgate.engine.requests.entries import From
 
 
 class SubscriptionChoices(NamedTuple):
-    """Options of a subscription. All but `filters` and `frame_bytes_max` are about groups."""
+    """Options of a subscription."""
 
+    frame_bytes_max: int | None = None  # that the client takes; None: it does not say it
+    filters: str | None = None  # of a stream, as JSON: only entries come for which they hold
+    # Of groups:
     claim_idle_ms: int | None = None  # also take entries pending and idle for so long
     on_disconnect: OnDisconnect | None = None  # None: as the policy of the group says
     ack: Literal["explicit", "none"] = "explicit"  # none: entries are settled as they are sent
     auto_credit: bool = False  # what is settled gives its credit back
     max_pending: int | None = None  # unacknowledged entries
-    filters: str | None = None  # of a stream, as JSON: only entries come for which they hold
-    frame_bytes_max: int | None = None  # that the client takes; None: it does not say it
     weights: Mapping[bytes, int] | None = None  # with a pattern: by stream
     create: NewGroups | None = None  # with a pattern: where there is no such group
+    # Of tables:
+    view: Literal["entries", "table"] = "entries"
+    prefix: bytes = b""  # of the keys
+    conflate_ms: int | None = None  # changes are sent after so long, only the newest of a row
 
     @classmethod
     def of(cls, form: BaseModel) -> Self:
-        names = set(cls._fields) & set(type(form).model_fields) - {"weights", "create"}
+        names = set(cls._fields) & set(type(form).model_fields) - {"weights", "create", "prefix"}
         return cls(**{name: getattr(form, name) for name in names})
 
 

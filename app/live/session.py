@@ -41,6 +41,7 @@ from headgate.app.live.followed import (
     Held,
     PatternBatch,
     Ready,
+    RowsBatch,
     State,
     StreamBatch,
 )
@@ -71,10 +72,12 @@ from headgate.app.live.frames.client import (
 from headgate.app.live.frames.entries import (
     FrameOf,
     LastFrame,
+    changes_frames,
     deliveries_frames,
     entries_frames,
     groups_frames,
     pattern_frames,
+    rows_frames,
     settled_frame,
 )
 from headgate.app.live.frames.server import (
@@ -207,6 +210,7 @@ class _Known(NamedTuple):
     held: Held | None = None  # what it was sent and has to settle
     is_of_pattern: bool = False
     frame_bytes_max: int | None = None  # that its client takes
+    table_fields: tuple[bytes, bytes] | None = None  # of key and tombstone, if it follows rows
 
 
 class Session:
@@ -323,8 +327,8 @@ class Session:
     def followed(self, sub: str, item: Followed) -> None:
         """Take an item of a subscription, and tell the client, or raise FrameTooLarge."""
         match item:
-            case StreamBatch() | PatternBatch() | GroupBatch() | GroupsBatch():
-                for frame in _entries_frames(self._of(sub), item):
+            case StreamBatch() | RowsBatch() | PatternBatch() | GroupBatch() | GroupsBatch():
+                for frame in _entries_frames(self._of(sub), item, self._table_fields(sub)):
                     self._answers.say(frame)
             case State(name):
                 self.say(StateFrame(sub=sub, state=name))
@@ -343,7 +347,7 @@ class Session:
 
     def only_frame(self, sub: str, batch: StreamBatch) -> str | None:
         """Return the frame of a batch, if it is one, and the only one that there is to send."""
-        if not self._answers.is_empty:
+        if not self._answers.is_empty or self._table_fields(sub) is not None:
             return None
         try:
             return _last_frame.of(self._of(sub), batch.read, batch.credit_left or 0)
@@ -353,6 +357,10 @@ class Session:
     def _of(self, sub: str) -> FrameOf:
         known = self._known.get(sub)
         return FrameOf(sub, None if known is None else known.frame_bytes_max)
+
+    def _table_fields(self, sub: str) -> tuple[bytes, bytes] | None:
+        known = self._known.get(sub)
+        return None if known is None else known.table_fields
 
     def _text(self, frame: BaseModel) -> str:
         if isinstance(frame, ProblemFrame):
@@ -423,7 +431,9 @@ class Session:
 
     def _subscribed(self, intent: SubscribeIntent, ready: Ready) -> str:
         phase = Phase.READING if ready.held is None else Phase.HOLDING
-        self._known[intent.sub] = self._known[intent.sub]._replace(phase=phase, held=ready.held)
+        self._known[intent.sub] = self._known[intent.sub]._replace(
+            phase=phase, held=ready.held, table_fields=ready.table_fields
+        )
         return self._text(
             Subscribed(
                 rid=intent.rid,
@@ -454,13 +464,19 @@ class Session:
 
 
 def _entries_frames(
-    of: FrameOf, batch: StreamBatch | PatternBatch | GroupBatch | GroupsBatch
+    of: FrameOf,
+    batch: StreamBatch | RowsBatch | PatternBatch | GroupBatch | GroupsBatch,
+    table_fields: tuple[bytes, bytes] | None,
 ) -> Iterable[str]:
     left = batch.credit_left or 0
     match batch:
         case StreamBatch(read):
             if read.entries or read.gap is not None or is_position_news(read):
+                if table_fields is not None:
+                    return changes_frames(of, read, table_fields, credit_left=left)
                 return entries_frames(of, read, credit_left=left)
+        case RowsBatch():
+            return rows_frames(of, batch)
         case PatternBatch(read):
             return pattern_frames(of, read, credit_left=left)
         case GroupBatch(deliveries, gone, lag):

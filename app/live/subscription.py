@@ -31,7 +31,7 @@ from headgate.engine.entry import EntryId
 from headgate.engine.errors import Disconnected, Draining, StreamError
 from headgate.engine.patterns import PatternCursor
 from headgate.engine.replies import PatternRead, StreamRead
-from headgate.engine.requests.entries import From, Read, ReadPattern, StreamCursor
+from headgate.engine.requests.entries import From, Read, ReadPattern, RowKeys, StreamCursor
 
 T = TypeVar("T")
 
@@ -246,7 +246,16 @@ class Subscription(ABC):
 class StreamSubscription(Subscription):
     """Entries of a stream after a cursor, then entries as they come."""
 
-    __slots__ = ("_cursor", "_fan_out", "_filters", "_first", "_need", "_send_at_once")
+    __slots__ = (
+        "_cursor",
+        "_fan_out",
+        "_filters",
+        "_first",
+        "_is_filtered",
+        "_keys",
+        "_need",
+        "_send_at_once",
+    )
 
     def __init__(
         self,
@@ -256,12 +265,14 @@ class StreamSubscription(Subscription):
         credit: Credit | None = None,
         beat_ms: int | None = None,
         filters: str | None = None,
+        keys: RowKeys | None = None,
     ) -> None:
-        """With `filters`, an empty batch tells how far nothing matched."""
+        """With `filters` or `keys`, an empty batch tells how far nothing matched."""
         super().__init__(access, credit=credit, beat_ms=beat_ms)
         self._cursor = cursor
-        self._need = Need((Verb.READ,), cursor.stream)
-        self._filters = filters
+        self._need = Need((Verb.READ,), cursor.stream, keys=keys)
+        self._filters, self._keys = filters, keys
+        self._is_filtered = filters is not None or keys is not None
         self._first: StreamRead | None = None
         self._fan_out: FanOut | None = None
         self._send_at_once: Callable[[StreamBatch], bool] = _cannot
@@ -271,7 +282,7 @@ class StreamSubscription(Subscription):
 
         What comes then is given to `send_at_once`, and is followed only if that returns false.
         """
-        if self._filters is None:
+        if not self._is_filtered:
             self._fan_out, self._send_at_once = fan_out, send_at_once
 
     async def open(self) -> Ready:
@@ -306,9 +317,9 @@ class StreamSubscription(Subscription):
     async def _reading(self) -> AsyncGenerator[Followed, None]:
         read, self._first = self._first, None
         assert read is not None
-        behind_wait_ms = _BEHIND_WAIT_MS if self._filters is None else LOOKING_WAIT_MS
+        behind_wait_ms = LOOKING_WAIT_MS if self._is_filtered else _BEHIND_WAIT_MS
         while True:
-            has_moved = self._filters is not None and read.next_after != read.after
+            has_moved = self._is_filtered and read.next_after != read.after
             self._cursor = StreamCursor(self._cursor.stream, read.next_after)
             count = len(read.entries)
             if count or read.gap is not None or has_moved:
@@ -318,7 +329,7 @@ class StreamSubscription(Subscription):
                 return
             # What is at the end of the stream may be deleted: then nothing comes though its last id
             # is above.
-            at_end = (not count and self._filters is None) or read.next_after >= read.last_id
+            at_end = (not count and not self._is_filtered) or read.next_after >= read.last_id
             change = self._state_change("caught_up" if at_end else "live")
             if change is not None:
                 yield change
@@ -366,6 +377,7 @@ class StreamSubscription(Subscription):
             size_bytes_max=BATCH_BYTES_MAX,
             wait_ms=wait_ms,
             filters=self._filters,
+            keys=self._keys,
         )
 
     async def _read(self, *, wait_ms: int | None) -> StreamRead:

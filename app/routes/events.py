@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import BaseModel, Field
@@ -33,7 +33,7 @@ from headgate.app.live.table_subscription import TableSubscription
 from headgate.app.transport.exchange import Exchange, exchange_of
 from headgate.app.wire.encoding import gap_wire, is_position_news
 from headgate.app.wire.events import (
-    change_events,
+    change_encoder,
     delivery_events,
     entry_events,
     event,
@@ -48,14 +48,12 @@ from headgate.app.wire.problems import GatewayError, responses
 from headgate.app.wire.schemas.entries import Gap, IdText, OnDisconnect
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
-from headgate.engine.limits import COUNT_MAX
+from headgate.engine.limits import CONFLATE_MS_MAX, COUNT_MAX
 from headgate.engine.patterns import PatternCursor
 from headgate.engine.replies import Gap as EngineGap
 from headgate.engine.replies import StreamRead
 from headgate.engine.requests.entries import From, StreamCursor
 from headgate.engine.requests.groups import DescribeGroup
-from headgate.engine.requests.streams import DescribeStream
-from headgate.engine.requests.tables import ReadRow
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["Events"], route_class=Operation)
 
@@ -140,6 +138,40 @@ FilterQuery = Annotated[
 ]
 
 
+class RowsWanted(NamedTuple):
+    """The rows of a table that are followed, and how."""
+
+    prefix: bytes
+    conflate_ms: int | None
+
+
+def rows_wanted(
+    view: Annotated[
+        Literal["entries", "table"],
+        Query(description="`table`: the rows of a stream with a `key_field`, and their changes."),
+    ] = "entries",
+    prefix: Annotated[
+        str, Query(description="With `view=table`: only rows whose keys begin with it.")
+    ] = "",
+    conflate_ms: Annotated[
+        int | None,
+        Query(
+            ge=1,
+            le=CONFLATE_MS_MAX,
+            description="With `view=table`: send changes after so long, only the newest of a row.",
+        ),
+    ] = None,
+) -> RowsWanted | None:
+    """Return what is wanted of a table; None: no rows."""
+    if view == "table":
+        return RowsWanted(prefix.encode(errors="surrogatepass"), conflate_ms)
+    for name, given in (("prefix", prefix), ("conflate_ms", conflate_ms)):
+        if given:
+            text = "only with view=table"
+            raise GatewayError("invalid_request", text, pointer=f"/query/{name}")
+    return None
+
+
 @router.get(
     "/events",
     operation_id="followStream",
@@ -158,10 +190,7 @@ async def stream_events(
     stream: StreamDep,
     cursor: Annotated[tuple[EntryId | From, bool], Depends(last_event_id)],
     filter: FilterQuery = None,  # noqa: A002
-    view: Annotated[
-        Literal["entries", "table"],
-        Query(description="`table`: the rows of a stream with a `key_field`, and their changes."),
-    ] = "entries",
+    rows: Annotated[RowsWanted | None, Depends(rows_wanted)] = None,
 ) -> Response:
     """Send a stream as events (XREAD BLOCK): the entries after the cursor, then new ones.
 
@@ -180,11 +209,11 @@ async def stream_events(
     """
     after, is_resumed = cursor
     gateway = gateway_of(request)
-    if view == "table":
+    if rows is not None:
         if filter is not None:
             text = "a table is sent as a whole: leave it out"
             raise GatewayError("invalid_request", text, pointer="/query/filter")
-        return await _table_events(request, access, stream, cursor)
+        return await _table_events(request, access, stream, cursor, rows)
     access = gateway.connected(access)
     beat_ms = gateway.limits.heartbeat_ms
     subscription = StreamSubscription(
@@ -201,26 +230,30 @@ async def stream_events(
 
 
 async def _table_events(
-    request: Request, access: Access, stream: bytes, cursor: tuple[EntryId | From, bool]
+    request: Request,
+    access: Access,
+    stream: bytes,
+    cursor: tuple[EntryId | From, bool],
+    rows: RowsWanted,
 ) -> Response:
     gateway = gateway_of(request)
     access = gateway.connected(access)
     after = cursor[0] if isinstance(cursor[0], EntryId) else None
-    await access.perform(ReadRow(stream, b""))  # or it says why there are no rows
-    config = (await access.perform(DescribeStream(stream))).config
     limits = gateway.limits
-    subscription = TableSubscription(access, stream, after, beat_ms=limits.heartbeat_ms)
+    subscription = TableSubscription(
+        access, stream, after, **rows._asdict(), beat_ms=limits.heartbeat_ms
+    )
     ready = await subscription.open()
+    assert ready.table_fields is not None
     if cursor[1] and subscription.is_over:
         return Response(status_code=204)
+    events_of = change_encoder(ready.table_fields)
     encoder = _Encoder(
-        request,
-        access,
-        subscription,
-        ready,
-        is_resumed=cursor[1],
-        events_of=partial(change_events, config=config),
+        request, access, subscription, ready, is_resumed=cursor[1], events_of=events_of
     )
+    exchange = exchange_of(request.receive)
+    if exchange is not None:
+        subscription.read_together(gateway.fan_out, partial(encoder.send_at_once, exchange))
     return EventStream(encoder.events(), limits)
 
 
@@ -349,7 +382,7 @@ class _Encoder:
 
     def send_at_once(self, exchange: Exchange, batch: followed.StreamBatch) -> bool:
         """Send a batch while `events` waits; false if the client has not read what came before."""
-        if not exchange.send_part(entry_events(batch.read)):
+        if not exchange.send_part(self._events_of(batch.read)):
             return False
         self._note_sent(len(batch.read.entries))
         return True
@@ -401,7 +434,7 @@ class _Encoder:
             case followed.State("caught_up"):
                 at = await self._subscription.position()
                 return event("caught_up", CaughtUp(at=str(at)), last_id=self._place(at))
-            case followed.RowsBatch(page, gap, is_again):
+            case followed.RowsBatch(page, _, gap, is_again):
                 self._is_resumed = self._is_resumed and not is_again
                 news = self._ready_event(page.as_of, gap, is_place=False) if is_again else b""
                 self._note_sent(len(page.rows))

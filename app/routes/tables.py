@@ -3,13 +3,14 @@
 from collections.abc import AsyncGenerator, Callable
 from typing import Annotated
 
-import msgspec
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from msgspec.structs import replace
 
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
+from headgate.app.bulk import arrow
+from headgate.app.bulk.rows import arrow_rows
 from headgate.app.http.answers import array_in_turns, json_answer, lines_in_turns
 from headgate.app.http.dependencies import (
     AccessDep,
@@ -20,7 +21,7 @@ from headgate.app.http.dependencies import (
     gateway_of,
 )
 from headgate.app.http.idempotency import WriterKeyDep
-from headgate.app.http.operation import Operation
+from headgate.app.http.operation import ARROW, Operation
 from headgate.app.http.streaming import PatientResponse, while_present, while_valid
 from headgate.app.transport.scopes import path_of, request_id_of
 from headgate.app.wire.encoding import row_wire, unbroken
@@ -43,16 +44,16 @@ from headgate.app.wire.schemas.tables import (
     key_text,
 )
 from headgate.engine import replies
-from headgate.engine.entry import Draft, Entry, EntryId
+from headgate.engine.entry import Draft, Entry
 from headgate.engine.errors import RowChanged, StreamError
-from headgate.engine.requests.entries import Read, StreamCursor
-from headgate.engine.requests.streams import DescribeStream
+from headgate.engine.requests.entries import Read, RowKeys, StreamCursor
 from headgate.engine.requests.tables import DeleteRow, PutRow, ReadRow, ReadTable, RowCondition
 
 router = APIRouter(prefix="/v1", tags=["Tables"], route_class=Operation)
 
 _NDJSON = "application/x-ndjson"
 _PAGE_ROWS = 250
+_BATCH_ROWS = 2_000
 _PAGE_BYTES = 2**20
 _ABSENT = "no row has this key"
 
@@ -102,7 +103,13 @@ def selection_query(
     operation_id="readTable",
     response_model=TableRows,
     responses={
-        200: {"content": {_NDJSON: {"schema": {"type": "string"}}}, "description": "Rows."},
+        200: {
+            "content": {
+                _NDJSON: {"schema": {"type": "string"}},
+                ARROW: {"schema": {"type": "string", "format": "binary"}},
+            },
+            "description": "Rows.",
+        },
         **responses(
             "invalid_id",
             "stream_not_found",
@@ -111,6 +118,7 @@ def selection_query(
             "invalid_request",
             "unavailable",
             "not_supported",
+            "extra_missing",
         ),
     },
 )
@@ -141,7 +149,9 @@ async def read_table(
 
     A page may have fewer rows than `limit` and still not be the last: it is if `next_after_key` is
     null. With `Accept: application/x-ndjson` rows are streamed, one per line, and `limit` may be as
-    large as you like; the header `Headgate-As-Of` has the id.
+    large as you like; the header `Headgate-As-Of` has the id. With
+    `Accept: application/vnd.apache.arrow.stream` they are streamed as Arrow: `key` (binary), `id`
+    (utf8) and `fields` (a map of binary).
     """
     asked = ReadTable(
         stream,
@@ -152,8 +162,12 @@ async def read_table(
         selection.text,
         limits.read_bytes_max,
     )
-    if _NDJSON in request.headers.get("accept", ""):
-        return await _stream_rows(request, asked, selection)
+    accepted = request.headers.get("accept", "")
+    if _NDJSON in accepted:
+        return await _stream_rows(request, asked, selection, _NDJSON)
+    if ARROW in accepted:
+        await arrow.threads_of(request).call_if_awaited(arrow.library)
+        return await _stream_rows(request, asked, selection, ARROW)
     check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
     page = await while_present(request, access.perform(asked))
     answer: TableRows = {
@@ -175,35 +189,48 @@ def _wire_of(selection: Selection) -> Callable[[replies.Row], Row]:
     return wire
 
 
-async def _stream_rows(request: Request, asked: ReadTable, selection: Selection) -> Response:
+async def _stream_rows(
+    request: Request, asked: ReadTable, selection: Selection, media_type: str
+) -> Response:
     access, gateway = access_of(request), gateway_of(request)
+    page_rows = _PAGE_ROWS if media_type == _NDJSON else _BATCH_ROWS
     asked = replace(asked, size_bytes_max=_PAGE_BYTES)
-    first = await access.perform(replace(asked, limit=min(asked.limit, _PAGE_ROWS)))
-    parts = while_valid(request, _row_lines(request, access, asked, selection, first))
+    first = await access.perform(replace(asked, limit=min(asked.limit, page_rows)))
+    pages = _pages(access, asked, first, page_rows)
+    if media_type == _NDJSON:
+        parts = _row_lines(request, pages, selection)
+    else:
+        parts = arrow_rows(asked.stream, pages, arrow.threads_of(request), selection.columns)
     headers = {"Headgate-As-Of": str(first.as_of)}
     patience_ms = gateway.limits.send_ms_max
-    return PatientResponse(parts, media_type=_NDJSON, patience_ms=patience_ms, headers=headers)
+    return PatientResponse(
+        while_valid(request, parts), media_type=media_type, patience_ms=patience_ms, headers=headers
+    )
+
+
+async def _pages(
+    access: Access, asked: ReadTable, page: replies.TablePage, page_rows: int
+) -> AsyncGenerator[replies.TablePage, None]:
+    """Yield a page, and those that follow it, up to the limit."""
+    left = asked.limit
+    while True:
+        yield page
+        left -= len(page.rows)
+        if left <= 0 or page.after_key is None:
+            return
+        limit = min(left, page_rows)
+        asked = replace(asked, after_key=page.after_key, as_of=page.as_of, limit=limit)
+        page = await access.perform(asked)
 
 
 async def _row_lines(
-    request: Request,
-    access: Access,
-    asked: ReadTable,
-    selection: Selection,
-    page: replies.TablePage,
+    request: Request, pages: AsyncGenerator[replies.TablePage, None], selection: Selection
 ) -> AsyncGenerator[bytes, None]:
-    """Yield rows page by page. If the walk cannot go on, the last line is the problem."""
-    left, as_of = asked.limit, page.as_of
+    """Yield the rows of pages. If the walk cannot go on, the last line is the problem."""
     try:
-        while True:
+        async for page in pages:
             if page.rows:
                 yield await lines_in_turns(page.rows, _wire_of(selection))
-            left -= len(page.rows)
-            if left <= 0 or page.after_key is None:
-                return
-            limit = min(left, _PAGE_ROWS)
-            asked = replace(asked, after_key=page.after_key, as_of=as_of, limit=limit)
-            page = await access.perform(asked)
     except (StreamError, GatewayError) as error:
         problem = problem_of(error, path_of(request.scope))
         problem.request_id = request_id_of(request.scope)
@@ -251,28 +278,15 @@ async def read_row(
         raise GatewayError("invalid_request", text, pointer="/query/wait_ms")
     row = (await access.perform(ReadRow(stream, key))).row
     if since is not None and wait_ms and (row is None or row.id <= since):
-        await while_present(request, _changed(access, stream, key, since, wait_ms))
+        cursors, keys = [StreamCursor(stream, since)], RowKeys(key, is_prefix=False)
+        change = Read(cursors, limit=1, wait_ms=wait_ms, keys=keys)
+        await while_present(request, access.perform(change))
         row = (await access.perform(ReadRow(stream, key))).row
     if row is None:
         raise GatewayError("entry_not_found", _ABSENT, pointer="/path/key")
     response = json_answer(row_wire(row))
     response.headers["ETag"] = f'"{row.id}"'
     return response
-
-
-async def _changed(access: Access, stream: bytes, key: bytes, since: EntryId, wait_ms: int) -> None:
-    """Return once there is an entry with a key after an id, or when the time is over."""
-    info = await access.perform(DescribeStream(stream))
-    if info.config.key_field is None:
-        return
-    try:
-        wanted = {info.config.key_field.decode(): key.decode()}
-    except UnicodeDecodeError:
-        text = "a key that is no text cannot be waited for"
-        raise GatewayError("invalid_request", text, pointer="/query/wait_ms") from None
-    filters = msgspec.json.encode({"exact": wanted}).decode()
-    cursors = [StreamCursor(stream, since)]
-    await access.perform(Read(cursors, limit=1, wait_ms=wait_ms, filters=filters))
 
 
 _CHANGE_PROBLEMS = responses(

@@ -18,6 +18,7 @@ from headgate.app.wire.schemas.entries import StreamEntry, StreamGap
 from headgate.app.wire.schemas.pattern_groups import StreamDelivery
 from headgate.app.wire.schemas.tables import Row as WireRow
 from headgate.app.wire.schemas.tables import RowRemoval, key_text
+from headgate.engine.config import FieldName, StreamConfig
 from headgate.engine.entry import Entry, EntryId, EntryTimes
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.recent import Recent
@@ -73,6 +74,21 @@ def row_wire(row: Row) -> WireRow:
 
 def removal_wire(key: bytes, entry_id: EntryId) -> RowRemoval:
     return {"key": key_text(key), "id": str(entry_id), "fields": None}
+
+
+def changes_of(
+    read: StreamRead, fields: tuple[bytes, bytes]
+) -> list[tuple[Entry, WireRow | RowRemoval]]:
+    """Return what entries do to the rows of a table with these fields, of key and tombstone."""
+    config = StreamConfig(key_field=FieldName(fields[0]), tombstone_field=FieldName(fields[1]))
+    changes: list[tuple[Entry, WireRow | RowRemoval]] = []
+    for entry in read.entries:
+        change = config.row_of(entry.fields)
+        if change is not None:
+            key, is_removed = change
+            wire = removal_wire(key, entry.id) if is_removed else row_wire(Row(key, *entry))
+            changes.append((entry, wire))
+    return changes
 
 
 def entries_wire(read: StreamRead) -> list[WireEntry]:

@@ -1,6 +1,7 @@
 """Events: Server-Sent Events as bytes."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
 
 import msgspec
 from fastapi.sse import format_sse_event
@@ -8,15 +9,14 @@ from pydantic import BaseModel
 
 from headgate.app.wire.encoding import (
     LastBatches,
+    changes_of,
     delivery_text,
     entry_texts,
-    removal_wire,
     row_wire,
     stream_delivery_wire,
     stream_entry_texts,
     unbroken,
 )
-from headgate.engine.config import StreamConfig
 from headgate.engine.entry import EntryId
 from headgate.engine.patterns import PatternCursor
 from headgate.engine.replies import Delivery, GroupsRead, Row, StreamRead
@@ -69,15 +69,15 @@ def row_events(rows: Iterable[Row]) -> bytes:
     return unbroken(b"".join(format_sse_event(data_str=text, event="row") for text in texts))
 
 
-def change_events(read: StreamRead, config: StreamConfig) -> bytes:
-    """Return the `row` events of entries that change a table."""
+@lru_cache(maxsize=1_000)
+def change_encoder(fields: tuple[bytes, bytes]) -> Callable[[StreamRead], bytes]:
+    """Return what encodes entries that change a table with these fields as `row` events."""
+    return LastBatches[bytes](partial(_change_events, fields), len).encoded
+
+
+def _change_events(fields: tuple[bytes, bytes], read: StreamRead) -> bytes:
     events, last_id = [], None
-    for entry in read.entries:
-        change = config.row_of(entry.fields)
-        if change is None:
-            continue
-        key, is_removed = change
-        wire = removal_wire(key, entry.id) if is_removed else row_wire(Row(key, *entry))
+    for entry, wire in changes_of(read, fields):
         last_id = str(entry.id)
         events.append(format_sse_event(data_str=_encode(wire).decode(), event="row", id=last_id))
     place = b"" if last_id == str(read.next_after) else heartbeat(read.next_after)

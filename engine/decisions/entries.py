@@ -47,11 +47,12 @@ from headgate.engine.errors import (
     IdsExhausted,
     Invalid,
     LastIdMismatch,
+    NotATable,
     ReplyTooLarge,
     StreamExists,
     StreamNotFound,
 )
-from headgate.engine.filters import matcher_of
+from headgate.engine.filters import Matcher, key_matcher, matcher_of
 from headgate.engine.limits import ENTRY_BYTES_MAX, ENTRY_FIELDS_MAX, TIMED_AT_ONCE_MAX, U64_MAX
 from headgate.engine.packing import EncodedDrafts
 from headgate.engine.replies import Added, Deletion, MatchingPage, PackedPage, StreamRead, Written
@@ -392,7 +393,7 @@ def read(keyspace: Keyspace, request: Read, now_ms: int) -> Decision[list[Stream
         room = share.share(1)
         stream = _stream_of(keyspace, request, cursor)
         limit = 0 if is_over else request.limit
-        if request.filters is None or stream is None or limit == 0:
+        if not request.is_filtered or stream is None or limit == 0:
             reads.append(_read_stream(stream, cursor, limit, room, archived=request.archived))
         else:
             reads.append(_read_matching(stream, cursor, request, room))
@@ -411,7 +412,6 @@ def _with_times(keyspace: Keyspace, stream: Stream | None, read: StreamRead) -> 
 def _read_matching(
     stream: Stream, cursor: StreamCursor, request: Read, room: ReadRoom
 ) -> StreamRead:
-    assert request.filters is not None
     name, last_id, gap = stream.name, stream.last_id, None
     if isinstance(cursor.after, EntryId):
         after, low = cursor.after, cursor.after.next()
@@ -422,12 +422,21 @@ def _read_matching(
     if after >= last_id:
         return StreamRead(name, [], after, last_id, None, after)
     log = _logs_of(stream, archived=request.archived)
-    matcher, share = matcher_of(request.filters), len(request.cursors)
+    matcher, share = _matcher_of(stream, request), len(request.cursors)
     page = matching_page(log, matcher, (low, last_id), request.limit, room, share=share)
     if cursor.after is not From.LAST:
         gap = stream.gap_after(after, page.last_id, with_archive=request.archived)
     archived = _begins_archived(stream, page.entries)
     return StreamRead(name, page.entries, page.last_id, last_id, gap, after, archived=archived)
+
+
+def _matcher_of(stream: Stream, request: Read) -> Matcher:
+    if request.keys is None:
+        assert request.filters is not None
+        return matcher_of(request.filters)
+    if stream.table is None:
+        raise NotATable(stream.name)
+    return key_matcher(stream.table.key_field, request.keys, request.filters)
 
 
 def _begins_archived(stream: Stream, entries: Sequence[Entry]) -> bool:

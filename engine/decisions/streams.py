@@ -13,13 +13,14 @@ from headgate.engine.commands import (
     StreamCreated,
     StreamDeleted,
 )
+from headgate.engine.config import StreamConfig
 from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.decisions.attributes import attributes_changed, check_attributes
 from headgate.engine.decisions.entries import add, check_last_id
 from headgate.engine.decisions.keys import key_limits, key_window_ms
 from headgate.engine.decisions.name_ranges import NameRange, beginning_with, following, shown_by
 from headgate.engine.decisions.trims import retention_cut, trim_command
-from headgate.engine.errors import StreamExists, StreamsChanged
+from headgate.engine.errors import Invalid, StreamExists, StreamsChanged
 from headgate.engine.replies import Added, ClosedStream, Created, StreamInfo, TableInfo
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.keyspace import GetRevisions, IfUnchanged
@@ -91,10 +92,16 @@ def _table_info(stream: Stream, table: StreamTable) -> TableInfo:
     return TableInfo(len(table.rows), table.through, not stream.is_behind(table))
 
 
+def _check(config: StreamConfig) -> None:
+    if config.retain and config.key_field is None:
+        raise Invalid("only a table has latest entries: set key_field", location=("retain",))
+
+
 def create_stream(
     keyspace: Keyspace, request: CreateStream, now_ms: int
 ) -> Decision[Created[StreamInfo]]:
     name, config = request.stream, request.config
+    _check(config)
     stream = keyspace.find(name)
     if stream is not None and stream.config != config:
         raise StreamExists(name)
@@ -118,6 +125,7 @@ def update_stream(keyspace: Keyspace, request: UpdateStream, now_ms: int) -> Dec
     name = request.stream
     stream = keyspace.stream(name)
     config = request.config.applied_to(stream.config)
+    _check(config)
     commands: list[Command] = []
     if config.archive and not stream.config.archive:
         keyspace.check_bucket()

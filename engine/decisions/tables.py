@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeVar, cast
 
 from headgate.engine.commands import RowsForgotten, RowsIndexed
-from headgate.engine.decisions import Decision, Decisions
+from headgate.engine.decisions import Decision, Decisions, Step
 from headgate.engine.decisions.entries import add
 from headgate.engine.decisions.keys import made_before
 from headgate.engine.decisions.name_ranges import following
@@ -57,6 +57,20 @@ def indexed(stream: Stream, table: StreamTable) -> RowsIndexed:
     entries = stream.log.range(table.through.next(), MAX_ID, ROWS_AT_ONCE_MAX, room)
     changes = [(*each,) for each in table.changes_of(entries)]
     return RowsIndexed(stream.name, changes, entries[-1].id if entries else stream.log.last_id)
+
+
+def indexing(name: bytes, parts_left: int, reply: T) -> Step[T]:
+    """Return what takes in some parts of what a table has still to index, and then replies."""
+
+    def part(keyspace: Keyspace, _: int) -> Decision[T]:
+        stream = keyspace.find(name)
+        table = None if stream is None else stream.table
+        if stream is None or table is None or not parts_left or not stream.is_behind(table):
+            return Decision(reply, [])
+        next_part = indexing(name, parts_left - 1, reply)
+        return Decision(reply, [indexed(stream, table)], next_part)
+
+    return part
 
 
 def _first_id(stream: Stream) -> EntryId:
@@ -190,7 +204,7 @@ def read_row(
     keyspace: Keyspace, stream: Stream, table: StreamTable, request: ReadRow, now_ms: int
 ) -> Decision[RowRead]:
     del keyspace, now_ms
-    return Decision(RowRead(_row_of(stream, table, request.key), stream.last_id), [])
+    return Decision(RowRead(_row_of(stream, table, request.key), stream.last_id, table.fields), [])
 
 
 def _row_of(stream: Stream, table: StreamTable, key: bytes) -> Row | None:

@@ -15,10 +15,11 @@ from functools import partial
 from msgspec.structs import replace
 
 from headgate.engine.decisions import Decision, bulk, entries
+from headgate.engine.decisions.tables import indexing
 from headgate.engine.eager import Completion, EagerCall
 from headgate.engine.entry import Draft
 from headgate.engine.errors import StreamError, Unavailable
-from headgate.engine.limits import SERVED_AT_ONCE_MAX
+from headgate.engine.limits import ROWS_AT_ONCE_MAX, SERVED_AT_ONCE_MAX
 from headgate.engine.loop.executor import Executor
 from headgate.engine.replies import Added, Committed
 from headgate.engine.requests.bulk import CommitBatch
@@ -87,7 +88,11 @@ class Appends:
         may_depend = len(drafts) != 1 or drafts[0].timing is not None
         may_depend = may_depend or request.idempotent is not None
         now_ms = executor.now_ms() if may_depend else executor.clock.wall_ms()
-        return entries.add(executor.current(), request, now_ms)
+        decision = entries.add(executor.current(), request, now_ms)
+        if len(drafts) > ROWS_AT_ONCE_MAX and decision.next_part is None:
+            parts = len(drafts) // ROWS_AT_ONCE_MAX + 1
+            return decision._replace(next_part=indexing(request.stream, parts, decision.reply))
+        return decision
 
     # Plain appends
 
@@ -132,6 +137,9 @@ class Appends:
             return [self._added(requests[0]), *self._added_to_existing(name, requests[1:])]
         if stream.config.retains:
             return self._added_in_order(requests)
+        if stream.table is not None and len(requests) > ROWS_AT_ONCE_MAX:
+            first, others = requests[:ROWS_AT_ONCE_MAX], requests[ROWS_AT_ONCE_MAX:]
+            return [*self._added_to_existing(name, first), *self._added_to(name, others)]
         return self._added_to_existing(name, requests)
 
     def _added_to_existing(self, name: bytes, requests: Sequence[Add]) -> list[Added | Exception]:

@@ -19,12 +19,13 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import Any, Protocol, TypeVar
 
-from headgate.engine.decisions import Decision, keys, policies, streams, tables, trims
+from headgate.engine.decisions import Decision, compaction, keys, policies, streams, tables, trims
 from headgate.engine.decisions.group_reads import settling
 from headgate.engine.decisions.group_reads.ahead_entries import indexed
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import GroupNotFound, NotATable, StreamNotFound, Unavailable
 from headgate.engine.limits import (
+    COMPACTED_PARTS_MAX,
     DEAD_LETTERS_AT_ONCE_MAX,
     HOUSEKEEPING_MS_MAX,
     HOUSEKEEPING_PIECES_MAX,
@@ -32,6 +33,7 @@ from headgate.engine.limits import (
 from headgate.engine.periodic import Watch, repeat
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Pieces
+from headgate.engine.state.table import Compaction
 from headgate.engine.threads import this_turn
 
 T = TypeVar("T")
@@ -271,6 +273,18 @@ class Housekeeping:
             start = (await self._carry_out(forget)).reply
             await pace.go_on()
             stream, table = tables.table_of(self._keyspace(), name)
+        await self._compact(name, pace)
+
+    async def _compact(self, name: bytes, pace: _Pace) -> None:
+        def act() -> Decision[Compaction]:
+            return compaction.compacted(*tables.table_of(self._keyspace(), name), self._now_ms())
+
+        for _ in range(COMPACTED_PARTS_MAX):
+            stream, table = tables.table_of(self._keyspace(), name)
+            if not compaction.is_due(stream, table, self._now_ms()):
+                return
+            table.compaction = (await self._carry_out(act)).reply
+            await pace.go_on()
 
     def _forgotten_rows(self, name: bytes, start: bytes) -> Decision[bytes | None]:
         command, start_next = tables.forgotten(*tables.table_of(self._keyspace(), name), start)

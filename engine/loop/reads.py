@@ -37,7 +37,7 @@ class Reads:
     async def read(self, request: Read) -> list[StreamRead]:
         wait_ms = request.wait_ms
         cursors = entries.freeze(self._executor.current(), request.cursors)
-        if request.filters is not None:
+        if request.is_filtered:
             request = replace(request, cursors=cursors)
             await this_turn().pause()  # many may be woken by one append
             reads = await read_matching(request, self._look, self._wait)

@@ -169,6 +169,13 @@ class Budget(NamedTuple):
     reply_bytes_max: int | None = None  # as RESP2 writes the entries (MAXSIZE); None: not counted
 
 
+class RowKeys(NamedTuple):
+    """Keys of a table: one, or all that begin with a text."""
+
+    text: bytes
+    is_prefix: bool = True
+
+
 class Read(Request[list[StreamRead]], frozen=True):
     """Return the entries of each stream after its cursor (XREAD): one `StreamRead` per cursor.
 
@@ -185,10 +192,11 @@ class Read(Request[list[StreamRead]], frozen=True):
     With `filters` only entries come for which the filter holds, and `next_after` is behind what was
     looked at. Without a wait only the first entries behind each cursor are looked at: there may be
     more where `next_after` is below the `last_id` of the stream. A wait goes on until an entry
-    comes, or until it can be told that entries were trimmed. There is no budget then.
+    comes, or until it can be told that entries were trimmed. There is no budget then. With `keys`
+    it is the same with the entries that have one of these keys.
 
     StreamNotFound, also if one is deleted during the wait, unless `missing_ok`; TooManyWaiters,
-    Invalid.
+    Invalid; with `keys` NotATable.
     """
 
     cursors: Sequence[StreamCursor]
@@ -199,6 +207,11 @@ class Read(Request[list[StreamRead]], frozen=True):
     budget: Budget | None = None
     filters: str | None = None  # as JSON; None: all entries
     archived: bool = False  # what is archived as well, without a budget
+    keys: RowKeys | None = None  # of the streams' tables; None: all entries
+
+    @property
+    def is_filtered(self) -> bool:
+        return self.filters is not None or self.keys is not None
 
     def is_answered_by(self, reads: Sequence[StreamRead]) -> bool:
         """Tell whether nobody need wait for more than these reads have."""

@@ -349,16 +349,23 @@ class Stream:
                 group.pel.show_all()
         self.last_id = last_id
 
-    def unreferenced(self, ids: Sequence[EntryId], *, but_by: Group | None = None) -> set[EntryId]:
-        """Return entries no group has to read or settle (ACKED), but for `but_by`'s pending."""
+    def unreferenced(
+        self, ids: Sequence[EntryId], *, but_by: Group | None = None, with_unread: bool = True
+    ) -> set[EntryId]:
+        """Return entries no group has to read or settle (ACKED), but for `but_by`'s pending.
+
+        Without `with_unread`, groups are asked only for what they have to settle.
+        """
         left = set(ids)
         highest = max(left, default=MIN_ID)
         for group in self.groups.values():
+            if group is not but_by and group.pel.by_id:
+                left -= group.pel.by_id.keys() & left
+            if not with_unread:
+                continue
             if highest > group.last_id:
                 left = {entry_id for entry_id in left if entry_id <= group.last_id}
                 highest = max(left, default=MIN_ID)
-            if group is not but_by and group.pel.by_id:
-                left -= group.pel.by_id.keys() & left
             if group.ahead_count:
                 left = {entry_id for entry_id in left if not self._is_ahead(group, entry_id)}
         return left

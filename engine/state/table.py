@@ -32,7 +32,8 @@ class RowChange(NamedTuple):
 class TablePast:
     """The changes of the rows since an id: what those are shown who walk over an earlier state.
 
-    It is kept while somebody walks, and never recorded.
+    It is kept while somebody walks, and never recorded. Of each row, only the first change after
+    each state that is walked over is kept.
     """
 
     __slots__ = ("_before", "_changes", "_memory", "since", "until_ms", "walks")
@@ -48,9 +49,14 @@ class TablePast:
         self._before: SortedDict[bytes, deque[tuple[EntryId, EntryId | None]]] = SortedDict()
 
     def note(self, change: RowChange, before: EntryId | None) -> None:
+        known = self._before.get(change.key)
+        if known is not None and known[-1][0] > next(reversed(self.walks)):
+            return  # nobody walks as of a time between that change and this one
+        if known is None:
+            known = self._before[change.key] = deque()
+        known.append((change.id, before))
         self._changes.append(change)
         self._memory.past_count += 1
-        self._before.setdefault(change.key, deque()).append((change.id, before))
         is_long = len(self._changes) > TABLE_CHANGES_MAX
         if is_long or self._memory.past_count > ALL_TABLE_CHANGES_MAX:
             self.since = max(self.since, self._forget_first())
@@ -64,6 +70,10 @@ class TablePast:
         if not changes:
             del self._before[first.key]
         return first.id
+
+    def has(self, key: bytes, entry_id: EntryId) -> bool:
+        """Tell whether an entry is a row as of an id that somebody walks."""
+        return any(before == entry_id for _, before in self._before.get(key, ()))
 
     @property
     def has_ended(self) -> bool:
@@ -106,10 +116,21 @@ class TablePast:
             yield key, former
 
 
+class Compaction(NamedTuple):
+    """How far a pass over the stream of a table is that removes superseded entries."""
+
+    after: EntryId = MIN_ID
+    keeps_tombstones: bool = False  # an entry stayed that only a tombstone keeps from being a row
+    seen: int = 0
+    removed: int = 0
+    not_before_ms: int = 0  # it goes on
+
+
 class StreamTable:
     __slots__ = (
         "_memory",
         "_row_of",
+        "compaction",
         "deleted",
         "fields",
         "key_field",
@@ -129,6 +150,7 @@ class StreamTable:
         # Keys of entries that were deleted before they were indexed: the newest of these.
         self.deleted: dict[bytes, EntryId] = {}
         self.past: TablePast | None = None
+        self.compaction = Compaction()  # never recorded: after a start a pass begins anew
 
     def change_of(self, entry: Entry) -> RowChange | None:
         """Return what an entry does to a row; None if it has no key, or one that is too long."""

@@ -34,8 +34,13 @@ from headgate.pipeline.terminal.report import ProgressLine, answer
     the stream is through with it; and it is older than --keep. Ends with 1 if the lake lacks an
     entry that it says it holds; nothing of that stream is taken then.
 
+    With --superseded nothing is trimmed: the gateway is told up to when entries are archived
+    (`archived_until_ms`), so that it may remove those that a later one with their key supersedes.
+    It spares what groups need by itself.
+
     \b
     Every hour:   headgate-pipeline trim --streams orders --lake lake --keep 1d
+    Of a table:   headgate-pipeline trim --streams stock --lake lake --superseded
     """
 )
 @options("streams", "pattern", "lake", "master", "verbose", "on_spark", "dry_run")
@@ -44,7 +49,12 @@ from headgate.pipeline.terminal.report import ProgressLine, answer
 @click.option(
     "--past-retention", is_flag=True, help="Take entries that `retention` took from the lake, too."
 )
-def main(flags: Flags, *, keep: int, past_groups: bool, past_retention: bool) -> None:
+@click.option(
+    "--superseded", is_flag=True, help="Let the gateway remove superseded entries of a table."
+)
+def main(
+    flags: Flags, *, keep: int, past_groups: bool, past_retention: bool, superseded: bool
+) -> None:
     """Trim streams."""
     lake = Lake(flags.lake)
     with flags.client() as client:
@@ -56,7 +66,8 @@ def main(flags: Flags, *, keep: int, past_groups: bool, past_retention: bool) ->
         rows: list[dict[str, object]] = []
         for stream in streams:
             held = lake.held(stream)
-            to, why = _limit(client, held, plans[stream], keep, past_groups=past_groups)
+            is_past = past_groups or superseded
+            to, why = _limit(client, held, plans[stream], keep, past_groups=is_past)
             if held is not None and not past_retention and _begins_before(plans[stream], held):
                 to, why = None, f"the lake begins behind {held.after}: see --past-retention"
             row: dict[str, object] = {"stream": stream, "to": to, "removed": 0, "verdict": why}
@@ -70,6 +81,9 @@ def main(flags: Flags, *, keep: int, past_groups: bool, past_retention: bool) ->
                 lost = missing(way, flags, lake, stream, common[0], to)
             if lost is not None:
                 row["verdict"] = f"kept: the lake lacks {lost}"
+            elif superseded and not flags.dry_run:
+                _sync(lake)
+                client.stream(stream).update({"archived_until_ms": parse_id(to).ms})
             elif not flags.dry_run:
                 row["removed"] = _trim(client, lake, stream, to)
         progress.finish()
@@ -116,9 +130,13 @@ def settled_by_group(client: Client, stream: str) -> dict[str, str]:
     return settled_ids
 
 
-def _trim(client: Client, lake: Lake, stream: str, to: str) -> int:
+def _sync(lake: Lake) -> None:
     if not is_bucket(lake.path):
         os.sync()  # `deltalake` leaves it to the system when files reach the disk
+
+
+def _trim(client: Client, lake: Lake, stream: str, to: str) -> int:
+    _sync(lake)
     last = parse_id(to)
     next_id = Id(last.ms, last.seq + 1) if last.seq < SEQ_MAX else Id(last.ms + 1, 0)
     return client.stream(stream).trim(min_id=str(next_id))

@@ -11,14 +11,14 @@ import time
 from collections.abc import Sequence
 
 from tests.bench import flames, peers, report
+from tests.bench.figures import Figure
 from tests.bench.servers import LOAD_CORE
-from tests.bench.table import Figure
 
 PARTS = ["engine", "growth", "durability", "gateway", "fanout", "consume", "idle"]
 PARTS += ["redelivery", "sizing", "frames", "delivery", "nats", "durable_streams"]
 """Modules of this package."""
 
-WHEN_ASKED = ["count", "cluster", "workers", "resp", "connector", "bucket", "stalls"]
+WHEN_ASKED = ["count", "cluster", "workers", "resp", "connector", "bucket", "stalls", "table"]
 """Measured only when asked for: they take minutes."""
 
 PICTURES = "flames"

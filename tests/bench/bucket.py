@@ -18,9 +18,9 @@ from typing import NamedTuple
 from deploy.local_cluster.keeper import Keeper
 from headgate.engine.bucket.bucket import Bucket
 from headgate.engine.bucket.opening import open_bucket
+from tests.bench.figures import Figure, p50_p99
 from tests.bench.load import Load, post
 from tests.bench.servers import serving
-from tests.bench.table import Figure, p50_p99
 from tests.buckets import stores
 
 ROUNDS = 3

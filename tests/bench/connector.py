@@ -28,8 +28,8 @@ from pyspark.sql.types import StructType
 from headgate.client.blocking import Client
 from headgate.client.tables import entries_of
 from headgate.pipeline.session import session
+from tests.bench.figures import Figure
 from tests.bench.servers import children_cpu_s, serving_process
-from tests.bench.table import Figure
 
 ENTRIES = int(os.environ.get("ENTRIES", "1000000"))
 WRITTEN_MAX = 1_000_000

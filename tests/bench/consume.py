@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from http.client import HTTPConnection
 
 from tests.bench import peers
+from tests.bench.figures import Figure
 from tests.bench.servers import serving
 from tests.bench.sockets import LeanSocket
-from tests.bench.table import Figure
 from tests.model.redis_server import Redis, words
 
 ENTRIES = 200_000

@@ -24,11 +24,11 @@ from typing import NamedTuple
 from deploy.local_cluster.server import free_ports
 from headgate.app.auth.grants import Grant, Verb
 from tests.bench import consume, report
+from tests.bench.figures import Figure, markdown
 from tests.bench.gateway import BATCH, BATCHES, SINGLE
 from tests.bench.load import Load, get
 from tests.bench.servers import running
 from tests.bench.sockets import LeanSocket
-from tests.bench.table import Figure, markdown
 from tests.key_files import Keys
 
 BUDGET = Path(__file__).with_name("budget.toml")

@@ -18,7 +18,7 @@ from headgate.engine.requests.deliveries import Ack, GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Add, From, Read, ReadPattern, StreamCursor
 from headgate.engine.requests.groups import CreateGroup, DestroyGroup, GroupStart
 from tests.bench import fairness
-from tests.bench.table import Figure
+from tests.bench.figures import Figure
 
 ENTRIES = 1_000_000
 BATCH = 1_000

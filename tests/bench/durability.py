@@ -20,10 +20,10 @@ from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from tests.bench.entries import drafts
+from tests.bench.figures import Figure
 from tests.bench.gateway import SINGLE
 from tests.bench.load import Load
 from tests.bench.servers import serving
-from tests.bench.table import Figure
 
 ENTRIES = 1_000_000
 WRITERS = 100

@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 
 from deploy.local_cluster.server import free_ports
+from tests.bench.figures import Figure
 from tests.bench.gateway import BODY
 from tests.bench.load import Load, get, post
 from tests.bench.servers import running, serving
-from tests.bench.table import Figure
 from tests.sdk.workshop import node_modules, tool
 
 ROUNDS = 3

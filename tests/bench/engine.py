@@ -15,7 +15,7 @@ from headgate.engine.requests.entries import Add, Range, Read, StreamCursor
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from tests.bench import peers
 from tests.bench.entries import dated_drafts, drafts
-from tests.bench.table import Figure
+from tests.bench.figures import Figure
 
 ENTRIES = 200_000
 SINGLES = 40_000

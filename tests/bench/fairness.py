@@ -20,7 +20,7 @@ from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.state.ahead import Ahead
 from headgate.engine.state.memory import Memory
-from tests.bench.table import Figure
+from tests.bench.figures import Figure
 from tests.running import running
 
 ENTRIES = 1_000_000

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tests.bench import peers
+from tests.bench.figures import Figure
 from tests.bench.servers import serving
 from tests.bench.sockets import LeanSocket, Watch
-from tests.bench.table import Figure
 
 SUBSCRIBERS = 100
 PUBLISHERS = 32

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.bench import consume, fanout, gateway
+from tests.bench.figures import Figure
 from tests.bench.load import Load
 from tests.bench.report import FOLDER
 from tests.bench.servers import serving_process
-from tests.bench.table import Figure
 
 SECONDS = 4.0
 SAMPLES_PER_S = 250

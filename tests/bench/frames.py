@@ -9,8 +9,8 @@ from http.client import HTTPConnection
 import pandas as pd
 
 from headgate.client import AsyncClient
+from tests.bench.figures import Figure
 from tests.bench.servers import serving_process
-from tests.bench.table import Figure
 
 ENTRIES = 1_000_000
 LINES = 100_000

@@ -13,9 +13,9 @@ import jwt
 
 from headgate.app.auth.grants import Grant, Verb
 from tests.bench import peers
+from tests.bench.figures import Figure
 from tests.bench.load import Load, get, post
 from tests.bench.servers import cpu_s, serving_process
-from tests.bench.table import Figure
 from tests.key_files import Keys
 
 BATCH = 1000

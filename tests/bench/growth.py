@@ -28,9 +28,9 @@ from headgate.engine.requests.groups import CreateGroup, DescribeGroup, GroupSta
 from headgate.engine.requests.streams import DescribeStream
 from headgate.engine.state.chunk import _unpack_cached
 from tests.bench.entries import STARTED_AT_MS, drafts
+from tests.bench.figures import Figure, markdown, short
 from tests.bench.plot import plot
 from tests.bench.report import FOLDER, keep
-from tests.bench.table import Figure, markdown, short
 from tests.lengths import length_of
 
 ENTRIES = [10_000, 100_000, 1_000_000, 10_000_000]

@@ -7,9 +7,9 @@ import time
 
 from websockets.asyncio.client import ClientConnection, connect
 
+from tests.bench.figures import Figure
 from tests.bench.load import Load, post
 from tests.bench.servers import cpu_s, resident_bytes, serving_process
-from tests.bench.table import Figure
 
 SOCKETS = 5_000
 AT_ONCE = 100

@@ -9,16 +9,16 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from deploy.local_cluster.server import free_ports
 from tests.bench.consume import GROUPS, prepare, read_and_acknowledge
+from tests.bench.figures import Figure
 from tests.bench.gateway import BODY, SINGLE, batches
 from tests.bench.load import Load
 from tests.bench.servers import running, serving
-from tests.bench.table import Figure
 
 ROUNDS = 3
 SECONDS = 2.0
@@ -40,7 +40,7 @@ async def measure() -> list[Figure]:
     """Return entries that are acknowledged in a second, in rounds in which both take turns."""
     figures = []
     for policy, (fsync, setting) in _POLICIES.items():
-        with serving("headgate", fsync) as port, _nats(setting) as nats_port:
+        with serving("headgate", fsync) as port, nats(setting) as nats_port:
             await _make_stream(nats_port)
             for batch, connections in ((1, 32), (BATCH, 4)):
                 here, there = [], []
@@ -58,10 +58,10 @@ async def measure() -> list[Figure]:
 async def _deliveries() -> Figure:
     """Return deliveries that are acknowledged in a second; each acknowledgement is answered."""
     here, there = [], []
-    with serving("headgate", "everysec") as port, _nats("") as nats_port:
+    with serving("headgate", "everysec") as port, nats("") as nats_port:
         await asyncio.to_thread(prepare, port, ENTRIES)
         await _make_stream(nats_port)
-        publisher = await _Publisher.open(nats_port, 0)
+        publisher = await Publisher.open(nats_port, 0)
         for _ in range(0, ENTRIES, BATCH):
             await publisher.ask("bench", BODY, BATCH)
         for group in GROUPS:
@@ -74,7 +74,7 @@ async def _deliveries() -> Figure:
 
 
 @contextmanager
-def _nats(setting: str) -> Iterator[int]:
+def nats(setting: str) -> Iterator[int]:
     [port] = free_ports(1)
     with tempfile.TemporaryDirectory() as folder:
         settings = Path(folder) / "nats.conf"
@@ -85,7 +85,7 @@ def _nats(setting: str) -> Iterator[int]:
             yield port
 
 
-class _Publisher:
+class Publisher:
     """A connection to NATS that publishes, and waits for the acknowledgements."""
 
     def __init__(
@@ -93,16 +93,24 @@ class _Publisher:
     ) -> None:
         self._reader, self._writer = reader, writer
         self._inbox = b"_INBOX.%d" % number
-        writer.write(b'CONNECT {"verbose":false}\r\nSUB %b 1\r\n' % self._inbox)
+        hello = b'CONNECT {"verbose":false,"headers":true}'
+        writer.write(hello + b"\r\nSUB %b 1\r\n" % self._inbox)
 
     async def ask(self, subject: str, body: bytes, times: int = 1) -> bytes:
         """Publish so many times at once; returns the last answer."""
-        message = b"PUB %b %b %d\r\n%b\r\n" % (subject.encode(), self._inbox, len(body), body)
-        self._writer.write(message * times)
+        return await self.ask_all([subject] * times, body)
+
+    async def ask_all(self, subjects: Sequence[str], body: bytes) -> bytes:
+        """Publish to all of these at once; returns the last answer."""
+        for subject in subjects:
+            head = b"PUB %b %b %d\r\n" % (subject.encode(), self._inbox, len(body))
+            self._writer.write(head + body + b"\r\n")
         answer = b""
-        for _ in range(times):
+        for _ in subjects:
             line = await self._reader.readline()
-            while not line.startswith(b"MSG "):  # it may ask whether this is still there
+            while not line.startswith(
+                (b"MSG ", b"HMSG ")
+            ):  # it may ask whether this is still there
                 assert line == b"PING\r\n", line
                 self._writer.write(b"PONG\r\n")
                 line = await self._reader.readline()
@@ -135,7 +143,7 @@ class _Publisher:
         return acked
 
     @classmethod
-    async def open(cls, port: int, number: int) -> "_Publisher":
+    async def open(cls, port: int, number: int) -> "Publisher":
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         await reader.readline()  # what the server says of itself
         return cls(reader, writer, number)
@@ -145,7 +153,7 @@ class _Publisher:
 
 
 async def _make_stream(port: int) -> None:
-    publisher = await _Publisher.open(port, 0)
+    publisher = await Publisher.open(port, 0)
     stream = {"name": "bench", "subjects": ["bench"], "storage": "file"}
     answer = await publisher.ask("$JS.API.STREAM.CREATE.bench", json.dumps(stream).encode())
     assert b'"error"' not in answer, answer
@@ -157,7 +165,7 @@ async def _published_per_second(port: int, batch: int, connections: int) -> floa
     started = time.perf_counter()
 
     async def publish(number: int) -> None:
-        publisher = await _Publisher.open(port, number + 1)
+        publisher = await Publisher.open(port, number + 1)
         while time.perf_counter() < started + SECONDS:
             answer = await publisher.ask("bench", BODY, batch)
             assert b'"seq"' in answer, answer
@@ -168,7 +176,7 @@ async def _published_per_second(port: int, batch: int, connections: int) -> floa
     return sum(counts) / (time.perf_counter() - started)
 
 
-async def _consumed_per_second(publisher: _Publisher, name: str) -> float:
+async def _consumed_per_second(publisher: Publisher, name: str) -> float:
     settings = {"durable_name": name, "ack_policy": "explicit", "max_ack_pending": AHEAD}
     asked = json.dumps({"stream_name": "bench", "config": settings}).encode()
     answer = await publisher.ask(f"$JS.API.CONSUMER.DURABLE.CREATE.bench.{name}", asked)

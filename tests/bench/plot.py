@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.bench.table import short
+from tests.bench.figures import short
 
 if TYPE_CHECKING:
     from tests.bench.growth import Curve

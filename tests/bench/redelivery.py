@@ -10,8 +10,8 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
+from tests.bench.figures import Figure
 from tests.bench.servers import serving
-from tests.bench.table import Figure
 from tests.processes.raw_socket import RawSocket
 from tests.processes.wire import AT_ONCE, Wire, connected
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tests.bench.table import HEADS, Figure, markdown
+from tests.bench.figures import HEADS, Figure, markdown
 
 FOLDER = Path(__file__).parent / "results"
 _FIGURES = FOLDER / "bench.json"

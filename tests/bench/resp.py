@@ -11,10 +11,10 @@ from hiredis import Reader
 
 from deploy.local_cluster.server import free_ports
 from tests.bench import peers
+from tests.bench.figures import Figure
 from tests.bench.gateway import SINGLE, XADD
 from tests.bench.load import Load
 from tests.bench.servers import cpu_s, serving_process
-from tests.bench.table import Figure
 
 ROUNDS = 5
 SECONDS = 1.5

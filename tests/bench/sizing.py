@@ -23,7 +23,7 @@ from headgate.engine.requests.groups import CreateConsumer, CreateGroup, GroupSt
 from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.requests.streams import CreateStream
 from tests.bench.entries import drafts
-from tests.bench.table import Figure
+from tests.bench.figures import Figure
 
 PAGE = 1_000
 PER_OWNER = 500

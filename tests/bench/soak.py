@@ -15,10 +15,10 @@ from pathlib import Path
 
 from tests.bench.analyst import Analyst, missing
 from tests.bench.crowd import NAME, Crowd
+from tests.bench.figures import markdown, p50_p99, short
 from tests.bench.plot import plot_soak
 from tests.bench.report import FOLDER, keep
 from tests.bench.servers import LOAD_CORE, resident_bytes, serving_process
-from tests.bench.table import markdown, p50_p99, short
 from tests.processes.wire import Wire
 
 EVERY_S = 10.0

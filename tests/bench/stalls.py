@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from tests.bench.figures import Figure, markdown
 from tests.bench.report import keep
-from tests.bench.table import Figure, markdown
 from tests.stalls.case import Case
 from tests.stalls.keyspace import Size
 from tests.stalls.suite import CASES, LONG_MS, Result, results, written

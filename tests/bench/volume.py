@@ -18,11 +18,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.bench.figures import markdown, p50_p99, short, size_of
 from tests.bench.probe import Watch
 from tests.bench.seeded import KINDS, Kind
 from tests.bench.servers import children_cpu_s, cpu_s
 from tests.bench.stores import GatewayConnection, GatewayStore, RefusalError
-from tests.bench.table import markdown, p50_p99, short, size_of
 
 PARTS = 10
 FILL_SHARE = 0.55

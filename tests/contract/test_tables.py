@@ -206,3 +206,13 @@ async def test_a_table_goes_with_its_stream(backend: Backend) -> None:
     await backend.perform(Add(S, stock("c", 9)))
     assert await rows(backend) == {"b": 2, "c": 9}
     assert await rows(backend, b"{orders}.2") == {"b": 2}
+
+
+async def test_a_long_append_is_in_the_table_once_it_is_answered(backend: Backend) -> None:
+    await backend.perform(CreateStream(S, StreamConfig(key_field=FieldName(b"sku"))))
+    for count in (501, 5_000):
+        drafts = [Draft(None, (b"sku", b"%d" % at)) for at in range(count)]
+        await backend.perform(Add(S, drafts))
+        info = (await backend.perform(DescribeStream(S))).table
+        assert info is not None
+        assert (info.row_count, info.is_complete) == (count, True)

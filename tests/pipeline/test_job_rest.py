@@ -90,6 +90,25 @@ def test_on_spark_what_was_deleted_or_forgotten_is_told_from_loss(
         assert row["verdict"] == f"kept: the lake lacks {ids[5]}"
 
 
+def test_of_a_table_what_is_archived_may_be_compacted(
+    gateway: Gateway, command: Command, name: str, lake: str
+) -> None:
+    ids = [entry["id"] for entry in gateway.entries(name)]
+    latest = {"key_field": "sku", "retain": "latest", "archived_until_ms": 0, "compact_after_ms": 0}
+    gateway.http.patch(f"/v1/streams/{name}", json=latest).raise_for_status()
+    here = ("--streams", name, "--lake", lake)
+    [row] = command.rows("trim", *here, "--superseded")
+    assert (row["removed"], row["verdict"]) == (0, "up to what is archived")
+    config = gateway.http.get(f"/v1/streams/{name}").json()["config"]
+    assert config["archived_until_ms"] == int(ids[-1].partition("-")[0])
+    gateway.append_entries(name, [{"fields": {"sku": sku}} for sku in "ab"])
+    command.run("archive", *here)
+    command.run("trim", *here, "--superseded")
+    until(lambda: len(gateway.entries(name)) == 2, PATIENCE_S, "two entries left")
+    [row] = command.rows("verify", *here, "--allow-deleted")
+    assert (row["verdict"], row["entries"]) == ("equal", 2)
+
+
 def test_trim_keeps_what_a_group_has_not_settled(
     gateway: Gateway, command: Command, name: str, lake: str
 ) -> None:

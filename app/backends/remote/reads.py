@@ -97,7 +97,7 @@ class SharedReads:
         self._shared: dict[Request[Any], _SharedRead] = {}
 
     async def read(self, request: Read) -> list[StreamRead]:
-        if request.filters is not None:
+        if request.is_filtered:
             request = replace(request, cursors=tuple(request.cursors))
             return await read_matching(request, self._ask, self._wait_matching)
         reads = await self._ask(replace(request, cursors=tuple(request.cursors), wait_ms=0))

@@ -111,6 +111,8 @@ def _words(grant: Grant) -> str:
         text += f" (groups {', '.join(grant.groups)})"
     if grant.consumer is not None:
         text += f" (as {grant.consumer})"
+    if grant.keys is not None:
+        text += f" (keys {', '.join(grant.keys)})"
     return text + " (creates)" * grant.create
 
 

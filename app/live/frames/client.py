@@ -28,7 +28,7 @@ from headgate.app.wire.schemas.pattern_groups import NewGroups, Weights, weights
 from headgate.app.wire.structure import SIZE_BYTES_MIN, check_members
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
-from headgate.engine.limits import COUNT_MAX
+from headgate.engine.limits import CONFLATE_MS_MAX, COUNT_MAX, ROW_KEY_BYTES_MAX
 from headgate.engine.requests.entries import From
 
 FRAME_IDS_MAX = 10_000
@@ -91,6 +91,17 @@ class SubscribeFrame(ClientFrame):
     )
     filter: FilterForm | None = Field(
         None, description="Without a group: only entries come for which it holds."
+    )
+    view: Literal["entries", "table"] = Field(
+        "entries",
+        description="`table`: all rows of a stream with a `key_field` come first, and then each "
+        "change, in frames `rows`. With an id as `after`, only the changes.",
+    )
+    prefix: str | None = Field(
+        None, max_length=ROW_KEY_BYTES_MAX, description="Of a table: rows whose keys begin with it."
+    )
+    conflate_ms: Annotated[int, Field(ge=1, le=CONFLATE_MS_MAX, strict=True)] | None = Field(
+        None, description="Of a table: send changes after so long, only the newest of a row."
     )
     credit: Annotated[int, Field(ge=1, strict=True)] = Field(
         64, description="Number of entries that may come before more credit is given."
@@ -235,6 +246,10 @@ _GROUP_ONLY = ("consumer", "claim_idle_ms", "on_disconnect")
 
 _MATCH_ONLY = ("create", "weights")
 
+_TABLE_ONLY = ("prefix", "conflate_ms")
+
+_NOT_OF_TABLES = ("group", "match", "filter")
+
 _client_frame: TypeAdapter[ClientFrame] = TypeAdapter(AnyClientFrame)
 
 
@@ -293,6 +308,7 @@ def subscribe_intent(frame: SubscribeFrame, credit_max: int) -> SubscribeIntent:
         text = f"at most {credit_max}, not {frame.credit}"
         raise GatewayError("invalid_request", text, pointer="/body/credit")
     _check_needs_group(frame)
+    _check_needs_table(frame)
     if (frame.stream is None) == (frame.match is None):
         raise GatewayError("invalid_request", "give stream or match", pointer="/body/stream")
     after: EntryId | From | PatternAfter
@@ -314,8 +330,22 @@ def subscribe_intent(frame: SubscribeFrame, credit_max: int) -> SubscribeIntent:
             filters=filter_text(frame.filter, pointer="/body/filter"),
             weights=weights_of(frame.weights, pointer="/body/weights") or None,
             create=None if frame.create is None else frame.create.to_engine(),
+            prefix=(frame.prefix or "").encode(errors="surrogatepass"),
         ),
     )
+
+
+def _check_needs_table(frame: SubscribeFrame) -> None:
+    if frame.view == "entries":
+        named = [name for name in _TABLE_ONLY if getattr(frame, name) is not None]
+        text = "this is for the view of a table"
+    else:
+        named = [name for name in _NOT_OF_TABLES if getattr(frame, name) is not None]
+        is_cursor = frame.after in ("$", "+") and "after" in frame.model_fields_set
+        named += ["after"] if is_cursor else []
+        text = "this is not for the view of a table"
+    if named:
+        raise GatewayError("invalid_request", text, pointer=f"/body/{named[0]}")
 
 
 def _check_needs_group(frame: SubscribeFrame) -> None:

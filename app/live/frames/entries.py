@@ -3,24 +3,27 @@
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from headgate.app.live.followed import RowsBatch
 from headgate.app.live.frames.server import Acked, Ok
 from headgate.app.wire.encoding import (
     LastBatches,
+    changes_of,
     delivery_wire,
     entries_wire,
     gap_wire,
     is_position_news,
+    row_wire,
     stream_delivery_wire,
     stream_entries_wire,
     stream_gap_wire,
 )
 from headgate.app.wire.problems import FrameTooLarge
 from headgate.engine.entry import Entry, EntryId
-from headgate.engine.replies import Delivery, GroupsRead, Outcome, PatternRead, StreamRead
+from headgate.engine.replies import Delivery, GroupsRead, Outcome, PatternRead, Row, StreamRead
 
 _SETTLED_AT_ONCE = 1_000
 """Ids whose outcomes make one part of an answer."""
@@ -72,6 +75,7 @@ _last_stream_entries = LastBatches(lambda read: _array(stream_entries_wire(read)
 class FrameOf(NamedTuple):
     sub: str
     bytes_max: int | None = None  # that the client takes; None: it does not say it
+    kind: Literal["entries", "rows"] = "entries"
 
 
 def entries_frames(of: FrameOf, read: StreamRead, *, credit_left: int) -> Iterable[str]:
@@ -82,6 +86,27 @@ def entries_frames(of: FrameOf, read: StreamRead, *, credit_left: int) -> Iterab
     first = None if read.gap is None else {"gap": gap_wire(read.gap)}
     last = {"position": str(read.next_after)} if is_position_news(read) else None
     return _frames(of, _last_entries.encoded(read), read.entries, credit_left, first, last)
+
+
+def rows_frames(of: FrameOf, batch: RowsBatch) -> Iterable[str]:
+    """Return the `rows` frames of a walk over a table. Nobody can resume among them."""
+    first = dict[str, object]()
+    if batch.is_again:
+        first["again"] = True
+    if batch.gap is not None:
+        first["gap"] = gap_wire(batch.gap)
+    rows, left = batch.page.rows, batch.credit_left or 0
+    return _frames(of._replace(kind="rows"), _array(map(row_wire, rows)), rows, left, first, None)
+
+
+def changes_frames(
+    of: FrameOf, read: StreamRead, fields: tuple[bytes, bytes], *, credit_left: int
+) -> Iterable[str]:
+    """Return the `rows` frames of entries that change a table with these fields."""
+    changes, last = changes_of(read, fields), {"position": str(read.next_after)}
+    array = _array(wire for _, wire in changes)
+    entries = [entry for entry, _ in changes]
+    return _frames(of._replace(kind="rows"), array, entries, credit_left, None, last)
 
 
 class LastFrame:
@@ -149,7 +174,7 @@ def groups_frames(of: FrameOf, read: GroupsRead, *, credit_left: int) -> Iterabl
 def _frames(
     of: FrameOf,
     array: _Array,
-    entries: Iterable[Entry | Delivery],
+    entries: Iterable[Entry | Delivery | Row],
     credit_left: int,
     first: Mapping[str, object] | None,
     last: Mapping[str, object] | None,
@@ -169,9 +194,9 @@ def _frame(
     last: Mapping[str, object] | None,
 ) -> dict[str, object]:
     frame: dict[str, object] = {
-        "type": "entries",
+        "type": of.kind,
         "sub": of.sub,
-        "entries": array,
+        of.kind: array,
         "credit_left": credit_left,
     }
     if first is not None:
@@ -185,7 +210,7 @@ def _cut(
     of: FrameOf,
     array: _Array,
     room: int,
-    entries: Iterable[Entry | Delivery],
+    entries: Iterable[Entry | Delivery | Row],
     credit_left: int,
     first: Mapping[str, object] | None,
     last: Mapping[str, object] | None,

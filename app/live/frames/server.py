@@ -13,6 +13,7 @@ from headgate.app.wire.schemas.entries import CursorText, Entry, Gap, IdText, St
 from headgate.app.wire.schemas.limits import IN_FORCE, SocketLimits
 from headgate.app.wire.schemas.limits import ConnectionLimits as LimitsInForce
 from headgate.app.wire.schemas.pattern_groups import StreamDelivery
+from headgate.app.wire.schemas.tables import Row, RowRemoval
 
 
 class ConnectionLimits(SocketLimits):
@@ -72,6 +73,22 @@ class Entries(TypedDict):
                 "the last one sent and this one matches."
             ),
         ]
+    ]
+
+
+class Rows(TypedDict):
+    """Rows of a table: all of them before `caught_up`, then each change."""
+
+    type: Literal["rows"]
+    sub: str
+    rows: list[Row | RowRemoval]
+    credit_left: int
+    again: NotRequired[
+        Annotated[Literal[True], Field(description="All rows come again: forget those before.")]
+    ]
+    gap: NotRequired[Gap]
+    position: NotRequired[
+        Annotated[IdText, Field(description="Of changes: subscribe again after this id.")]
     ]
 
 
@@ -177,6 +194,7 @@ ServerFrame = (
     Welcome
     | Subscribed
     | Entries
+    | Rows
     | State
     | Closed
     | Claimed

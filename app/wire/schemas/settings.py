@@ -10,6 +10,7 @@ import msgspec
 from pydantic import Field
 from pydantic.fields import FieldInfo
 from pydantic_core import from_json
+from typing_extensions import TypeAliasType
 
 from headgate.app.wire.filters import filter_text
 from headgate.app.wire.names import check_name, text_of
@@ -22,6 +23,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 _CHOICES: Mapping[tuple[str, ...], Any] = {
     get_args(config.OnDisconnect): OnDisconnect,
     get_args(config.OnExpiry): OnExpiry,
+    get_args(config.Retained): TypeAliasType("Retained", config.Retained),
 }
 """Choices by their words: each has a name in the API's document."""
 

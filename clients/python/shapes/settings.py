@@ -5,6 +5,8 @@
 
 from typing import Annotated, Any, Literal, TypedDict
 
+Retained = Literal["all", "latest"]
+
 
 class StreamConfig(TypedDict, total=False):
     """The retention of a stream's entries and of its writers' keys; null is the default."""
@@ -32,6 +34,30 @@ class StreamConfig(TypedDict, total=False):
     ]
     tombstone_field: Annotated[
         str | None, "An entry with this field removes the row of its key; `deleted` unless given."
+    ]
+    retain: Annotated[
+        Retained | None,
+        "`latest` compacts the stream of a table: entries that a later one with their key"
+        " has superseded are removed in the background, once no group has to read or "
+        "settle them.",
+    ]
+    compact_after_ms: Annotated[
+        int | None,
+        "With `retain: latest`, entries stay for at least so long; an hour unless given.",
+    ]
+    compact_unread: Annotated[
+        bool | None,
+        "With `retain: latest`, entries are removed although groups have still to read them.",
+    ]
+    archived_until_ms: Annotated[
+        int | None,
+        "With `retain: latest`, only entries with ids below this unix time are removed: "
+        "the others are not archived yet. `headgate-pipeline trim --superseded` sets it.",
+    ]
+    tombstone_ms: Annotated[
+        int | None,
+        "With `retain: latest`, an entry that removes a row stays for at least so long; a"
+        " day unless given.",
     ]
 
 

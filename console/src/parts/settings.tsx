@@ -34,6 +34,11 @@ export const CONFIG: Labels<Config> = {
   local_bytes: { label: "Bytes on the disk", hint: "Of its newest entries, where others leave the disk for the bucket", unset: "what was read last" },
   key_field: { label: "Table by the field", hint: "The latest entry of each value of it is a row", unset: "no table" },
   tombstone_field: { label: "Rows are removed by the field", hint: "An entry that has it removes the row of its key; `deleted`, if it is empty", unset: "deleted" },
+  retain: { label: "Entries of a table", unset: "all of them stay", options: [["latest", "superseded ones are removed"]] },
+  compact_after_ms: { label: "Superseded entries stay for", hint: "1h, if it is empty", unset: "1h" },
+  compact_unread: { label: "Superseded entries that groups have still to read", unset: "stay", options: [["true", "are removed, too"]] },
+  archived_until_ms: { label: "Archived until", hint: "A unix time in ms; later entries are not removed", unset: "no matter" },
+  tombstone_ms: { label: "Entries that removed a row stay for", hint: "1d, if it is empty", unset: "1d" },
 };
 
 export const POLICY: Labels<Policy> = {

@@ -11,6 +11,7 @@ from headgate.app.auth.grants import Grant, Verb
 from headgate.app.settings import Settings
 from tests.api.auth.secured import Secured, secured
 from tests.api.conftest import refusal_of, running
+from tests.api.live.event_source import events_of
 from tests.api.live.frames import frames_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -51,6 +52,69 @@ async def test_a_close_needs_manage_and_with_a_last_entry_append_as_well(gateway
         async with gateway.client(await gateway.key(Grant(streams=["jobs*"], do=verbs))) as http:
             answer = await http.post(f"/v1/streams/{stream}/close", json=body)
         assert answer.status_code == status, (verbs, body)
+
+
+async def test_a_grant_for_keys_is_one_for_rows_alone(gateway: Secured) -> None:
+    live, stock = gateway.live, "/v1/streams/stock"
+    await live.ask(f"PUT {stock}", {"key_field": "sku"})
+    for key in ("de-1", "eu-1", "us-1"):
+        await live.ask(f"PUT {stock}/table/{key}", {"fields": {"n": "1"}})
+    grants = [
+        Grant(streams=["stock"], do=[Verb.READ, Verb.APPEND], keys=["eu-*"]),
+        Grant(streams=["stock"], do=[Verb.READ], keys=["us-1"]),
+    ]
+    fields = {"fields": {"n": "2"}}
+    headers = {"Authorization": f"Bearer {await gateway.key(*grants)}"}
+    async with gateway.client(await gateway.key(*grants)) as http:
+        for method, path, status in [
+            ("GET", "table/eu-1", 200),
+            ("GET", "table/us-1", 200),
+            ("GET", "table/us-1?after=0&wait_ms=1", 200),
+            ("PUT", "table/eu-2", 200),
+            ("DELETE", "table/eu-1", 200),
+            ("GET", "table?prefix=eu-", 200),
+            ("GET", "table?prefix=eu-2&after_key=a", 200),
+            ("GET", "table/de-1", 403),
+            ("GET", "table/us-12", 403),
+            ("PUT", "table/us-1", 403),
+            ("DELETE", "table/us-1", 403),
+            ("GET", "table", 403),
+            ("GET", "table?prefix=eu", 403),
+            ("GET", "table?prefix=us-1", 403),
+            ("GET", "entries", 403),
+            ("POST", "entries", 403),
+            ("GET", "events?view=table&prefix=e", 403),
+            ("GET", "events?view=table", 403),
+            ("GET", "events", 403),
+            ("GET", "", 403),
+        ]:
+            body = fields if method in ("PUT", "POST") else None
+            answer = await http.request(method, f"{stock}/{path}".rstrip("/"), json=body)
+            assert answer.status_code == status, (method, path, answer.text)
+        assert (await http.get("/v1/streams")).json()["streams"] == []
+    async with events_of(live, f"{stock}/events?view=table&prefix=eu-", **headers) as events:
+        await events.next("ready")
+        assert (await events.next("row"))["key"] == "eu-2"
+        await events.next("caught_up")
+        for key in ("de-1", "eu-3"):
+            await live.ask(f"PUT {stock}/table/{key}", {"fields": {"n": "3"}})
+        assert (await events.next("row"))["key"] == "eu-3"
+
+
+@pytest.mark.parametrize(
+    "grant",
+    [
+        {"do": ["manage"], "keys": ["a"]},
+        {"do": ["read"], "keys": []},
+        {"do": ["read"], "keys": ["a*b"]},
+        {"do": ["read"], "keys": ["{x"]},
+        {"do": ["consume"], "keys": ["a"], "groups": ["g"]},
+        {"do": ["read"], "keys": ["a" * 1025]},
+    ],
+)
+async def test_keys_are_of_rows_that_are_read_and_appended(grant: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="keys"):
+        Grant.model_validate({"streams": ["s"], **grant})
 
 
 async def test_only_streams_that_may_be_read_are_followed_by_pattern(gateway: Secured) -> None:

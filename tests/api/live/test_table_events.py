@@ -69,6 +69,20 @@ async def test_many_rows_come_as_of_one_id(shared: Live) -> None:
     assert [each["key"] for each in rows] == [f"{at:04}" for at in range(600)]
 
 
+async def test_rows_of_a_prefix_are_followed(shared: Live) -> None:
+    await put(shared, "de-1", "eu-1")
+    async with events_of(shared, f"{VIEW}&prefix=eu-") as events:
+        await events.next("ready")
+        assert (await events.next("row"))["key"] == "eu-1"
+        await events.next("caught_up")
+        [_, changed] = await put(shared, "de-1", "eu-2")
+        assert await events.next("row") == row("eu-2", changed)
+        gone = (await shared.ask(f"DELETE {STOCK}/table/eu-1"))["id"]
+        assert await events.next("row") == {"key": "eu-1", "id": gone, "fields": None}
+    answer = await shared.http.get(f"{STOCK}/events?prefix=eu-")
+    assert refusal_of(answer) == (422, "invalid_request", "/query/prefix")
+
+
 async def test_what_is_no_table_has_no_view_of_rows(shared: Live) -> None:
     await shared.append("orders", "1")
     answer = await shared.http.get("/v1/streams/orders/events?view=table")

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from headgate.app.settings import Settings
+from headgate.engine.config import StreamConfig, settings_of
 from headgate.engine.limits import DESCRIBED_MAX
 from headgate.engine.requests.groups import CreateConsumer
 from tests.api.conftest import Live, running
@@ -47,9 +48,8 @@ async def test_a_stream_is_created_empty(shared: Live) -> None:
     assert again.json() == answer.json()
     stream = answer.json()
     assert stream.pop("epoch") > 0
-    others = dict.fromkeys(
-        ("idempotency_window_ms", "idempotency_max", "local_bytes", "key_field", "tombstone_field")
-    )
+    flags = {"archive": False, "compact_unread": False}
+    described = dict.fromkeys(settings_of(StreamConfig)) | flags | config
     assert stream == {
         "name": "orders",
         "length": 0,
@@ -64,7 +64,7 @@ async def test_a_stream_is_created_empty(shared: Live) -> None:
         "chunks": 0,
         "hot_bytes": 0,
         "cold_bytes": 0,
-        "config": {**config, **others, "archive": False},
+        "config": described,
     }
     assert (await shared.http.put("/v1/streams/plain")).status_code == 201  # without a body
 

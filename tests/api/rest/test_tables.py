@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+import pyarrow as pa
 import pytest
 import pytest_asyncio
 
@@ -100,6 +101,19 @@ async def test_pages_and_lines_show_the_table_as_of_one_id(shared: Live) -> None
     some = await shared.ask(f"GET {TABLE}?filter={wanted}")
     assert [row["key"] for row in some["rows"]] == ["c"]
     assert [row["key"] for row in (await shared.ask(f"GET {TABLE}?prefix=d"))["rows"]] == ["d"]
+
+
+async def test_rows_come_as_arrow(shared: Live) -> None:
+    for key in ("c", "a", "b"):
+        await put(shared, key, "1")
+    headers = {"Accept": "application/vnd.apache.arrow.stream"}
+    answer = await shared.http.get(f"{TABLE}?limit=1000&columns=count", headers=headers)
+    rows = pa.ipc.open_stream(answer.content).read_all().to_pylist()
+    assert [(row["key"], row["fields"]) for row in rows] == [
+        (key, [(b"count", b"1")]) for key in (b"a", b"b", b"c")
+    ]
+    last_id = (await shared.ask(f"GET {STOCK}"))["last_id"]
+    assert (rows[1]["id"], answer.headers["Headgate-As-Of"]) == (last_id, last_id)
 
 
 async def test_a_row_can_be_waited_for(shared: Live) -> None:

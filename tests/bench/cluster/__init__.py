@@ -6,7 +6,7 @@ says that all cores are free.
 
 from tests.bench.cluster import appends, consuming, delays
 from tests.bench.cluster.places import places
-from tests.bench.table import Figure
+from tests.bench.figures import Figure
 
 
 def measure() -> list[Figure]:

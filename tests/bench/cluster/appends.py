@@ -10,9 +10,9 @@ from typing import NamedTuple
 from tests.bench.cluster import by_hand
 from tests.bench.cluster.places import Place, Places
 from tests.bench.cluster.turns import Done, Turns
+from tests.bench.figures import Figure
 from tests.bench.gateway import BATCH, BATCHES, SINGLE, XADD
 from tests.bench.load import Load
-from tests.bench.table import Figure
 
 ROUNDS = 3
 SECONDS = 1.5

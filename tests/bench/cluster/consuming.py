@@ -8,7 +8,7 @@ from tests.bench import consume
 from tests.bench.cluster import by_hand
 from tests.bench.cluster.places import STREAM, Places
 from tests.bench.cluster.turns import Done, Turns
-from tests.bench.table import Figure
+from tests.bench.figures import Figure
 from tests.model.redis_server import words
 
 COUNT = 1_000

@@ -6,8 +6,8 @@ from collections import defaultdict
 
 from tests.bench import fanout
 from tests.bench.cluster.places import Places
+from tests.bench.figures import Figure
 from tests.bench.redelivery import AT_MOST_MS, GROUP, TRIES, hold_by_socket, redelivery_ms
-from tests.bench.table import Figure
 from tests.processes.wire import Wire
 
 ROUNDS = 3

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from tests.bench.figures import Figure
 from tests.bench.servers import cpu_s
-from tests.bench.table import Figure
 
 
 class Done(NamedTuple):

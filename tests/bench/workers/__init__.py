@@ -5,7 +5,7 @@ process that has the engine, and of those that serve. A machine of two cores can
 workers do. So that is computed from the CPU of each, and the table says so.
 """
 
-from tests.bench.table import Figure
+from tests.bench.figures import Figure
 from tests.bench.workers import appends, consuming, fan_out
 from tests.bench.workers.places import places
 

@@ -4,10 +4,10 @@ import asyncio
 from collections import defaultdict
 from typing import NamedTuple
 
+from tests.bench.figures import Figure
 from tests.bench.gateway import BATCH, BATCHES, SINGLE, XADD
 from tests.bench.load import Load
 from tests.bench.servers import cpu_s
-from tests.bench.table import Figure
 from tests.bench.workers.places import ALL_CORES, ONE_CORE, WORKERS, Place, Places
 
 ROUNDS = 5

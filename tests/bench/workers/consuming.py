@@ -4,8 +4,8 @@ import time
 from collections import defaultdict
 
 from tests.bench import consume
+from tests.bench.figures import Figure
 from tests.bench.servers import cpu_s
-from tests.bench.table import Figure
 from tests.bench.workers.places import ONE_CORE, WORKERS, Places
 
 

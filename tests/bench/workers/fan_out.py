@@ -3,8 +3,8 @@
 from collections import defaultdict
 
 from tests.bench import fanout, peers
+from tests.bench.figures import Figure
 from tests.bench.servers import cpu_s
-from tests.bench.table import Figure
 from tests.bench.workers.places import ALL_CORES, ONE_CORE, WORKERS, Places
 
 SUBSCRIBERS = 1_000

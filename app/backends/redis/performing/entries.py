@@ -27,7 +27,7 @@ from headgate.engine.entry import (
     PartialId,
     check_fields,
 )
-from headgate.engine.errors import Invalid, ReplyTooLarge, StreamNotFound
+from headgate.engine.errors import Invalid, NotSupported, ReplyTooLarge, StreamNotFound
 from headgate.engine.filters import Matcher, matcher_of
 from headgate.engine.limits import CHUNK_ENTRIES_MAX, LOOKED_BYTES_MAX, TIMED_AT_ONCE_MAX
 from headgate.engine.packing import EncodedDrafts, encode_entries
@@ -379,6 +379,8 @@ async def _frozen(client: Client, cursor: StreamCursor) -> StreamCursor:
 
 
 async def read_once(client: Client, request: Read) -> list[StreamRead]:
+    if request.keys is not None:
+        raise NotSupported("tables (`key_field` of a stream)")
     if request.filters is not None:
         return filtered(request, await read_once(client, unfiltered(request)))
     if request.budget is not None:

@@ -140,7 +140,7 @@ async def _described(client: Client, stream: bytes) -> StreamInfo | None:
 def _check(config: StreamConfig) -> None:
     if config.archive:
         raise NoArchive
-    if config.key_field is not None or config.tombstone_field is not None:
+    if config.table_settings:
         raise NotSupported(_TABLES)
 
 

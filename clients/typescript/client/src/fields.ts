@@ -21,16 +21,10 @@ export function entryOf(fields: Fields, { delayMs, deliverAtMs, ttlMs, expiresAt
 /** Return the bytes of a field: of text its UTF-8. */
 export function bytesOf(entry: { fields: Record<string, string>; base64?: string[] | null }, name: string): Uint8Array {
   const text = entry.fields[name] ?? "";
-  if (!entry.base64?.includes(name)) return encoded(text);
+  if (!entry.base64?.includes(name)) return new TextEncoder().encode(text);
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 
-/** Return base64 text. */
-export function textOf(bytes: Uint8Array): string {
+function textOf(bytes: Uint8Array): string {
   return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
-}
-
-/** Return the UTF-8 of text. */
-export function encoded(text: string): Uint8Array {
-  return new TextEncoder().encode(text);
 }

@@ -1,15 +1,14 @@
 /** Table: the latest entry of each key of a stream, read, changed and followed. */
+import { Arrivals } from "./arrivals.js";
 import { type Context, once } from "./context.js";
-import { bytesOf, encoded, entryOf, type Fields, textOf } from "./fields.js";
-import { followed, type Filter, type FollowOptions } from "./follower.js";
+import { entryOf, type Fields } from "./fields.js";
+import type { Filter, FollowOptions } from "./follower.js";
+import type { LiveState, Subscriber, Wanted } from "./live/line.js";
+import type { Rows, Subscribed } from "./wire/frames.js";
+import { fromWire } from "./wire/names.js";
 import { isProblem } from "./wire/problem.js";
 import { jsonOf, path } from "./wire/rest.js";
-import type { Entry, Row, RowWritten, StreamDetail, TableRows } from "./wire/types.js";
-
-/** An entry with a longer key is in no row. */
-const KEY_BYTES_MAX = 1024;
-
-const BASE64 = "base64:";
+import type { Row, RowWritten, TableRows } from "./wire/types.js";
 
 export interface DeleteRowOptions {
   /** Only if this is the id of the row; `RowChanged` otherwise. */
@@ -44,9 +43,6 @@ export interface ChangesOptions extends Pick<FollowOptions, "credit" | "onState"
 
 /** A change of a row: the fields it has now; null if it was removed. */
 export type RowChange = Row | { key: string; id: string; fields: null };
-
-/** The id of each row. */
-type Known = Map<string, string>;
 
 export class Table {
   constructor(
@@ -91,59 +87,25 @@ export class Table {
 
   /**
    * Return all rows, and then each change as it comes, over every reconnection. Where entries were trimmed unseen,
-   * the rows are read again, and what differs comes. It ends with the loop or its signal, or when the stream is closed.
+   * all rows come again, of which you get what differs. It ends with the loop or its signal, or when the stream is closed.
    */
   async *changes(options: ChangesOptions = {}): AsyncGenerator<RowChange, void, void> {
+    const { signal } = options;
+    const arrivals = new Arrivals<Arrived>(signal);
+    const follower = new TableFollower(this.context, this.stream, options, arrivals);
     try {
-      yield* this.#changes(options);
-    } catch (error) {
-      if (!options.signal?.aborted) throw error;
-    }
-  }
-
-  async *#changes({ signal, prefix = "", ...options }: ChangesOptions): AsyncGenerator<RowChange, void, void> {
-    const { config } = await this.context.rest.ask<StreamDetail>("GET", path`/v1/streams/${this.stream}`, { signal });
-    const { keyField, tombstoneField } = config;
-    const known: Known = new Map();
-    for (;;) {
-      const after = yield* this.#differences(known, prefix, signal);
-      const gap = new AbortController();
-      const until = AbortSignal.any([gap.signal, signal ?? gap.signal]);
-      const following = { ...options, after, signal: until, onGap: () => gap.abort() };
-      for await (const entry of followed(this.context, { stream: this.stream }, following)) {
-        const key = keyOf(entry, keyField ?? "", prefix);
-        if (key === undefined) continue;
-        if (!Object.hasOwn(entry.fields, nameIn(entry, tombstoneField ?? "deleted"))) {
-          known.set(key, entry.id);
-          yield { ...entry, key };
-        } else if (known.delete(key)) yield { key, id: entry.id, fields: null };
-      }
-      if (!gap.signal.aborted) return;
-    }
-  }
-
-  /** Yield what differs from what is known, and return the id that all is as of. */
-  async *#differences(known: Known, prefix: string, signal: AbortSignal | undefined): AsyncGenerator<RowChange, string, void> {
-    let after = "";
-    const keys = new Set<string>();
-    try {
-      for await (const { rows, asOf } of this.#pages({ prefix, signal })) {
-        after = asOf;
-        for (const row of rows) {
-          keys.add(row.key);
-          if (known.get(row.key) === row.id) continue;
-          known.set(row.key, row.id);
-          yield row;
+      for (let arrived = await arrivals.next(); arrived; arrived = await arrivals.next()) {
+        for (const change of arrived.changes) {
+          if (signal?.aborted) return;
+          yield change;
         }
+        follower.taken(arrived.count);
+        if (arrived.state) options.onState?.(arrived.state);
       }
-    } catch (error) {
-      if (!isProblem(error, "gone")) throw error;
-      return yield* this.#differences(known, prefix, signal);
+    } finally {
+      arrivals.close();
+      follower.close();
     }
-    for (const key of known.keys()) {
-      if (!keys.has(key) && known.delete(key)) yield { key, id: after, fields: null };
-    }
-    return after;
   }
 
   async *#pages({ signal, limit = 1000, prefix, filter, columns }: RowsOptions = {}): AsyncGenerator<TableRows, void, void> {
@@ -170,7 +132,7 @@ export class Table {
     const table = path`/v1/streams/${this.stream}/table`;
     if (key === undefined) return table;
     // Dots alone would be a way up.
-    return table + path`/${/^\.\.?$/.test(key) ? BASE64 + btoa(key) : key}`;
+    return table + path`/${/^\.\.?$/.test(key) ? `base64:${btoa(key)}` : key}`;
   }
 }
 
@@ -181,17 +143,96 @@ async function found<T>(asking: Promise<T>): Promise<T | undefined> {
   });
 }
 
-/** Return the value of the key field as rows have it; undefined: it makes no row, or one that is not asked for. */
-function keyOf(entry: Entry, keyField: string, prefix: string): string | undefined {
-  const name = nameIn(entry, keyField);
-  const text = entry.fields[name];
-  if (text === undefined) return undefined;
-  const bytes = bytesOf(entry, name);
-  if (bytes.length > KEY_BYTES_MAX || !encoded(prefix).every((byte, at) => byte === bytes[at])) return undefined;
-  return text === "" || text.startsWith(BASE64) || entry.base64?.includes(name) ? BASE64 + textOf(bytes) : text;
+/** Changes of rows, how many rows have come for them, and the state behind them. */
+interface Arrived {
+  changes: RowChange[];
+  count: number;
+  state?: LiveState;
 }
 
-/** Return a name as it stands in an entry. */
-function nameIn({ namesBase64 }: Entry, name: string): string {
-  return namesBase64 ? textOf(encoded(name)) : name;
+/** Follows the rows of a table: they come all at first, and again where changes are missing. */
+class TableFollower implements Subscriber {
+  readonly isBusy = false;
+  #after: string | undefined; // undefined: all rows come
+  #asOf = "";
+  #keys: Set<string> | undefined; // of the rows that have come, until they are all there
+  readonly #known = new Map<string, string>(); // the id of each row
+  readonly #limit: number;
+  readonly #sub: string;
+  #available = 0; // what the gateway may still send
+  #untaken = 0; // what waits here
+
+  constructor(
+    private readonly context: Context,
+    private readonly stream: string,
+    private readonly options: ChangesOptions,
+    private readonly arrivals: Arrivals<Arrived>,
+  ) {
+    this.#limit = options.credit ?? 512;
+    this.#sub = context.nextSub();
+    context.line.add(this.#sub, this);
+  }
+
+  taken(rows: number): void {
+    this.#untaken -= rows;
+    const credit = this.#limit - this.#untaken - this.#available;
+    if (credit < this.#limit / 2) return;
+    this.#available += credit;
+    this.context.line.credit(this.#sub, credit);
+  }
+
+  close(): void {
+    void this.context.line.remove(this.#sub);
+  }
+
+  wanted(): Wanted {
+    this.#available = Math.max(1, this.#limit - this.#untaken);
+    const { prefix } = this.options;
+    const after = this.#after;
+    return { stream: this.stream, view: "table", credit: this.#available, ...(prefix && { prefix }), ...(after && { after }) };
+  }
+
+  subscribed({ position, gap }: Subscribed): void {
+    if (gap || this.#after === undefined) this.#begin(position);
+  }
+
+  rows({ rows, again, position }: Rows): void {
+    if (again) this.#begin("");
+    this.#available -= rows.length;
+    this.#untaken += rows.length;
+    const changes = fromWire<RowChange[]>(rows).filter((row) => this.#isNews(row));
+    this.arrivals.add({ changes, count: rows.length });
+    if (position) this.#after = position;
+  }
+
+  state(state: LiveState): void {
+    const keys = state === "caught_up" ? this.#keys : undefined;
+    const gone = keys ? [...this.#known.keys()].filter((key) => !keys.has(key) && this.#known.delete(key)) : [];
+    if (keys) {
+      this.#keys = undefined;
+      this.#after ??= this.#asOf || undefined;
+    }
+    this.arrivals.add({ changes: gone.map((key) => ({ key, id: this.#asOf, fields: null })), count: 0, state });
+  }
+
+  ended(error?: Error): void {
+    this.arrivals.end(error);
+  }
+
+  entries(): void {}
+  claimed(): void {}
+  lost(): void {}
+
+  /** All rows come. Those that do not are gone. */
+  #begin(asOf: string): void {
+    this.#after = undefined;
+    this.#asOf = asOf;
+    this.#keys = new Set();
+  }
+
+  #isNews({ key, id, fields }: RowChange): boolean {
+    this.#keys?.add(key);
+    if (!fields) return this.#known.delete(key);
+    return this.#known.get(key) !== id && !!this.#known.set(key, id);
+  }
 }

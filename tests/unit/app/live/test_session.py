@@ -122,7 +122,13 @@ CHOICES = {"claim_idle_ms": 0, "on_disconnect": "keep", "ack": "none", "auto_cre
 WORK = {**SUBSCRIBE, "group": "billing"}
 NACKED = {"mode": "silent", "delay_ms": 5, "error": "timeout"}
 X = STREAM._replace(sub="x")
-CHOSEN = GROUP._replace(sub="x", credit=5, choices=SubscriptionChoices(0, "keep", "none", True))
+CHOSEN = GROUP._replace(
+    sub="x",
+    credit=5,
+    choices=SubscriptionChoices(
+        claim_idle_ms=0, on_disconnect="keep", ack="none", auto_credit=True
+    ),
+)
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,14 @@ async def test_a_table_is_built_and_forgets_what_was_trimmed_without_being_read(
         assert [row.id.ms for row in page.rows] == sorted(range(11_991, 12_001), key=str)
 
 
+async def test_many_appends_of_one_turn_are_in_the_table() -> None:
+    async with kept(Driver(VirtualClock())) as engine:
+        await engine.perform(CreateStream(S, StreamConfig(key_field=FieldName(b"k"))))
+        appends = [Add(S, [Draft(None, (b"k", b"%d" % at))]) for at in range(1_200)]
+        await asyncio.gather(*map(engine.perform, appends))
+        assert table_of(engine)[::2] == (1_200, True)
+
+
 async def test_what_a_walk_needs_is_freed_bit_by_bit_a_minute_after_its_last_page() -> None:
     async with kept(Driver(VirtualClock())) as engine:
         await engine.perform(CreateStream(S, StreamConfig(key_field=FieldName(b"k"))))

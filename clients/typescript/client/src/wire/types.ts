@@ -4,6 +4,7 @@
  * The outcome of an ack, nack or extend for one id.
  */
 export type Outcome = "acked" | "released" | "extended" | "not_pending" | "claimed";
+export type Retained = "all" | "latest";
 export type OnDisconnect = "release" | "keep";
 export type OnExpiry = "settle" | "dead_letter";
 /**
@@ -441,6 +442,26 @@ export interface StreamConfig {
    * An entry with this field removes the row of its key; `deleted` unless given.
    */
   tombstoneField?: string | null;
+  /**
+   * `latest` compacts the stream of a table: entries that a later one with their key has superseded are removed in the background, once no group has to read or settle them.
+   */
+  retain?: Retained | null;
+  /**
+   * With `retain: latest`, entries stay for at least so long; an hour unless given.
+   */
+  compactAfterMs?: number | null;
+  /**
+   * With `retain: latest`, entries are removed although groups have still to read them.
+   */
+  compactUnread?: boolean | null;
+  /**
+   * With `retain: latest`, only entries with ids below this unix time are removed: the others are not archived yet. `headgate-pipeline trim --superseded` sets it.
+   */
+  archivedUntilMs?: number | null;
+  /**
+   * With `retain: latest`, an entry that removes a row stays for at least so long; a day unless given.
+   */
+  tombstoneMs?: number | null;
 }
 /**
  * A stream, and with `full` what is in it.

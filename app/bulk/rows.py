@@ -1,0 +1,49 @@
+"""Rows of a table as an Arrow stream, page by page."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headgate.app.http.streaming import BrokenOff
+from headgate.app.wire.names import text_of
+from headgate.app.wire.problems import GatewayError
+from headgate.engine.errors import StreamError
+from headgate.engine.replies import TablePage
+from headgate.engine.threads import Threads
+
+if TYPE_CHECKING:
+    from headgate.app.bulk.row_encoder import RowEncoder
+
+log = logging.getLogger("headgate")
+
+
+async def arrow_rows(
+    stream: bytes,
+    pages: AsyncIterator[TablePage],
+    threads: Threads,
+    names: Collection[bytes] | None,
+) -> AsyncGenerator[bytes, None]:
+    """Yield pages of rows as an Arrow stream, with all fields or those that are named.
+
+    If the walk cannot go on, the answer breaks off, so that nobody takes half of it for the whole.
+    """
+    encoder = await threads.call_if_awaited(partial(_encoder, names))
+    try:
+        async for page in pages:
+            for piece in await threads.call_if_awaited(partial(encoder.encode, page.rows)):
+                yield piece
+        for piece in await threads.call_if_awaited(encoder.finish):
+            yield piece
+    except (StreamError, GatewayError) as error:
+        facts = {"stream": text_of(stream), "reason": str(error)}
+        log.info("bulk read broken off", extra=facts)
+        raise BrokenOff from None
+
+
+def _encoder(names: Collection[bytes] | None) -> RowEncoder:
+    from headgate.app.bulk.row_encoder import RowEncoder  # noqa: PLC0415 - it needs pyarrow
+
+    return RowEncoder(names)
