@@ -35,7 +35,7 @@ var init_backoff = __esm({
 });
 
 // client/src/wire/problem.ts
-var Problem, isProblem, Disconnected;
+var Problem, RowChanged, isProblem, Disconnected;
 var init_problem = __esm({
   "client/src/wire/problem.ts"() {
     "use strict";
@@ -54,6 +54,14 @@ var init_problem = __esm({
       /** Whether the same request may succeed later. */
       retryable;
       retryAfterMs;
+    };
+    RowChanged = class extends Problem {
+      /** The row as it is; null if there is none. */
+      row;
+      constructor(details) {
+        super(details);
+        this.row = details.row ?? null;
+      }
     };
     isProblem = (error, ...codes) => error instanceof Problem && (!codes.length || codes.includes(error.code));
     Disconnected = class extends Error {
@@ -106,10 +114,14 @@ var init_names = __esm({
 function path(strings, ...names) {
   return String.raw({ raw: strings }, ...names.map(encodeURIComponent));
 }
+function jsonOf(value) {
+  return value === void 0 ? void 0 : JSON.stringify(value);
+}
 async function refusal(response) {
   const text = await response.text();
   try {
     const details = fromWire(JSON.parse(text));
+    if (details.code === "row_changed") return new RowChanged(details);
     if (details.code) return new Problem(details);
   } catch {
   }
@@ -336,10 +348,10 @@ var init_events_line = __esm({
       }
       async #read(signal) {
         const wanted = this.#wanted = this.subscriber.wanted();
-        const { match, after, filter, consumer, credit = 64, claim_idle_ms, on_disconnect } = wanted;
+        const { match, after, view, prefix, filter, consumer, credit = 64, claim_idle_ms, on_disconnect } = wanted;
         const create = wanted.create ? JSON.stringify(wanted.create) : void 0;
         this.#available = wanted.group == null ? credit : Infinity;
-        const ofStream = { match: match ?? void 0, after, filter: filter ? JSON.stringify(filter) : void 0 };
+        const ofStream = { match: match ?? void 0, after, view, prefix, filter: filter ? JSON.stringify(filter) : void 0 };
         const query = wanted.group == null ? ofStream : { match: match ?? void 0, consumer, credit, claim_idle_ms, on_disconnect, create };
         const headers = { accept: "text/event-stream" };
         const response = await this.rest.open("GET", `${this.#place}/events`, { query, headers, signal });
@@ -369,6 +381,9 @@ var init_events_line = __esm({
           case "entry":
             this.#available -= 1;
             return subscriber.entries({ type: "entries", sub, entries: [value], credit_left: 0 });
+          case "row":
+            this.#available -= 1;
+            return subscriber.rows?.({ type: "rows", sub, rows: [value], credit_left: 0, ...line("id") && { position: line("id") } });
           case "position":
             return subscriber.entries({ type: "entries", sub, entries: [], credit_left: 0, position: value.at });
           case "gap":
@@ -428,6 +443,9 @@ var Addresses = class {
 function randomName() {
   const bytes = crypto.getRandomValues(new Uint8Array(12));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+function once({ producer }, key = randomName()) {
+  return { "idempotency-key": key, "idempotency-producer": producer };
 }
 
 // client/src/wire/credentials.ts
@@ -1365,6 +1383,8 @@ var SocketLine = class {
     switch (frame.type) {
       case "entries":
         return sub?.entries(frame);
+      case "rows":
+        return sub?.rows?.(frame);
       case "welcome":
         this.#heartbeatMs = frame.heartbeat_ms;
         return this.#token === void 0 ? this.#opens() : void 0;
@@ -1557,11 +1577,181 @@ var Schedule = class {
   }
 };
 
+// client/src/table.ts
+init_names();
+init_problem();
+init_rest();
+var Table = class {
+  constructor(context, stream) {
+    this.context = context;
+    this.stream = stream;
+  }
+  /** Return the row of a key; undefined if there is none. */
+  get(key, { signal } = {}) {
+    return found(this.context.rest.ask("GET", this.#place(key), { signal }));
+  }
+  /** Return the row of a key once it has changed after an id, or when the time is over. */
+  wait(key, options) {
+    const { after, waitMs = 2e4, signal } = options;
+    return found(this.context.rest.ask("GET", this.#place(key), { query: { after, wait_ms: waitMs }, signal }));
+  }
+  /**
+   * Append the entry that is the row of a key from now on; returns its id. The field of the key is added.
+   * @throws RowChanged if the row is not as expected
+   */
+  async put(key, fields, options = {}) {
+    return (await this.#change("PUT", key, options, entryOf(fields))).id;
+  }
+  /**
+   * Append an entry that removes the row of a key; false: there is none.
+   * @throws RowChanged if the row is not as expected
+   */
+  async delete(key, options = {}) {
+    return !!await found(this.#change("DELETE", key, options));
+  }
+  /**
+   * Return all rows in order of their keys, as of one id, page by page.
+   * @throws Problem `gone` if too much has changed meanwhile: begin again
+   */
+  async *rows(options) {
+    for await (const { rows } of this.#pages(options)) yield* rows;
+  }
+  /**
+   * Return all rows, and then each change as it comes, over every reconnection. Where entries were trimmed unseen,
+   * all rows come again, of which you get what differs. It ends with the loop or its signal, or when the stream is closed.
+   */
+  async *changes(options = {}) {
+    const { signal } = options;
+    const arrivals = new Arrivals(signal);
+    const follower = new TableFollower(this.context, this.stream, options, arrivals);
+    try {
+      for (let arrived = await arrivals.next(); arrived; arrived = await arrivals.next()) {
+        for (const change of arrived.changes) {
+          if (signal?.aborted) return;
+          yield change;
+        }
+        follower.taken(arrived.count);
+        if (arrived.state) options.onState?.(arrived.state);
+      }
+    } finally {
+      arrivals.close();
+      follower.close();
+    }
+  }
+  async *#pages({ signal, limit = 1e3, prefix, filter, columns } = {}) {
+    const asked = { limit, prefix, filter: jsonOf(filter), columns: jsonOf(columns) };
+    for (let next = {}; ; ) {
+      const page = await this.context.rest.ask("GET", this.#place(), { query: { ...asked, ...next }, signal });
+      yield page;
+      if (page.nextAfterKey === null) return;
+      next = { after_key: page.nextAfterKey, as_of: page.asOf };
+    }
+  }
+  #change(method, key, options, body) {
+    const { ifMatch, ifAbsent, idempotencyKey, signal } = options;
+    const headers = {
+      ...once(this.context, idempotencyKey),
+      ...ifMatch && { "if-match": `"${ifMatch}"` },
+      ...ifAbsent && { "if-none-match": "*" }
+    };
+    return this.context.rest.ask(method, this.#place(key), { body, headers, signal, isRepeatable: true });
+  }
+  #place(key) {
+    const table = path`/v1/streams/${this.stream}/table`;
+    if (key === void 0) return table;
+    return table + path`/${/^\.\.?$/.test(key) ? `base64:${btoa(key)}` : key}`;
+  }
+};
+async function found(asking) {
+  return asking.catch((error) => {
+    if (!isProblem(error, "entry_not_found")) throw error;
+    return void 0;
+  });
+}
+var TableFollower = class {
+  // what waits here
+  constructor(context, stream, options, arrivals) {
+    this.context = context;
+    this.stream = stream;
+    this.options = options;
+    this.arrivals = arrivals;
+    this.#limit = options.credit ?? 512;
+    this.#sub = context.nextSub();
+    context.line.add(this.#sub, this);
+  }
+  isBusy = false;
+  #after;
+  // undefined: all rows come
+  #asOf = "";
+  #keys;
+  // of the rows that have come, until they are all there
+  #known = /* @__PURE__ */ new Map();
+  // the id of each row
+  #limit;
+  #sub;
+  #available = 0;
+  // what the gateway may still send
+  #untaken = 0;
+  taken(rows) {
+    this.#untaken -= rows;
+    const credit = this.#limit - this.#untaken - this.#available;
+    if (credit < this.#limit / 2) return;
+    this.#available += credit;
+    this.context.line.credit(this.#sub, credit);
+  }
+  close() {
+    void this.context.line.remove(this.#sub);
+  }
+  wanted() {
+    this.#available = Math.max(1, this.#limit - this.#untaken);
+    const { prefix } = this.options;
+    const after = this.#after;
+    return { stream: this.stream, view: "table", credit: this.#available, ...prefix && { prefix }, ...after && { after } };
+  }
+  subscribed({ position, gap }) {
+    if (gap || this.#after === void 0) this.#begin(position);
+  }
+  rows({ rows, again, position }) {
+    if (again) this.#begin("");
+    this.#available -= rows.length;
+    this.#untaken += rows.length;
+    const changes = fromWire(rows).filter((row) => this.#isNews(row));
+    this.arrivals.add({ changes, count: rows.length });
+    if (position) this.#after = position;
+  }
+  state(state) {
+    const keys = state === "caught_up" ? this.#keys : void 0;
+    const gone = keys ? [...this.#known.keys()].filter((key) => !keys.has(key) && this.#known.delete(key)) : [];
+    if (keys) {
+      this.#keys = void 0;
+      this.#after ??= this.#asOf || void 0;
+    }
+    this.arrivals.add({ changes: gone.map((key) => ({ key, id: this.#asOf, fields: null })), count: 0, state });
+  }
+  ended(error) {
+    this.arrivals.end(error);
+  }
+  entries() {
+  }
+  claimed() {
+  }
+  lost() {
+  }
+  /** All rows come. Those that do not are gone. */
+  #begin(asOf) {
+    this.#after = void 0;
+    this.#asOf = asOf;
+    this.#keys = /* @__PURE__ */ new Set();
+  }
+  #isNews({ key, id, fields }) {
+    this.#keys?.add(key);
+    if (!fields) return this.#known.delete(key);
+    return this.#known.get(key) !== id && !!this.#known.set(key, id);
+  }
+};
+
 // client/src/stream.ts
 init_rest();
-function jsonOf(value) {
-  return value === void 0 ? void 0 : JSON.stringify(value);
-}
 var Stream = class {
   constructor(context, name) {
     this.context = context;
@@ -1573,6 +1763,10 @@ var Stream = class {
   /** Return a group of this stream; it is made by its `create`. */
   group(name) {
     return new Group(this.context, this.name, name);
+  }
+  /** Return the table of this stream, which has a `keyField`. */
+  table() {
+    return new Table(this.context, this.name);
   }
   /** Append an entry; returns its id. It is sent again until it is known to be there, and is there once. */
   async append(fields, options = {}) {
@@ -1591,8 +1785,7 @@ var Stream = class {
   }
   #post(place, body, { idempotencyKey, lastId, signal }) {
     const headers = {
-      "idempotency-key": idempotencyKey ?? randomName(),
-      "idempotency-producer": this.context.producer,
+      ...once(this.context, idempotencyKey),
       ...lastId && { "if-match": `"${lastId}"` }
     };
     return this.context.rest.ask("POST", `${this.#path}/${place}`, { body, headers, signal, isRepeatable: true });
@@ -1743,8 +1936,10 @@ export {
   Job,
   Problem,
   Push,
+  RowChanged,
   Schedule,
   Stream,
+  Table,
   bytesOf,
   createClient,
   isProblem

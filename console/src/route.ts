@@ -2,7 +2,7 @@
 import { computed, signal } from "@preact/signals";
 import { consoleUrl } from "./gateway/place.js";
 
-export const STREAM_TABS = ["entries", "groups", "settings"] as const;
+export const STREAM_TABS = ["entries", "table", "groups", "settings"] as const;
 export const GROUP_TABS = ["pending", "keys", "consumers", "dead-letters", "push", "settings"] as const;
 export type StreamTab = (typeof STREAM_TABS)[number];
 export type GroupTab = (typeof GROUP_TABS)[number];

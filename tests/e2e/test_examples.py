@@ -94,6 +94,41 @@ async def test_a_dashboard_shows_the_newest_values(
     assert errors == []
 
 
+async def test_a_stock_list_is_changed_offline_and_merged(
+    gateway: Gateway, browser: Browser, pages_url: str
+) -> None:
+    errors: list[str] = []
+    url = f"{pages_url}/stock.html?url={gateway.url}"
+    async with httpx.AsyncClient(base_url=f"{gateway.url}/v1/") as http:
+        await http.put("streams/stock", json={"key_field": "sku"})
+        await http.put("streams/stock/table/lamp", json={"fields": {"count": "5", "hall": "3"}})
+    anna, bert = [await opened(browser, url, errors) for _ in range(2)]
+    answers: list[int] = []
+    bert.on("response", lambda answer: answers.append(answer.status))
+    more, less = (bert.get_by_role("button", name=f"one {way}").first for way in ("more", "less"))
+    await expect(bert.get_by_role("listitem")).to_have_text("lamp−5+")
+
+    await bert.context.set_offline(True)
+    for button in (more, more, less, more):
+        await button.click()
+    await expect(bert.get_by_role("listitem")).to_have_text("lamp+2 not saved−7+")
+    await anna.get_by_role("button", name="one less").click()
+    await expect(anna.get_by_role("listitem")).to_have_text("lamp−4+")
+    await bert.context.set_offline(False)
+
+    await expect(bert.get_by_role("status")).to_have_text("saved", timeout=20_000)
+    for page in (anna, bert):
+        await expect(page.get_by_role("listitem")).to_have_text("lamp−6+")
+    assert answers.count(412) >= 1, "it was counted on an older row"
+    await bert.get_by_label("article").fill("chair")
+    await bert.keyboard.press("Enter")
+    await expect(anna.get_by_role("listitem")).to_have_text(["chair−1+", "lamp−6+"])
+    async with httpx.AsyncClient(base_url=f"{gateway.url}/v1/") as http:
+        row = (await http.get("streams/stock/table/lamp")).json()
+    assert row["fields"] == {"sku": "lamp", "count": "6", "hall": "3"}
+    assert errors == []
+
+
 async def run(gateway: Gateway, *words: str, folder: Path) -> str:
     """Run a program of Python until it ends; returns what it printed."""
     process = await asyncio.create_subprocess_exec(
@@ -155,7 +190,9 @@ async def test_an_audit_log_is_asked_in_its_lake(gateway: Gateway, tmp_path: Pat
     assert "invoice-8" not in shown
 
 
-@pytest.mark.parametrize("name", ["audit.py", "chat.html", "dashboard.html", "jobs.py"])
+@pytest.mark.parametrize(
+    "name", ["audit.py", "chat.html", "dashboard.html", "jobs.py", "stock.html"]
+)
 async def test_an_example_is_short_enough_to_be_copied(name: str) -> None:
     text = await asyncio.to_thread((EXAMPLES / name).read_text)
     assert text.count("\n") <= LINES_MAX

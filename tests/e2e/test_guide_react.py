@@ -1,9 +1,12 @@
-"""The React program of the guide, as its reader builds it: it shows what it appends."""
+"""The React programs of the guide, as their reader builds them: they show what they change."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Page, expect
 
 from deploy.local_cluster.server import free_ports
 from tests.api.documents.snippets import snippets
@@ -21,19 +24,38 @@ createRoot(document.getElementById("root")!).render(<App />);
 """
 
 
-async def test_the_program_shows_what_it_appends(browser: Browser, tmp_path: Path) -> None:
-    [program] = snippets("browser", "tsx")
+@asynccontextmanager
+async def opened(task: str, browser: Browser, folder: Path) -> AsyncIterator[tuple[Page, str]]:
+    """Open the program of a page of the guide; yields it and the URL of its gateway."""
+    [program] = snippets(task, "tsx")
     [port] = free_ports(1)
-    app = app_folder(tmp_path)
+    app = app_folder(folder)
     (app / "guide.tsx").write_text(program.at(f"http://127.0.0.1:{port}"))
     (app / "main.tsx").write_text(MAIN)
     await output_of(packages() / ".bin" / "vite", "build", folder=app)
     with served(app / "dist") as url:
         settings = {"port": port, "allowed_origins": url}
-        gateway = await Gateway.start(tmp_path / "data", settings)
+        gateway = await Gateway.start(folder / "data", settings)
         page = await browser.new_page()
         await page.goto(url)
-        await page.get_by_role("button", name="order").click()
-        await expect(page.locator("li")).to_have_text(["42"])
+        yield page, gateway.url
         await page.close()
         await gateway.stop()
+
+
+async def test_the_program_shows_what_it_appends(browser: Browser, tmp_path: Path) -> None:
+    async with opened("browser", browser, tmp_path) as (page, _):
+        await page.get_by_role("button", name="order").click()
+        await expect(page.locator("li")).to_have_text(["42"])
+
+
+async def test_the_table_shows_its_rows_as_they_are_changed(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with opened("latest", browser, tmp_path) as (page, url):
+        async with httpx.AsyncClient(base_url=f"{url}/v1/streams/") as client:
+            await client.put("stock", json={"key_field": "sku"})
+            await client.put("stock/table/42", json={"fields": {"count": "3"}})
+        await expect(page.locator("li")).to_have_text(["42: 3 sell"])
+        await page.get_by_role("button", name="sell").click()
+        await expect(page.locator("li")).to_have_text(["42: 2 sell"])

@@ -167,7 +167,7 @@ async def test_nothing_is_missed_and_nothing_done_twice_when_the_gateway_starts_
 
 
 async def test_the_worker_of_the_readme_is_short_and_drains(live: Live, javascript: Path) -> None:
-    worker, _ = snippets(README, "ts")
+    worker, *_ = snippets(README, "ts")
     assert len(worker.splitlines()) <= 12
     (javascript / "worker.mjs").write_text(worker.replace("http://localhost:8080", live.url))
     process = await asyncio.create_subprocess_exec(
@@ -191,7 +191,7 @@ async def test_the_worker_of_the_readme_is_short_and_drains(live: Live, javascri
 
 async def test_the_streams_of_the_readme_run_as_they_stand(live: Live, javascript: Path) -> None:
     """They follow without a WebSocket, as Node has none."""
-    _, streams = snippets(README, "ts")
+    _, streams, _ = snippets(README, "ts")
     (javascript / "streams.mjs").write_text(streams.replace("http://localhost:8080", live.url))
     lines = (await output_of(tool("node"), "streams.mjs", folder=javascript)).splitlines()
     assert [line.partition(" ")[2] for line in lines] == [

@@ -161,11 +161,12 @@ function timeOf(text: string, after: "delay_ms" | "ttl_ms", at: "deliver_at_ms" 
 }
 
 /** Return the pairs that say something. */
-function named(pairs: Pairs): Pairs {
+export function named(pairs: Pairs): Pairs {
   return pairs.filter(([name, value]) => name !== "" || value !== "");
 }
 
-function entryOf(pairs: Pairs): Schemas["Append"] {
+/** Return pairs as the fields of an entry; as pairs, where a name repeats. */
+export function entryOf(pairs: Pairs): Schemas["Append"] {
   const names = new Set(pairs.map(([name]) => name));
   return names.size === pairs.length ? { fields: Object.fromEntries(pairs) } : { pairs };
 }

@@ -11,7 +11,7 @@ type Values = Record<string, string | number | boolean | null | undefined>;
 export interface Call<T = unknown> {
   readonly method: HttpMethod;
   readonly path: string;
-  readonly init: { params?: { path?: Values; query?: Values }; body?: unknown };
+  readonly init: { params?: { path?: Values; query?: Values; header?: Values }; body?: unknown };
   readonly answers?: T; // never there: it carries the type
 }
 
@@ -21,7 +21,9 @@ type Operation<P extends keyof Contract, M extends HttpMethod> = M extends keyof
 type Body<O> = O extends { requestBody?: { content: infer Content } | null | undefined } ? Content[keyof Content] : undefined;
 type Success<O> = O extends { responses: infer R } ? R[keyof R & (200 | 201 | 202)] : never;
 type Answer<O> = Success<O> extends { content: { "application/json": infer T } } ? T : undefined;
-type Parameters<O> = O extends { parameters: { path?: infer Path; query?: infer Query } } ? { path?: Path; query?: Query } : never;
+type Parameters<O> = O extends { parameters: { path?: infer Path; query?: infer Query; header?: infer Header } }
+  ? { path?: Path; query?: Query; header?: Header }
+  : never;
 interface Init<O> {
   params?: Parameters<O>;
   body?: Body<O>;
@@ -66,6 +68,7 @@ export function curlOf({ method, path, init }: Call): string {
   if (method !== "get") words.push("-X", method.toUpperCase());
   if (key.value !== undefined) words.push('-H "Authorization: Bearer $HEADGATE_TOKEN"');
   words.push(quoted(gatewayUrl + filled(path, init.params?.path ?? {}) + withMark(queryOf(init.params?.query ?? {}))));
+  for (const [name, value] of Object.entries(init.params?.header ?? {})) words.push("-H", quoted(`${name.toLowerCase()}: ${value}`));
   if (init.body !== undefined) {
     words.push("-H", quoted(`content-type: ${typeOf({ method })}`), "-d", quoted(JSON.stringify(init.body)));
   }

@@ -1,7 +1,10 @@
 /** Problem: why the gateway has refused a request, or that it cannot be reached. */
-import type { Schemas } from "./shapes.js";
+import type { Row, Schemas } from "./shapes.js";
 
-export type Details = Pick<Schemas["Problem"], "status" | "code" | "detail" | "leader">;
+export interface Details extends Pick<Schemas["Problem"], "status" | "detail" | "leader"> {
+  code: string;
+  row?: Row | null;
+}
 
 export class Problem extends Error {
   readonly status: number;
@@ -9,11 +12,15 @@ export class Problem extends Error {
   /** Address of the gateway that leads, if this one does not. */
   readonly leader: string | undefined;
 
+  /** The row as it is, if it was not as a change of it expected; null if there is none. */
+  readonly row: Row | null | undefined;
+
   constructor(details: Details) {
     super(details.detail);
     this.status = details.status;
     this.code = details.code;
     this.leader = details.leader ?? undefined;
+    this.row = details.code === "row_changed" ? (details.row ?? null) : undefined;
   }
 
   /** Whether the thing that was asked for is not there. */
@@ -34,9 +41,9 @@ export class Problem extends Error {
 
 /** Return the problem of an answer, which a proxy may have given instead of the gateway. */
 export function problemOf(response: Response, body: unknown): Problem {
-  const { detail, code, leader } = (body ?? {}) as Partial<Details>;
+  const { detail, code, leader, row } = (body ?? {}) as Partial<Details>;
   const status = response.status;
-  return new Problem({ status, code: (code ?? "internal"), detail: detail ?? `${status} ${response.statusText}`, leader });
+  return new Problem({ status, code: code ?? "internal", detail: detail ?? `${status} ${response.statusText}`, leader, row });
 }
 
 /** Return the problem of a request that got no answer. */

@@ -7,6 +7,7 @@ export type Schemas = components["schemas"];
 export type Stream = Schemas["Stream"];
 export type Group = Schemas["Group"];
 export type Entry = Schemas["Entry"];
+export type Row = Schemas["Row"];
 export type Pending = Schemas["PendingEntry"];
 export type Consumer = Schemas["GroupConsumer"];
 export type Policy = Schemas["Policy"];

@@ -4,10 +4,11 @@
  * reason.
  */
 import { signal, useComputed, useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { type Call, curlOf, send } from "../gateway/calls.js";
 import { changes } from "../gateway/polling.js";
 import { denialOf, type Need, rightsOf } from "../gateway/principal.js";
-import { textOf } from "../gateway/problem.js";
+import { Problem, textOf } from "../gateway/problem.js";
 import { Shell } from "./copy.js";
 import { Dialog } from "./dialog.js";
 import { type Field, Form, startOf, type Values } from "./form.js";
@@ -18,7 +19,7 @@ export interface Act<T = unknown> extends Need {
   /** Text of the button that does it. */
   verb: string;
   /** Its effect, in a sentence or two; with the values of the form. */
-  about: string | ((values: Values) => string);
+  about: ComponentChildren | ((values: Values) => string);
   fields?: Field[];
   /** The request. A text says why there is none yet. */
   call: (values: Values) => Call<T> | string;
@@ -30,6 +31,8 @@ export interface Act<T = unknown> extends Need {
   stays?: boolean;
   /** The outcome, for the notice. */
   done: (answer: T, values: Values) => string;
+  /** What may be done instead, where it was refused. */
+  instead?: (problem: Problem, values: Values) => Act<T> | undefined;
   /** Called after it. */
   after?: (answer: T) => void;
 }
@@ -85,7 +88,9 @@ function ActDialog({ act }: { act: Act }) {
   const fault = typeof request.value === "string" ? request.value : undefined;
   const denial = denialOf(act);
   const mayDo = fault === undefined && denial === undefined && (act.typed === undefined || typed.value === act.typed);
-  const close = () => (open.value = undefined);
+  const close = () => {
+    if (open.value === act) open.value = undefined; // not the act that has come in its place
+  };
 
   async function perform(event: Event): Promise<void> {
     event.preventDefault();
@@ -102,7 +107,9 @@ function ActDialog({ act }: { act: Act }) {
       }
       act.after?.(answer);
     } catch (error) {
-      failure.value = textOf(error);
+      const other = error instanceof Problem ? act.instead?.(error, values.value) : undefined;
+      if (other) begin(other);
+      else failure.value = textOf(error);
     } finally {
       isBusy.value = false;
     }
@@ -112,7 +119,7 @@ function ActDialog({ act }: { act: Act }) {
     <Dialog label={act.title} class={act.destroys ? "act destroys" : "act"} onClose={close}>
       <form onSubmit={perform}>
         <h2>{act.title}</h2>
-        <p class="about">{typeof act.about === "string" ? act.about : act.about(values.value)}</p>
+        <div class="about">{typeof act.about === "function" ? act.about(values.value) : act.about}</div>
         {act.fields && <Form fields={act.fields} values={values} />}
         {act.typed !== undefined && (
           <label class="typed">

@@ -22,6 +22,7 @@ VIEWS = {
     "schedules": ".grid .rows .row",
     "pushes": ".grid .rows .row",
     "streams/orders": ".grid .rows .row",
+    "streams/stock/table?row=42": ".panel .history li",
     "streams/orders/groups": ".grid .rows .row",
     "streams/orders/settings": ".settings",
     BILLING: ".grid .rows .row",
@@ -57,6 +58,8 @@ async def all_kinds(streams: None, client: httpx.AsyncClient) -> AsyncIterator[N
     """Make a schedule, and a push that has sent an entry in vain and is paused."""
     schedule = {"stream": "jobs", "cron": "0 2 * * *", "fields": {"kind": "report"}}
     await client.put("schedules/nightly", json=schedule)
+    await client.put("streams/stock", json={"key_field": "sku"})
+    await client.put("streams/stock/table/42", json={"fields": {"count": "3"}})
     await client.put(MAIL, json={"start": "0"})
     await client.put(f"{MAIL}/push", json={"url": "http://127.0.0.1:9/"})
 

@@ -15,3 +15,8 @@ export function randomName(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(12));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
+
+/** Return the headers by which a request is made once, however often it is sent. */
+export function once({ producer }: Context, key = randomName()): Record<string, string> {
+  return { "idempotency-key": key, "idempotency-producer": producer };
+}

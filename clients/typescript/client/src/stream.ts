@@ -1,17 +1,14 @@
 /** Stream: append to it, read it, follow it, change it. */
-import { type Context, randomName } from "./context.js";
+import { type Context, once } from "./context.js";
 import { followed, Follower, type Filter, type FollowOptions } from "./follower.js";
 import { entryOf, type Fields, type Timing } from "./fields.js";
 import { Group } from "./group.js";
-import { path } from "./wire/rest.js";
+import { Table } from "./table.js";
+import { jsonOf, path } from "./wire/rest.js";
 import type {
   Appended, AppendedBatch, ClosedStream, DeletedEntries, Deletions, Entries, Entry, GroupInfo, StreamConfig, StreamDetail,
   StreamInfo, Trim, Trimmed,
 } from "./wire/types.js";
-
-function jsonOf(value: unknown): string | undefined {
-  return value === undefined ? undefined : JSON.stringify(value);
-}
 
 export interface ReadOptions {
   /** After this id; or a range, by `start` and `end`. */
@@ -70,6 +67,11 @@ export class Stream {
     return new Group(this.context, this.name, name);
   }
 
+  /** Return the table of this stream, which has a `keyField`. */
+  table(): Table {
+    return new Table(this.context, this.name);
+  }
+
   /** Append an entry; returns its id. It is sent again until it is known to be there, and is there once. */
   async append(fields: Fields, options: AppendOptions = {}): Promise<string> {
     return (await this.#post<Appended>("entries", entryOf(fields, options), options)).id;
@@ -90,8 +92,7 @@ export class Stream {
 
   #post<T>(place: string, body: unknown, { idempotencyKey, lastId, signal }: AppendOptions): Promise<T> {
     const headers = {
-      "idempotency-key": idempotencyKey ?? randomName(),
-      "idempotency-producer": this.context.producer,
+      ...once(this.context, idempotencyKey),
       ...(lastId && { "if-match": `"${lastId}"` }),
     };
     return this.context.rest.ask("POST", `${this.#path}/${place}`, { body, headers, signal, isRepeatable: true });

@@ -3,11 +3,11 @@ import { type Entry, type Gap, isProblem, type LiveState } from "@headgate/clien
 import { useEffect, useState } from "react";
 import { useClient } from "./provider.js";
 
-/** Entries that come in so long are shown together. */
-const FRAME_MS = 16;
+/** What comes in so long is shown together. */
+export const FRAME_MS = 16;
 
 /** Before a stream is looked for again that does not exist. */
-const MISSING_MS = 1000;
+export const MISSING_MS = 1000;
 
 export interface UseStreamOptions {
   /** Begin after this id; `$`, from now on, unless given. */

@@ -4,6 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { isSeen } from "../../gateway/polling.js";
 import { key } from "../../gateway/key.js";
 import { useAddressed } from "../../parts/addressed.js";
+import { FieldsInLine } from "../../parts/fields-in-line.js";
 import { Grid } from "../../parts/grid.js";
 import { useKeys } from "../../parts/keys.js";
 import { Refusal } from "../../parts/refusal.js";
@@ -179,10 +180,6 @@ function cellsOf(entry: Entry) {
   return [
     <time title={new Date(timeOf(entry.id)).toISOString()}>{exactMoment(timeOf(entry.id))}</time>,
     entry.id,
-    pairsOf(entry).map(([name, value]) => (
-      <>
-        <i>{name}</i>=<bdi>{value.length > 200 ? `${value.slice(0, 200)}…` : value}</bdi>{" "}
-      </>
-    )),
+    <FieldsInLine pairs={pairsOf(entry)} />,
   ];
 }

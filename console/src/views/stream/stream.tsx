@@ -22,6 +22,7 @@ import { Entries } from "./entries.js";
 import { Groups } from "./groups.js";
 
 const EVERY_MS = 1500;
+const StreamTable = lazy(() => import("./table.js").then((its) => its.StreamTable));
 const StreamSettings = lazy(() => import("./settings.js").then((its) => its.StreamSettings));
 
 export function StreamView({ stream, tab }: { stream: string; tab: StreamTab }) {
@@ -72,11 +73,13 @@ export function StreamView({ stream, tab }: { stream: string; tab: StreamTab }) 
         current={tab}
         tabs={[
           { name: "entries", title: "Entries", place: streamPlace(stream) },
+          ...(detail?.config.key_field || tab === "table" ? [{ name: "table", title: "Table", place: streamPlace(stream, "table") }] : []),
           { name: "groups", title: "Groups", place: streamPlace(stream, "groups"), count: detail && count(detail.groups) },
           { name: "settings", title: "Settings", place: streamPlace(stream, "settings") },
         ]}
       />}
       {tab === "entries" && !unread && !isMissing && <Entries key={`${stream} ${detail?.epoch ?? ""}`} stream={stream} />}
+      {tab === "table" && detail && <StreamTable key={`${stream} ${detail.epoch}`} detail={detail} />}
       {tab === "groups" && !isMissing && <Groups key={stream} stream={stream} />}
       {tab === "settings" && detail && <StreamSettings detail={detail} />}
     </>

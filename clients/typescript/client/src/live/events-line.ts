@@ -133,10 +133,10 @@ class Feed {
 
   async #read(signal: AbortSignal): Promise<void> {
     const wanted = (this.#wanted = this.subscriber.wanted());
-    const { match, after, filter, consumer, credit = 64, claim_idle_ms, on_disconnect } = wanted;
+    const { match, after, view, prefix, filter, consumer, credit = 64, claim_idle_ms, on_disconnect } = wanted;
     const create = wanted.create ? JSON.stringify(wanted.create) : undefined;
     this.#available = wanted.group == null ? credit : Infinity; // of a group the gateway keeps account
-    const ofStream = { match: match ?? undefined, after, filter: filter ? JSON.stringify(filter) : undefined };
+    const ofStream = { match: match ?? undefined, after, view, prefix, filter: filter ? JSON.stringify(filter) : undefined };
     const query = wanted.group == null ? ofStream : { match: match ?? undefined, consumer, credit, claim_idle_ms, on_disconnect, create };
     const headers = { accept: "text/event-stream" };
     const response = await this.rest.open("GET", `${this.#place}/events`, { query, headers, signal });
@@ -167,6 +167,9 @@ class Feed {
       case "entry":
         this.#available -= 1;
         return subscriber.entries({ type: "entries", sub, entries: [value], credit_left: 0 } satisfies Entries);
+      case "row":
+        this.#available -= 1;
+        return subscriber.rows?.({ type: "rows", sub, rows: [value], credit_left: 0, ...(line("id") && { position: line("id")! }) });
       case "position":
         return subscriber.entries({ type: "entries", sub, entries: [], credit_left: 0, position: value.at });
       case "gap":

@@ -2,7 +2,7 @@
  * Line: what carries subscriptions, be it a WebSocket or events. A subscriber says what it wants each time
  * the line is open, and is told what comes.
  */
-import type { ClientFrame, Entries, State, SubscribeFrame, Subscribed } from "../wire/frames.js";
+import type { ClientFrame, Entries, Rows, State, SubscribeFrame, Subscribed } from "../wire/frames.js";
 import type { Settled } from "../wire/types.js";
 
 /** `idle`: nothing is subscribed; `paused`: the page is hidden; `lost`: it comes back; `closed`: it does not. */
@@ -20,6 +20,8 @@ export interface Subscriber {
   wanted(): Wanted;
   subscribed(frame: Subscribed): void;
   entries(frame: Entries): void;
+  /** Rows of a table, if that is what it wants. */
+  rows?(frame: Rows): void;
   state(state: LiveState): void;
   claimed(ids: string[], by: string): void;
   /** The connection was lost; it comes back. */

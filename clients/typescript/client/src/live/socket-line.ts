@@ -249,6 +249,8 @@ export class SocketLine implements Line {
     switch (frame.type) {
       case "entries":
         return sub?.entries(frame);
+      case "rows":
+        return sub?.rows?.(frame);
       case "welcome":
         this.#heartbeatMs = frame.heartbeat_ms;
         return this.#token === undefined ? this.#opens() : undefined;

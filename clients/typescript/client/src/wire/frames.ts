@@ -16,6 +16,7 @@ export type ServerFrame =
   | Welcome
   | Subscribed
   | Entries
+  | Rows
   | State
   | Closed
   | Claimed
@@ -85,6 +86,18 @@ export interface SubscribeFrame {
       }
     | unknown[]
     | null;
+  /**
+   * `table`: all rows of a stream with a `key_field` come first, and then each change, in frames `rows`. With an id as `after`, only the changes.
+   */
+  view?: "entries" | "table";
+  /**
+   * Of a table: rows whose keys begin with it.
+   */
+  prefix?: string | null;
+  /**
+   * Of a table: send changes after so long, only the newest of a row.
+   */
+  conflate_ms?: number | null;
   /**
    * Number of entries that may come before more credit is given.
    */
@@ -663,6 +676,72 @@ export interface StreamGap {
    * Entry id.
    */
   to: string;
+}
+/**
+ * Rows of a table: all of them before `caught_up`, then each change.
+ */
+export interface Rows {
+  type: "rows";
+  sub: string;
+  rows: (Row | RowRemoval)[];
+  credit_left: number;
+  /**
+   * All rows come again: forget those before.
+   */
+  again?: true;
+  gap?: Gap;
+  /**
+   * Of changes: subscribe again after this id.
+   */
+  position?: string;
+}
+/**
+ * The latest entry of a key.
+ */
+export interface Row {
+  /**
+   * Entry id.
+   */
+  id: string;
+  fields: FieldMap;
+  /**
+   * Names of fields whose values are base64 text of bytes.
+   */
+  base64?: string[];
+  /**
+   * All fields in order, where a name repeats.
+   */
+  pairs?: string[][];
+  /**
+   * True if a name is not UTF-8: then all names are base64 text.
+   */
+  names_base64?: boolean;
+  /**
+   * Groups deliver it no sooner than this unix time.
+   */
+  deliver_at_ms?: number;
+  /**
+   * Groups deliver it no more from this unix time on.
+   */
+  expires_at_ms?: number;
+  /**
+   * The value of the key field. One that is no text is written as `base64:` and base64 text, and so is one that is empty or begins with `base64:`.
+   */
+  key: string;
+}
+/**
+ * A row that is gone, by an entry with the `tombstone_field`.
+ */
+export interface RowRemoval {
+  /**
+   * The value of the key field. One that is no text is written as `base64:` and base64 text, and so is one that is empty or begins with `base64:`.
+   */
+  key: string;
+  /**
+   * Entry id.
+   */
+  id: string;
+  fields: null;
 }
 /**
  * Why nothing comes, or that it does again.

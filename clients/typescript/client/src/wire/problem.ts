@@ -2,10 +2,10 @@
  * Errors. A gateway says why it refuses a request (`Problem`); without a connection nobody says anything
  * (`Disconnected`). There are no others but those of wrong arguments.
  */
-import type { ProblemDetails } from "./types.js";
+import type { ProblemDetails, Row, RowProblemDetails } from "./types.js";
 
 /** The problem, for programs: the closed list of the contract. */
-export type Code = ProblemDetails["code"];
+export type Code = (ProblemDetails | RowProblemDetails)["code"];
 
 /** The gateway has refused a request; nothing was changed. `isProblem` narrows its `code`. */
 export class Problem<C extends Code = Code> extends Error {
@@ -16,12 +16,23 @@ export class Problem<C extends Code = Code> extends Error {
   readonly retryable: boolean;
   readonly retryAfterMs: number | undefined;
 
-  constructor(readonly details: ProblemDetails & { readonly code: C }) {
+  constructor(readonly details: Omit<ProblemDetails, "code"> & { readonly code: C }) {
     super(details.detail);
     this.code = details.code;
     this.status = details.status;
     this.retryable = details.retryable;
     this.retryAfterMs = details.retryAfterMs ?? undefined;
+  }
+}
+
+/** A row was not changed: it is not as the change expects it. */
+export class RowChanged extends Problem<"row_changed"> {
+  /** The row as it is; null if there is none. */
+  readonly row: Row | null;
+
+  constructor(details: RowProblemDetails) {
+    super(details);
+    this.row = (details.row ?? null) as Row | null;
   }
 }
 

@@ -3,8 +3,8 @@ import type { Addresses } from "./addresses.js";
 import { waited } from "./backoff.js";
 import type { Credentials } from "./credentials.js";
 import { fromWire, toWire } from "./names.js";
-import { Disconnected, Problem } from "./problem.js";
-import type { ProblemDetails } from "./types.js";
+import { Disconnected, Problem, RowChanged } from "./problem.js";
+import type { ProblemDetails, RowProblemDetails } from "./types.js";
 
 /** So long may the gateway take to begin its answer, besides what it was asked to wait. */
 const ANSWER_MS_MAX = 30_000;
@@ -30,6 +30,11 @@ export interface Request {
 /** Return a path of the contract, with names as they stand in a URL. */
 export function path(strings: TemplateStringsArray, ...names: string[]): string {
   return String.raw({ raw: strings }, ...names.map(encodeURIComponent));
+}
+
+/** Return a value as it stands in a query. */
+export function jsonOf(value: unknown): string | undefined {
+  return value === undefined ? undefined : JSON.stringify(value);
 }
 
 export class Rest {
@@ -135,7 +140,8 @@ export class Rest {
 async function refusal(response: Response): Promise<Error> {
   const text = await response.text();
   try {
-    const details = fromWire<ProblemDetails>(JSON.parse(text));
+    const details = fromWire<ProblemDetails | RowProblemDetails>(JSON.parse(text));
+    if (details.code === "row_changed") return new RowChanged(details);
     if (details.code) return new Problem(details);
   } catch {
     // No JSON: then it was a proxy.

@@ -74,7 +74,11 @@ export interface Types {
   SettledStream: SettledStream;
   SettledStreams: SettledStreams;
   RetriedPush: RetriedPush;
+  Row: Row;
+  TableRows: TableRows;
+  RowWritten: RowWritten;
   ProblemDetails: ProblemDetails;
+  RowProblemDetails: RowProblemDetails;
 }
 /**
  * One element of a stream.
@@ -1716,6 +1720,67 @@ export interface RetriedPush {
   entries: number;
 }
 /**
+ * The latest entry of a key.
+ */
+export interface Row {
+  /**
+   * Entry id.
+   */
+  id: string;
+  fields: FieldMap;
+  /**
+   * Names of fields whose values are base64 text of bytes.
+   */
+  base64?: string[];
+  /**
+   * All fields in order, where a name repeats.
+   */
+  pairs?: string[][];
+  /**
+   * True if a name is not UTF-8: then all names are base64 text.
+   */
+  namesBase64?: boolean;
+  /**
+   * Groups deliver it no sooner than this unix time.
+   */
+  deliverAtMs?: number;
+  /**
+   * Groups deliver it no more from this unix time on.
+   */
+  expiresAtMs?: number;
+  /**
+   * The value of the key field. One that is no text is written as `base64:` and base64 text, and so is one that is empty or begins with `base64:`.
+   */
+  key: string;
+}
+/**
+ * Rows of a table, in byte order of their keys.
+ */
+export interface TableRows {
+  rows: Row[];
+  /**
+   * Pass it as `after_key`, with `as_of`, for the next page; null: this was the last.
+   */
+  nextAfterKey: string | null;
+  /**
+   * The rows are as they were when this was the last id of the stream. What comes after it is what changes them.
+   */
+  asOf: string;
+}
+/**
+ * The entry that changed a row.
+ */
+export interface RowWritten {
+  /**
+   * The value of the key field. One that is no text is written as `base64:` and base64 text, and so is one that is empty or begins with `base64:`.
+   */
+  key: string;
+  /**
+   * Entry id.
+   */
+  id: string;
+}
+/**
  * Why a request was not served. Nothing was changed.
  */
 export interface ProblemDetails {
@@ -1827,4 +1892,67 @@ export interface ProblemError {
    * The fault there.
    */
   detail: string;
+}
+/**
+ * Why a row was not changed: it is not as the request expects it.
+ */
+export interface RowProblemDetails {
+  /**
+   * Page of this gateway: what the problem means, and what to do.
+   */
+  type: string;
+  /**
+   * The status in words.
+   */
+  title: string;
+  /**
+   * The HTTP status.
+   */
+  status: number;
+  /**
+   * The problem, for people.
+   */
+  detail: string;
+  /**
+   * The path that was asked for.
+   */
+  instance: string;
+  /**
+   * The problem, for programs.
+   */
+  code: "row_changed";
+  /**
+   * Whether the same request may succeed later.
+   */
+  retryable: boolean;
+  /**
+   * When to try again, if known.
+   */
+  retryAfterMs?: number | null;
+  /**
+   * The faults, each with its place.
+   */
+  errors?: ProblemError[] | null;
+  /**
+   * The stream's last id, where that was the matter.
+   */
+  lastId?: string | null;
+  /**
+   * The entry that is too large for its reader, where that was the matter.
+   */
+  entryId?: string | null;
+  /**
+   * Of `not_leader`: the address of the gateway that leads, if it is known.
+   */
+  leader?: string | null;
+  /**
+   * `X-Request-Id` of the answer or of the WebSocket, as the log has it.
+   */
+  requestId?: string | null;
+  /**
+   * The row as it is, if there is one.
+   */
+  row?: {
+    [k: string]: unknown;
+  } | null;
 }

@@ -1,5 +1,5 @@
 // Codes of problems are types: this is compiled, and not run.
-import { type Code, Disconnected, isProblem, Problem } from "@headgate/client";
+import { type Code, Disconnected, isProblem, Problem, type Row, RowChanged } from "@headgate/client";
 
 export function narrowed(error: unknown): "stream_not_found" | "group_not_found" | undefined {
   if (isProblem(error, "stream_not_found", "group_not_found")) return error.code;
@@ -22,3 +22,6 @@ export function told(problem: Problem<"rate_limited" | "forbidden">): string {
 
 export const codeOf = (error: Problem | Disconnected): Code | undefined =>
   isProblem(error) ? error.code : undefined;
+
+export const rowOf = (error: unknown): Row | null | undefined =>
+  error instanceof RowChanged && error.code === "row_changed" ? error.row : undefined;

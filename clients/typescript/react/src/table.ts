@@ -1,0 +1,115 @@
+/** useTable: the rows of a table, as they are now. */
+import { type Client, Disconnected, isProblem, type LiveState, type Row } from "@headgate/client";
+import { useMemo, useSyncExternalStore } from "react";
+import { useClient } from "./provider.js";
+import { abortion, FRAME_MS, MISSING_MS } from "./stream.js";
+
+export interface UseTableOptions {
+  /** Only rows whose keys begin with it. */
+  prefix?: string;
+}
+
+export interface TableValue {
+  /** In order of their keys. */
+  rows: Row[];
+  /** `caught_up`: they are all there. */
+  state: "connecting" | LiveState | "ended";
+  /** Why nothing more comes. */
+  error: unknown;
+}
+
+const EMPTY: TableValue = { rows: [], state: "connecting", error: undefined };
+
+/** Views by stream and prefix, of each client: components that ask for the same have one. */
+const views = new WeakMap<Client, Map<string, View>>();
+
+/** Show the rows of a stream that has a `keyField`; one that does not exist is waited for. */
+export function useTable(stream: string, { prefix = "" }: UseTableOptions = {}): TableValue {
+  const client = useClient();
+  const view = useMemo(() => viewOf(client, stream, prefix), [client, stream, prefix]);
+  return useSyncExternalStore(view.subscribe, view.value, () => EMPTY);
+}
+
+function viewOf(client: Client, stream: string, prefix: string): View {
+  const key = JSON.stringify([stream, prefix]);
+  const ofClient = views.get(client) ?? new Map<string, View>();
+  views.set(client, ofClient);
+  const view = ofClient.get(key) ?? new View(client, stream, prefix, () => ofClient.delete(key));
+  ofClient.set(key, view);
+  return view;
+}
+
+/** A table that is followed while somebody shows it. */
+class View {
+  #value = EMPTY;
+  #abort: (() => void) | undefined;
+  readonly #listeners = new Set<() => void>();
+
+  constructor(
+    private readonly client: Client,
+    private readonly stream: string,
+    private readonly prefix: string,
+    private readonly forget: () => void,
+  ) {}
+
+  readonly value = (): TableValue => this.#value;
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    const heard = () => listener(); // two components may give the same one
+    this.#listeners.add(heard);
+    if (!this.#abort) this.#begin();
+    return () => {
+      this.#listeners.delete(heard);
+      if (!this.#listeners.size) this.#end();
+    };
+  };
+
+  #begin(): void {
+    const { signal, abort } = abortion();
+    this.#abort = abort;
+    void this.#follow(signal);
+  }
+
+  #end(): void {
+    this.#abort?.();
+    this.#abort = undefined;
+    this.#value = EMPTY;
+    this.forget();
+  }
+
+  async #follow(signal: AbortSignal): Promise<void> {
+    const { client, stream, prefix } = this;
+    const rows = new Map<string, Row>();
+    let state: TableValue["state"] = "connecting";
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const show = (error?: unknown) => {
+      clearTimeout(timer);
+      timer = undefined;
+      this.#show(signal, { rows: [...rows.values()].sort((a, b) => (a.key < b.key ? -1 : 1)), state, error });
+    };
+    const changed = () => (timer ??= setTimeout(show, FRAME_MS));
+    const onState = (now: LiveState) => ((state = now), changed());
+    try {
+      for await (const { fields, ...row } of client.stream(stream).table().changes({ prefix, signal, onState })) {
+        if (fields) rows.set(row.key, { ...row, fields });
+        else rows.delete(row.key);
+        changed();
+      }
+    } catch (error) {
+      if (comesBack(error)) return void setTimeout(() => signal.aborted || this.#follow(signal), MISSING_MS);
+      state = "ended";
+      show(error);
+    }
+  }
+
+  #show(signal: AbortSignal, value: TableValue): void {
+    if (signal.aborted) return;
+    this.#value = value;
+    for (const listener of this.#listeners) listener();
+  }
+}
+
+function comesBack(error: unknown): boolean {
+  if (!isProblem(error)) return error instanceof Disconnected;
+  return error.retryable || error.code === "stream_not_found";
+}
