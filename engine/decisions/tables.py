@@ -156,7 +156,7 @@ class _Walk(NamedTuple):
         at_once = ROWS_AT_ONCE_MAX
         if matcher is not None:
             at_once = min(at_once, matcher.portion)
-        finder, last = Finder(stream.log), None
+        finder, last = Finder(stream.log, are_scattered=True), None
         rows = list(islice(self._rows(table, start), at_once))
         wanted = rows[: min(limit - len(found), _READ_TOGETHER_MAX)]
         stream.log.require_all((entry_id for _, entry_id in wanted), PASSED_BYTES_MAX)
@@ -209,7 +209,9 @@ def read_row(
 
 def _row_of(stream: Stream, table: StreamTable, key: bytes) -> Row | None:
     entry_id = table.rows.find(key)
-    return None if entry_id is None else _row(stream, table, Finder(stream.log), key, entry_id)
+    if entry_id is None:
+        return None
+    return _row(stream, table, Finder(stream.log, are_scattered=True), key, entry_id)
 
 
 def _check(key: bytes, row: Row | None, condition: RowCondition | None) -> None:

@@ -22,7 +22,14 @@ from typing import NamedTuple
 
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.limits import CACHED_CHUNK_BYTES_MAX, CACHED_CHUNKS_MAX
-from headgate.engine.packing import grown, pack_entries, unpack_entries, unpack_run, unpacked_bytes
+from headgate.engine.packing import (
+    FewEntries,
+    grown,
+    pack_entries,
+    unpack_entries,
+    unpack_run,
+    unpacked_bytes,
+)
 from headgate.engine.replies import PackedEntries
 from headgate.engine.state.memory import CHUNK_BYTES, ENTRY_BYTES, PART_BYTES
 
@@ -159,6 +166,12 @@ class Chunk:
             unpack = _unpack_run_cached if is_small else unpack_run
             return unpack(self._packed, self.first_id)
         return _unpack_cached(self._packed) if is_small else unpack_entries(self._packed)
+
+    def few_entries(self) -> Sequence[Entry]:
+        """Return what `entries` does, for those who want few of them."""
+        if self._entries is not None:
+            return self._entries
+        return FewEntries(self._packed, self.first_id if self.is_run else None)
 
     def clone(self) -> Chunk:
         """Return a chunk with the same entries, to be changed in place of this one."""

@@ -19,12 +19,14 @@ _COST_MAX = 10_000
 class Finder:
     """Unpacks each chunk once. The log must not change meanwhile."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, *, are_scattered: bool = False) -> None:
+        """Get ready; entries that are scattered are few of each chunk."""
         self._log = log
+        self._are_scattered = are_scattered
         self._chunk: Chunk | None = None
-        self._entries: list[Entry] = []
+        self._entries: Sequence[Entry] = ()
         self._at = 0  # of the last entry that was found
-        self._known: dict[EntryId, list[Entry]] = {}  # by the first id of the chunk
+        self._known: dict[EntryId, Sequence[Entry]] = {}  # by the first id of the chunk
         self._cost = 0
 
     @property
@@ -41,12 +43,14 @@ class Finder:
                 return None
             self._chunk, self._entries, self._at = chunk, self._entries_of(chunk), -1
         entries, at = self._entries, self._at + 1
-        if at >= len(entries) or entries[at].id != entry_id:
+        entry = entries[at] if at < len(entries) else None
+        if entry is None or entry.id != entry_id:
             at = bisect_left(entries, entry_id, key=_id_of)
-            if at == len(entries) or entries[at].id != entry_id:
+            entry = entries[at] if at < len(entries) else None
+            if entry is None or entry.id != entry_id:
                 return None
         self._at = at
-        return None if chunk.tombstones >> at & 1 else entries[at]
+        return None if chunk.tombstones >> at & 1 else entry
 
     def find_all(self, ids: Sequence[EntryId]) -> list[Entry | None]:
         """Return the entries of these ids, or of the first of them if it takes long."""
@@ -65,9 +69,12 @@ class Finder:
     def _is_torn(self) -> bool:
         return self._chunk is None or self._chunk.tombstones != 0
 
-    def _entries_of(self, chunk: Chunk) -> list[Entry]:
+    def _entries_of(self, chunk: Chunk) -> Sequence[Entry]:
         known = self._known.get(chunk.first_id)
-        if known is None:
+        if known is None and self._are_scattered:
+            self._cost += chunk.cost // 3
+            known = self._known[chunk.first_id] = chunk.few_entries()
+        elif known is None:
             self._cost += chunk.cost
             known = self._known[chunk.first_id] = chunk.entries()
         return known

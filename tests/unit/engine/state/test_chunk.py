@@ -92,3 +92,17 @@ def test_packed_entries_are_counted_without_unpacking_them(count: int) -> None:
 def test_what_is_no_array_has_no_count(packed: bytes) -> None:
     with pytest.raises(ValueError, match="no array"):
         packed_count(packed)
+
+
+@pytest.mark.parametrize("count", [1, 3, 100])
+def test_few_entries_are_those_that_are_unpacked(count: int) -> None:
+    entries = [Entry(EntryId(7, 5 + at), (b"f", b"%d" % at)) for at in range(count)]
+    bounds = entries[0].id, entries[-1].id, count
+    run = pack_fields([entry.fields for entry in entries])
+    for chunk in (
+        Chunk.sealed(*bounds, run, is_run=True),
+        Chunk.sealed(*bounds, pack_entries(entries), is_run=False),
+    ):
+        few = chunk.few_entries()
+        assert [few[at] for at in range(len(few))] == list(few[:]) == chunk.entries() == entries
+        assert few[-1] == entries[-1]
