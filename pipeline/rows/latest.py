@@ -18,11 +18,11 @@ from headgate.pipeline.rows.casts import BASE64, text_of
 from headgate.pipeline.rows.schema import Lookup, wire_fields
 
 KEY: Final = "key"
+REMOVED: Final = "is_removed"
 KEY_BYTES_MAX: Final = 1_024
 TOMBSTONE_FIELD: Final = "deleted"
 """Of streams that name no other."""
 
-_ENTRY = ("id", "ms", "seq", "fields")
 _UNSETTLED_MIN = 200_000  # entries that are kept before those with newer ones are dropped
 
 
@@ -45,8 +45,11 @@ class Latest:
     It takes the memory of the rows, and about as much again while entries are added.
     """
 
-    def __init__(self, key_field: str, tombstone_field: str) -> None:
+    def __init__(
+        self, key_field: str, tombstone_field: str, *, keeps_removals: bool = False
+    ) -> None:
         self._names = key_field, tombstone_field
+        self._keeps_removals = keeps_removals
         self._parts: list[pa.RecordBatch] = []  # with columns `key` and `is_removed` in front
         self._count = 0
         self._settled = 0  # of these: the rows after the last `_settle`
@@ -56,22 +59,25 @@ class Latest:
         return self._count
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take entries that come behind all that were added: columns id, ms, seq and fields."""
+        """Take entries that come behind all that were added: a column `fields`, and any others."""
         find = Lookup(wire_fields(batch.column("fields")))
         keys, removals = (find(name) for name in self._names)
-        columns = [keys, removals.is_valid(), *(batch.column(name) for name in _ENTRY)]
-        part = pa.RecordBatch.from_arrays(columns, [KEY, "is_removed", *_ENTRY])
+        columns = [keys, removals.is_valid(), *batch.columns]
+        part = pa.RecordBatch.from_arrays(columns, [KEY, REMOVED, *batch.schema.names])
         self._parts.append(part.filter(is_key(keys)))
         self._count += len(self._parts[-1])
         if len(self) - self._settled > max(self._settled, _UNSETTLED_MIN):
             self._settle()
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows: a column `key`, as text, in front of those of the entries."""
+        """Yield the rows: the columns of entries, `key` as text, and `is_removed`.
+
+        With `keeps_removals` entries that remove a row are among them.
+        """
         self._settle()
         for part in self._parts:
             keys = pa.array(map(key_text, part.column(KEY).to_pylist()), pa.string())
-            yield pa.RecordBatch.from_arrays([keys, *part.columns[2:]], [KEY, *_ENTRY])
+            yield part.set_column(0, KEY, keys)
 
     def _settle(self) -> None:
         """Drop entries with newer ones of their key, and those that removed a row."""
@@ -86,7 +92,9 @@ class Latest:
         begin, parts = 0, []
         for part in self._parts:
             is_kept = pa.array(is_latest[begin : begin + len(part)])
-            parts.append(part.filter(pc.and_not(is_kept, part.column("is_removed"))))
+            if not self._keeps_removals:
+                is_kept = pc.and_not(is_kept, part.column(REMOVED))
+            parts.append(part.filter(is_kept))
             begin += len(part)
         self._parts = [part for part in parts if len(part)]
         self._count = self._settled = sum(map(len, self._parts))

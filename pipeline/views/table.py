@@ -311,7 +311,10 @@ def _without(
     now_ms = int(time.time() * 1000)
     with filesystem.open_input_file(name) as source:
         parquet = pq.ParquetFile(source)
-        mask = is_removed(parquet.read(columns=[tables.ID, tables.TIME]))
+        schema = _without_views(parquet.schema_arrow)
+        names = [tables.ID, tables.TIME]
+        keys = pa.schema([schema.field(name) for name in names])
+        mask = is_removed(parquet.read(columns=names).select(names).cast(keys))
         count = int(pc.sum(mask).as_py() or 0)
         if not count or dry_run:
             return count, []
@@ -322,12 +325,18 @@ def _without(
         begin = 0
         with (
             filesystem.open_output_stream(new) as out,
-            pq.ParquetWriter(out, parquet.schema_arrow, compression="zstd") as writer,
+            pq.ParquetWriter(out, schema, compression="zstd") as writer,
         ):
             for batch in parquet.iter_batches():
-                left = batch.filter(pc.invert(mask.slice(begin, len(batch))))
+                left = batch.cast(schema).filter(pc.invert(mask.slice(begin, len(batch))))
                 writer.write_batch(left)
                 begin += len(batch)
     stats = json.dumps({"numRecords": len(mask) - count})
     size = filesystem.get_file_info(new).size
     return count, [removal, AddAction(new, size, {}, now_ms, True, stats)]
+
+
+def _without_views(schema: pa.Schema) -> pa.Schema:
+    """Return a schema without string views: a merge writes them, and Arrow cannot filter them."""
+    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    return pa.schema([field.with_type(plain.get(field.type, field.type)) for field in schema])
