@@ -85,6 +85,9 @@ class LatestView(View):
         """Take in the lake's new entries; see `View.update`. Returns how many, as added."""
         after = BEGINNING if anew else self._position()
         update = super().update(choice, anew=anew, on_progress=on_progress)
+        table = table_at(self.path)
+        if table is not None:
+            table.vacuum(dry_run=False)  # what was merged a week ago
         added = self._lake.count(self._stream, after=after, to=self._position())
         return update._replace(added=added)
 
@@ -134,6 +137,8 @@ class LatestView(View):
             )
         except CommitFailedError as error:
             raise ViewConflict(f"another one wrote {self.path} at this moment: {error}") from error
+        if position_of(table) != position:  # a merge that changes no row makes no commit
+            self._commit(table, rows.slice(0, 0), position, is_all=False)
         return rows
 
     def _all(self, columns: Columns, to: str) -> Iterator[pa.RecordBatch]:

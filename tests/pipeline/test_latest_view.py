@@ -74,6 +74,17 @@ def test_new_entries_replace_the_rows_of_their_keys_once(lake: Lake) -> None:
     assert pl.read_delta(table(lake).table_uri)["unit~20price"].sum() == 1.5
 
 
+def test_portions_without_rows_are_taken_in(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    view(lake)
+    monkeypatch.setattr("headgate.pipeline.views.view.PORTION_ENTRIES", 1)
+    archive(lake, "stock", [("6-0", [("n", b"0")]), ("7-0", [("n", b"0")])], 1)
+    archive(lake, "stock", [("8-0", [("sku", b"b"), ("deleted", b"")])], 2)
+    archive(lake, "stock", [("9-0", [("sku", b"b"), ("n", b"4")])], 3)
+    assert view(lake)["added"] == 4
+    assert seen(lake, "_id").keys() == {"a", "b", "c"}
+    assert view(lake)["added"] == 0
+
+
 def test_a_column_widens_and_rows_stay_the_latest(lake: Lake) -> None:
     view(lake)
     archive(lake, "stock", [("6-0", [("sku", b"b"), ("n", b"many")])], 1)
