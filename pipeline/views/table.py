@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Collection
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeVar
 from urllib.parse import unquote
 
 import numpy as np
@@ -242,6 +242,8 @@ def _are_floats(texts: pa.Array, numbers: pa.Array) -> bool:
     )
 
 
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
+
 Mask = Callable[[pa.Table], pa.Array]
 """Tells of rows with the columns `_id` and `_time` which are to leave."""
 
@@ -311,10 +313,7 @@ def _without(
     now_ms = int(time.time() * 1000)
     with filesystem.open_input_file(name) as source:
         parquet = pq.ParquetFile(source)
-        schema = _without_views(parquet.schema_arrow)
-        names = [tables.ID, tables.TIME]
-        keys = pa.schema([schema.field(name) for name in names])
-        mask = is_removed(parquet.read(columns=names).select(names).cast(keys))
+        mask = is_removed(plain(parquet.read(columns=[tables.ID, tables.TIME])))
         count = int(pc.sum(mask).as_py() or 0)
         if not count or dry_run:
             return count, []
@@ -325,10 +324,12 @@ def _without(
         begin = 0
         with (
             filesystem.open_output_stream(new) as out,
-            pq.ParquetWriter(out, schema, compression="zstd") as writer,
+            pq.ParquetWriter(
+                out, _plain_schema(parquet.schema_arrow), compression="zstd"
+            ) as writer,
         ):
             for batch in parquet.iter_batches():
-                left = batch.cast(schema).filter(pc.invert(mask.slice(begin, len(batch))))
+                left = plain(batch).filter(pc.invert(mask.slice(begin, len(batch))))
                 writer.write_batch(left)
                 begin += len(batch)
     stats = json.dumps({"numRecords": len(mask) - count})
@@ -336,7 +337,11 @@ def _without(
     return count, [removal, AddAction(new, size, {}, now_ms, True, stats)]
 
 
-def _without_views(schema: pa.Schema) -> pa.Schema:
-    """Return a schema without string views: a merge writes them, and Arrow cannot filter them."""
-    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
-    return pa.schema([field.with_type(plain.get(field.type, field.type)) for field in schema])
+def plain(rows: Rows) -> Rows:
+    """Return rows without string views: a merge writes files of them, and Arrow cannot take any."""
+    return rows.cast(_plain_schema(rows.schema))
+
+
+def _plain_schema(schema: pa.Schema) -> pa.Schema:
+    kinds = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    return pa.schema([field.with_type(kinds.get(field.type, field.type)) for field in schema])

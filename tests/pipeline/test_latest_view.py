@@ -128,3 +128,11 @@ def test_a_first_run_asks_the_gateway_for_the_key(
     run(lake, "view", "--latest", "--url", gateway.url)
     [row] = table(lake, name).to_pyarrow_table().to_pylist()
     assert (row["_key"], row["_id"]) == ("x", ids[0])
+
+
+def test_a_look_at_the_table_shows_its_rows(lake: Lake) -> None:
+    view(lake)
+    path = table(lake).table_uri
+    done = CliRunner().invoke(main, ["sample", "--view", path, "--json", "--seed", "1"])
+    assert done.exit_code == 0, done.output
+    assert {row["_key"] for row in json.loads(done.stdout)} == {"a", "b", "c"}

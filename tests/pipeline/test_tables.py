@@ -17,14 +17,18 @@ import httpx
 import pytest
 from pyspark.sql import SparkSession
 
+from deploy.local_cluster.waiting import until
 from headgate.pipeline.offsets import BEGINNING
 from tests.pipeline.gateway import Gateway
+from tests.pipeline.jobs import PATIENCE_S
 from tests.pipeline.test_cold_tier import archive
 
 SEED = int(os.environ.get("HEADGATE_TEST_SEED", "20261129"))
 STREAM = "stock"
 KEY_BYTES_MAX = 1_024
 BATCHES_MEANWHILE = 5  # of a walk
+_ALL = {"limit": 10_000_000}
+_LINES = {"Accept": "application/x-ndjson"}
 _TEXT = "concat_ws('|', key, id, coalesce(fields['n'], ''), CAST(size(fields) AS string))"
 _TOTAL = f"sum(CAST(conv(substr(md5({_TEXT}), 1, 15), 16, 10) AS decimal(20, 0)))"
 
@@ -149,16 +153,20 @@ class Run:
 
     def _walk(self) -> None:
         """Note what the rows are, and the id that they are as of."""
-        params = {"limit": 10_000_000}
-        headers = {"Accept": "application/x-ndjson"}
+        until(self._walked, PATIENCE_S, "the table is indexed, which it is anew after a kill")
+
+    def _walked(self) -> bool:
         path = f"/v1/streams/{STREAM}/table"
         digest = Digest()
-        with self.gateway.http.stream("GET", path, params=params, headers=headers) as answer:
+        with self.gateway.http.stream("GET", path, params=_ALL, headers=_LINES) as answer:
+            if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+                return False
             answer.raise_for_status()
             for line in answer.iter_lines():
                 row = json.loads(line)
                 digest = digest.with_row(row["key"], row["id"], row["fields"])
             self.walked[answer.headers["Headgate-As-Of"]] = digest
+        return True
 
     def by_dictionary(self) -> dict[str, Digest]:
         """Return what the rows have to be at the ids of the walks."""
