@@ -327,7 +327,8 @@ class TableReader(_Reader, DataSourceReader):
         return [self._task(plan) for plan in self._present(self._names()).values()]
 
     def _task(self, plan: Plan) -> TableTask:
-        config = self._connection.client.stream(plan.stream).info()["config"]
+        info = self._connection.client.stream(plan.stream).info()
+        config = info["config"]
         key_field = self._table.key_field or config["key_field"]
         if key_field is None:
             raise TableError(
@@ -341,6 +342,12 @@ class TableReader(_Reader, DataSourceReader):
             raise TableError(
                 f"asOf: {to} is behind the last id of the stream {plan.stream!r}, {last_id}: its"
                 " rows may change until then"
+            )
+        has_all = info["length"] == info["entries_added"] or self._options.cold_tier is not None
+        if is_before(to, last_id) and not has_all:
+            self._lost(
+                f"entries of {plan.stream!r} were trimmed or deleted, so its rows as of {to} may"
+                " have been others"
             )
         after = self._held_to(plan, to)
         cold = self._cold(plan.stream, plan.epoch, BEGINNING, after) if after != BEGINNING else []

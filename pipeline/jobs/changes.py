@@ -100,7 +100,9 @@ def main(
         check_out(out)
     with flags.client() as client:
         streams, total, places = chosen_by(flags, client, after, as_of)
-        rules = _rules(client, streams, chosen, as_of)
+        rules = _rules(client, streams, chosen)
+        if as_of is not None:
+            _check_past(flags, client, streams, as_of)
     progress = ProgressLine("changes", total)
     way = way_of(flags, "changes", total, progress)
     names = chosen.fields or [KEY]
@@ -133,23 +135,31 @@ def _rule(key: str | None, deleted: str | None) -> _Rule:
     return _Rule(names, (field, value), is_of_table=key is None)
 
 
-def _rules(
-    client: Client, streams: Sequence[str], chosen: _Rule, as_of: str | None
-) -> dict[str, _Rule]:
-    """Return the rule of each stream, and check that nothing up to `as_of` is still to come."""
-    rules = {}
+def _check_past(flags: Flags, client: Client, streams: Sequence[str], as_of: str) -> None:
+    """Check that nothing up to `as_of` is still to come, and that nothing is gone."""
     for stream in streams:
         info = client.stream(stream).info()
-        if as_of is not None and is_before(info["last_id"], as_of):
-            last_id = info["last_id"]
+        last_id = info["last_id"]
+        if is_before(last_id, as_of):
             raise click.ClickException(f"{as_of} is behind the last id of {stream!r}, {last_id}")
-        if not chosen.is_of_table:
-            rules[stream] = chosen
-            continue
-        key_field = info["config"]["key_field"]
+        if info["length"] < info["entries_added"] and as_of != last_id and not flags.lake:
+            raise click.ClickException(
+                f"entries of {stream!r} were trimmed or deleted, so its rows as of {as_of} may"
+                " have been others: --lake reads what the stream has no longer"
+            )
+
+
+def _rules(client: Client, streams: Sequence[str], chosen: _Rule) -> dict[str, _Rule]:
+    """Return the rule of each stream."""
+    if not chosen.is_of_table:
+        return dict.fromkeys(streams, chosen)
+    rules = {}
+    for stream in streams:
+        config = client.stream(stream).info()["config"]
+        key_field = config["key_field"]
         if key_field is None:
             raise click.UsageError(f"{stream!r} is no table, as it has no key_field: give --key")
-        tombstone = info["config"]["tombstone_field"] or TOMBSTONE_FIELD
+        tombstone = config["tombstone_field"] or TOMBSTONE_FIELD
         rules[stream] = chosen._replace(
             fields=[key_field], ending=chosen.ending or (tombstone, None)
         )

@@ -221,6 +221,8 @@ def test_changes_of_a_table_are_its_rows_at_an_id_or_what_changed_since(
     assert changes("--after", first, "--as-of", second) == {"a": "2", "b": None}
     _, error = command.run("changes", "--streams", name, "--as-of", "9999999999999-0", code=1)
     assert "is behind the last id" in error
+    _, error = command.run("changes", "--streams", name, "--as-of", first, code=1)
+    assert "--lake reads what the stream has no longer" in error
 
 
 def test_dead_letters_are_a_table_and_go_back(

@@ -103,6 +103,8 @@ def test_what_the_stream_lost_comes_from_the_lake(stock: Stock, tmp_path: Path) 
     before, now = stock.on_spark(asOf=ids[6]), stock.on_spark()
     stock.gateway.trim(stock.stream, min_id=ids[5])
     stock.gateway.http.delete(f"/v1/streams/{stock.stream}/entries/{ids[6]}").raise_for_status()
+    with pytest.raises(PySparkException, match="may have been others"):
+        stock.frame(asOf=ids[6]).count()
     assert stock.on_spark(asOf=ids[6], coldTier=tmp_path / "lake") == before
     assert stock.on_spark(coldTier=tmp_path / "lake") == now
 
