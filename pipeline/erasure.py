@@ -133,7 +133,8 @@ def purge(
         try:
             with filesystem.open_input_file(info.path) as source:
                 batches = pq.ParquetFile(source).iter_batches(columns=[column])
-                has_any = any(pc.any(pc.is_in(rows.column(0), ids)).as_py() for rows in batches)
+                columns = (rows.column(0).cast(ids.type) for rows in batches)
+                has_any = any(pc.any(pc.is_in(column, ids)).as_py() for column in columns)
         except (OSError, pa.ArrowInvalid):
             unread += 1
             continue

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from headgate.client.address import URL, URL_VARIABLE, urls_of
 from headgate.client.bulk import Compression
@@ -22,7 +22,14 @@ from headgate.client.credential import (
     TokenFile,
 )
 from headgate.pipeline.connection import RETRY_S, Connection
-from headgate.pipeline.offsets import EARLIEST, LATEST, before_ms, parse_bounds, parse_time
+from headgate.pipeline.offsets import (
+    EARLIEST,
+    LATEST,
+    before_ms,
+    parse_bounds,
+    parse_id,
+    parse_time,
+)
 
 ENTRIES_PER_TASK_MAX = 100_000
 
@@ -36,6 +43,7 @@ _BOTH = {
     "retryTimeoutMs": "how long a gateway that cannot be reached is tried again; 60000",
 }
 READING = _BOTH | {
+    "stream": "name of one stream",
     "subscribe": "names of streams, separated by commas",
     "subscribePattern": "regular expression; streams whose whole name matches, new ones too",
     "assign": 'names of streams as JSON, such as ["a,b", "c"]',
@@ -54,6 +62,11 @@ READING = _BOTH | {
     "compression": "none or zstd on the way here; zstd from another machine, none from this one",
     "pushFilters": "(batch) true: ask only for what filters let through, of a DataFrame that is "
     "filtered once; false",
+    "view": "(batch) entries, or table: the latest entry of each key",
+    "asOf": "(of a table) the id that the rows are as of; by default the last one there is",
+    "keyField": "(of a table) the field whose value is the key; by default that of the stream",
+    "tombstoneField": "(of a table) an entry with this field removes the row; by default that of "
+    "the stream",
 }
 WRITING = _BOTH | {
     "stream": "where to; by default the column `stream` says it, row by row",
@@ -67,6 +80,23 @@ WRITING = _BOTH | {
 
 class OptionError(ValueError):
     pass
+
+
+class Form(NamedTuple):
+    """What rows of whole entries are like."""
+
+    is_binary: bool
+    is_array: bool
+    is_table: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """What table is read; None is what the stream says."""
+
+    as_of: str | None
+    key_field: str | None
+    tombstone_field: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +115,9 @@ class ReadOptions:
     partition_entries_max: int
     fail_on_data_loss: bool
     cold_tier: str | None
-    is_binary: bool
-    is_array: bool
     compression: Compression | None
     pushes_filters: bool
+    table: TableOptions | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +149,6 @@ def read_options(options: Mapping[str, str], *, is_query: bool) -> ReadOptions:
         raise OptionError("startingOffsets: a batch that begins at latest has nothing to read")
     if ending is not None and ending.strip().lower() == EARLIEST:
         raise OptionError("endingOffsets: a batch that ends at earliest has nothing to read")
-    is_binary, is_array = _form(given)
     return ReadOptions(
         connection=given.connection(),
         subscribe=subscribe,
@@ -135,25 +163,54 @@ def read_options(options: Mapping[str, str], *, is_query: bool) -> ReadOptions:
         or ENTRIES_PER_TASK_MAX,
         fail_on_data_loss=given.choice("failOnDataLoss", "true", "false") == "true",
         cold_tier=given.text("coldTier"),
-        is_binary=is_binary,
-        is_array=is_array,
         compression=cast("Compression | None", given.choice("compression", None, "none", "zstd")),
         pushes_filters=given.choice("pushFilters", "false", "true") == "true",
+        table=_table(given, is_query=is_query) if form_of(options).is_table else None,
     )
 
 
-def is_binary_and_array(options: Mapping[str, str]) -> tuple[bool, bool]:
-    """Tell whether values are to be bytes, and fields an array.
+def form_of(options: Mapping[str, str]) -> Form:
+    """Tell what rows of whole entries are like.
 
     Spark SQL passes the options for reading and writing together, so both are accepted.
     """
     given = _Given(options, READING | WRITING, "a table of")
-    return _form(given)
+    is_table = given.choice("view", "entries", "table") == "table"
+    for name in () if is_table else _OF_TABLES:
+        if given.text(name) is not None:
+            raise OptionError(f"{name} is for tables: give view=table as well")
+    return Form(
+        is_binary=given.choice("valueFormat", "string", "binary") == "binary",
+        is_array=given.choice("fieldsFormat", "map", "array") == "array",
+        is_table=is_table,
+    )
 
 
-def _form(given: _Given) -> tuple[bool, bool]:
-    is_binary = given.choice("valueFormat", "string", "binary") == "binary"
-    return is_binary, given.choice("fieldsFormat", "map", "array") == "array"
+def _table(given: _Given, *, is_query: bool) -> TableOptions:
+    if is_query:
+        raise OptionError("view=table is for batch reads: in a query a row would change")
+    for name in _NOT_OF_TABLES:
+        if given.text(name) is not None:
+            raise OptionError(
+                f"{name} is not for tables: they come from all entries of a stream, up to asOf"
+            )
+    as_of = given.text("asOf")
+    return TableOptions(
+        as_of=None if as_of is None else str(parse_id(as_of.strip())),
+        key_field=given.text("keyField"),
+        tombstone_field=given.text("tombstoneField"),
+    )
+
+
+_OF_TABLES = ("asOf", "keyField", "tombstoneField")
+_NOT_OF_TABLES = (
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+    "minPartitions",
+    "pushFilters",
+)
 
 
 def write_options(options: Mapping[str, str], *, is_query: bool) -> WriteOptions:
@@ -199,12 +256,13 @@ def _of_view(options: Mapping[str, str]) -> dict[str, str]:
     known = {name.lower() for name in WRITING}
     names = {name.lower(): text for name, text in options.items()}
     others = {name for name in READING if name.lower() in names and name.lower() not in known}
-    if not {"subscribe", "assign"} & others:
+    if not {"subscribe", "assign", "view"} & others:
         return dict(options)
-    streams, _ = _subscription(_Given(names, READING | WRITING, "a view of"))
     ours = {name: text for name, text in names.items() if name in known}
-    if "stream" not in ours and streams is not None and len(streams) == 1:
-        ours["stream"] = streams[0]
+    if "stream" not in ours:
+        streams, _ = _subscription(_Given(names, READING | WRITING, "a view of"))
+        if streams is not None and len(streams) == 1:
+            ours["stream"] = streams[0]
     return ours
 
 
@@ -275,7 +333,7 @@ class _Given:
 
 
 def _subscription(given: _Given) -> tuple[tuple[str, ...] | None, str | None]:
-    names = ("subscribe", "subscribePattern", "assign")
+    names = ("stream", "subscribe", "subscribePattern", "assign")
     chosen = [name for name in names if given.text(name) is not None]
     if len(chosen) != 1:
         given_names = " and ".join(chosen) if chosen else "none"
@@ -290,8 +348,12 @@ def _subscription(given: _Given) -> tuple[tuple[str, ...] | None, str | None]:
         except re.error as error:
             raise OptionError(f"subscribePattern: {text!r} is no pattern: {error}") from None
         return None, text
-    is_json = chosen == ["assign"]
-    streams = _names(text) if is_json else [name.strip() for name in text.split(",")]
+    if chosen == ["stream"]:
+        streams = [text]
+    elif chosen == ["assign"]:
+        streams = _names(text)
+    else:
+        streams = [name.strip() for name in text.split(",")]
     if not streams or not all(streams):
         raise OptionError(f"{chosen[0]}: {text!r} names no stream, or has an empty name")
     return tuple(dict.fromkeys(streams)), None

@@ -45,8 +45,9 @@ from headgate.pipeline.offsets import (
     positions_of,
     resolve,
 )
-from headgate.pipeline.options import ReadOptions
+from headgate.pipeline.options import ReadOptions, TableOptions
 from headgate.pipeline.rows.ahead import ahead
+from headgate.pipeline.rows.latest import TOMBSTONE_FIELD, Latest
 from headgate.pipeline.rows.schema import Rows
 
 WAIT_MS = 400  # of a query with nothing to do: two or three requests a second
@@ -62,9 +63,22 @@ class DataLoss(RuntimeError):
     """Entries that were to be read are gone; the text says which."""
 
 
+class TableError(ValueError):
+    """There is no such table, or not yet as of this id."""
+
+
 @dataclass
 class Task(InputPartition):
     ranges: tuple[Range, ...]
+
+
+@dataclass
+class TableTask(Task):
+    """The ranges are all of one stream, in order."""
+
+    stream: str
+    key_field: str
+    tombstone_field: str
 
 
 class _Reader:
@@ -78,13 +92,19 @@ class _Reader:
         self._connection = options.connection
         self._rows = rows
         self._condition: list[Any] | None = None  # on fields, for the gateway
+        fields = rows.fields
+        self._columns = None if fields is None else list(fields)  # likewise
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        for span, batch in self._entries(partition):
+            yield self._rows.of(span.stream, batch)
+
+    def _entries(self, partition: InputPartition) -> Iterator[tuple[Range, pa.RecordBatch]]:
         with self._connection:  # a worker that goes on to another task keeps nothing of this one
             for span in partition.ranges if isinstance(partition, Task) else ():
                 entries = self._from_lake(span) if span.is_cold else self._from_gateway(span)
                 for batch in ahead(entries):
-                    yield self._rows.of(span.stream, batch)
+                    yield span, batch
 
     def close(self) -> None:
         self._connection.close()
@@ -94,14 +114,13 @@ class _Reader:
         after = span.after
         deadline = time.monotonic() + self._connection.retry_s
         stream = self._connection.client.stream(span.stream)
-        fields = self._rows.fields
         while is_before(after, span.to):
             try:
                 batches = stream.batches(
                     start=f"({after}",
                     end=span.to,
                     compression=self._options.compression,
-                    columns=None if fields is None else list(fields),
+                    columns=self._columns,
                     filter=self._condition,
                 )
             except StreamNotFound:
@@ -291,6 +310,74 @@ class FilteringReader(BatchReader):
         self._bounds = bounds_of(filters, is_entries=self._rows.is_entries)
         self._condition = condition_of(filters, self._rows.fields or {})
         return filters
+
+
+class TableReader(_Reader, DataSourceReader):
+    """Reads the latest entry of each key; a task for each stream.
+
+    No task can take rows from another one. So one task reads all entries of a stream, which come in
+    the order of their ids, and drops those that have newer ones.
+    """
+
+    def __init__(self, options: ReadOptions, table: TableOptions, rows: Rows) -> None:
+        super().__init__(options, rows)
+        self._table = table
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [self._task(plan) for plan in self._present(self._names()).values()]
+
+    def _task(self, plan: Plan) -> TableTask:
+        info = self._connection.client.stream(plan.stream).info()
+        config = info["config"]
+        key_field = self._table.key_field or config["key_field"]
+        if key_field is None:
+            raise TableError(
+                f"the stream {plan.stream!r} is no table, as it has no key_field: set it, or give"
+                " the option keyField"
+            )
+        tombstone_field = self._table.tombstone_field or config["tombstone_field"]
+        last_id = plan.last_id or BEGINNING
+        to = self._table.as_of or last_id
+        if is_before(last_id, to):
+            raise TableError(
+                f"asOf: {to} is behind the last id of the stream {plan.stream!r}, {last_id}: its"
+                " rows may change until then"
+            )
+        has_all = info["length"] == info["entries_added"] or self._options.cold_tier is not None
+        if is_before(to, last_id) and not has_all:
+            self._lost(
+                f"entries of {plan.stream!r} were trimmed or deleted, so its rows as of {to} may"
+                " have been others"
+            )
+        after = self._held_to(plan, to)
+        cold = self._cold(plan.stream, plan.epoch, BEGINNING, after) if after != BEGINNING else []
+        hot = [Range(plan.stream, after, to, plan.epoch)] if is_before(after, to) else []
+        names = plan.stream, key_field, tombstone_field or TOMBSTONE_FIELD
+        return TableTask((*cold, *hot), *names)
+
+    def _held_to(self, plan: Plan, to: str) -> str:
+        """Return the id up to which the lake is read.
+
+        It is read as far as it goes, as a stream may have lost entries in its middle.
+        """
+        if self._options.cold_tier is None:
+            return BEGINNING
+        held = Lake(self._options.cold_tier).held(plan.stream)
+        end = held.to if held is not None and held.epoch == plan.epoch else BEGINNING
+        if plan.gap is not None:
+            end = later(end, plan.gap.last_id)
+        return earlier(end, to)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, TableTask)
+        names = [partition.key_field, partition.tombstone_field]
+        if self._columns is not None:
+            self._columns = [*dict.fromkeys([*self._columns, *names])]
+        latest = Latest(*names)
+        for _, batch in self._entries(partition):
+            latest.add(batch)
+        for batch in latest.rows():
+            yield self._rows.of(partition.stream, batch)
 
 
 class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):

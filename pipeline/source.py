@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from headgate.pipeline.options import is_binary_and_array, read_options, write_options
-from headgate.pipeline.reader import BatchReader, FilteringReader, StreamReader
+from headgate.pipeline.options import form_of, read_options, write_options
+from headgate.pipeline.reader import BatchReader, FilteringReader, StreamReader, TableReader
 from headgate.pipeline.rows.schema import Rows, entry_schema
 from headgate.pipeline.sink import BatchWriter, StreamWriter
 
@@ -16,6 +16,7 @@ class HeadgateDataSource(DataSource):
 
     ```python
     spark.read.format("headgate").option("subscribe", "orders").load()
+    spark.read.format("headgate").option("stream", "stock").option("view", "table").load()
     spark.readStream.format("headgate").option("subscribePattern", "orders-.*").load()
     df.write.format("headgate").mode("append").option("stream", "orders").save()
     df.writeStream.format("headgate").option("stream", "orders").start()
@@ -44,6 +45,7 @@ class HeadgateDataSource(DataSource):
     | ca | file of certificates to trust, as those of a private CA, on each machine |
     | insecure | true: send the token over plain http to another machine, too; false |
     | retryTimeoutMs | how long a gateway that cannot be reached is tried again; 60000 |
+    | stream | name of one stream |
     | subscribe | names of streams, separated by commas |
     | subscribePattern | regular expression; streams whose whole name matches, new ones too |
     | assign | names of streams as JSON, such as `["a,b", "c"]` |
@@ -60,6 +62,10 @@ class HeadgateDataSource(DataSource):
     | fieldsFormat | map, or array: of name and value, in order and with repeats |
     | compression | none or zstd; zstd from another machine, none from this one |
     | pushFilters | (batch) true: ask only for what filters let through; false. See below |
+    | view | (batch) entries, or table: the latest entry of each key. See below |
+    | asOf | (of a table) the id that rows are as of; by default the last one there is |
+    | keyField | (of a table) the field of the key; by default that of the stream |
+    | tombstoneField | (of a table) a field that removes the row; by default that of the stream |
 
     A batch begins at earliest, a query at latest; a checkpoint goes before either. A DataFrame is
     read as of its first use; `load` again to see what came later.
@@ -74,6 +80,13 @@ class HeadgateDataSource(DataSource):
     looked at, so it cannot be one that does not fit. Spark (4.3) keeps the first filter with the
     DataFrame: filter such a DataFrame once, and `load` again for the next filter. It needs
     `spark.sql.python.filterPushdown.enabled=true`, which `pipeline.session` sets.
+
+    With `view=table` a row is the latest entry of its key, among the entries with an id up to
+    `asOf`, as the gateway has it at that id. Whole entries have a column `key string` as well, in
+    the form of the gateway: `base64:` and base64 text where a key is no text. An entry without the
+    key field, or whose key has more than 1,024 bytes, is in no row; one with the tombstone field
+    removes the row. With `coldTier` what the lake holds is read from there, and the rest from the
+    stream. One task reads a whole stream, in order, and keeps the rows in memory.
 
     Options for writing:
 
@@ -97,11 +110,12 @@ class HeadgateDataSource(DataSource):
         return "headgate"
 
     def schema(self) -> StructType:
-        is_binary, is_array = is_binary_and_array(self.options)
-        return entry_schema(is_binary=is_binary, is_array=is_array)
+        return entry_schema(**form_of(self.options)._asdict())
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = read_options(self.options, is_query=False)
+        if options.table is not None:
+            return TableReader(options, options.table, Rows(schema))
         kind = FilteringReader if options.pushes_filters else BatchReader
         return kind(options, Rows(schema))
 

@@ -42,6 +42,7 @@ QUICK = (
     "e2e/test_welcome.py",
     "fuzz/test_resp_parser.py",
     "pipeline/test_read.py",
+    "pipeline/test_tables.py",
     "pipeline/test_write.py",
     "sdk/python/test_blocking.py",
     "sdk/python/test_bulk.py",

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import uuid
 from collections.abc import AsyncGenerator, Callable
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from headgate.client import tables
 from headgate.client.bulk import Filter, selection
 from headgate.client.calls import Calls, segment
 from headgate.client.entries import Fields, Pairs, Value, encoded, entry_of
 from headgate.client.problems import EntryNotFound, Gone
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Follow = Callable[[str], Any]
 """Returns the `Following` of a stream after an id."""
@@ -146,6 +151,27 @@ class Table:
             for row in page["rows"]:
                 yield _row_of(row)
 
+    async def to_pandas(
+        self, *, as_of: str | None = None, schema: tables.Schema | None = None
+    ) -> pd.DataFrame:
+        """Return all rows as a pandas DataFrame: `_id`, `_time`, and the fields, by `_key`.
+
+        Its `attrs["as_of"]` is the id that the rows are as of.
+
+        Args:
+            as_of: such an id of an earlier read, as long as the gateway knows how the table was.
+            schema: which fields become columns, and their types; see `Stream.read_arrow`.
+
+        Raises:
+            Gone: the gateway does not know how the table was at `as_of`.
+            PackageMissing: the extra `tables` is not installed.
+            ValueError: a value does not fit the schema.
+        """
+        tables.arrow()
+        rows, as_of = await self._all(as_of)
+        entries = [(row.id, row.fields) for row in rows.values()]
+        return await asyncio.to_thread(tables.frame_of_rows, list(rows), entries, schema, as_of)
+
     async def changes(self) -> AsyncGenerator[RowChange]:
         """Yield all rows, and then each change as it comes, until the stream is closed.
 
@@ -178,21 +204,25 @@ class Table:
                 else:
                     return
 
-    async def _all(self) -> tuple[dict[str, Row], str]:
+    async def _all(self, as_of: str | None = None) -> tuple[dict[str, Row], str]:
         """Return all rows by key, and the id that they are as of."""
         while True:
             rows: dict[str, Row] = {}
             try:
-                async for page in self._pages("", None, 1_000):
+                async for page in self._pages("", None, 1_000, as_of):
                     rows |= {row["key"]: _row_of(row) for row in page["rows"]}
             except Gone:
+                if as_of is not None:
+                    raise
                 continue
             return rows, page["as_of"]
 
     async def _pages(
-        self, prefix: str, wanted: Filter | None, limit: int
+        self, prefix: str, wanted: Filter | None, limit: int, as_of: str | None = None
     ) -> AsyncGenerator[dict[str, Any]]:
         query: dict[str, Any] = {"prefix": prefix, "limit": limit, **selection(None, wanted)}
+        if as_of is not None:
+            query["as_of"] = as_of
         while True:
             page = await self._calls.call("GET", self._path, query=query)
             yield page

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ID = "_id"
+KEY = "_key"
 TIME = "_time"
+
+_MS_MAX = 2**63 - 1  # as the gateway sends times of later ids
 
 _TRIED = 64
 """Values of a column, spread over it, of which a type is tried first."""
@@ -134,13 +137,38 @@ def _joined(parts: Sequence[tuple[int, Column | None]], kind: Any) -> pa.Chunked
     return pa.chunked_array(chunks, kind)
 
 
-def frame_of(table: pa.Table) -> pd.DataFrame:
+def frame_of(table: pa.Table, index: str = ID) -> pd.DataFrame:
     import pandas as pd  # noqa: PLC0415 - who asks for a DataFrame has it
 
-    frame = table.drop_columns([ID]).to_pandas()
-    # Ids differ, so nothing is won by looking for those that are the same.
-    frame.index = pd.Index(table[ID].to_pandas(deduplicate_objects=False), name=ID)
+    frame = table.drop_columns([index]).to_pandas()
+    # They differ, so nothing is won by looking for those that are the same.
+    frame.index = pd.Index(table[index].to_pandas(deduplicate_objects=False), name=index)
     return frame
+
+
+def frame_of_rows(
+    keys: Sequence[str],
+    entries: Sequence[tuple[str, Mapping[str, str | bytes]]],
+    schema: Schema | None,
+    as_of: str,
+) -> pd.DataFrame:
+    """Return rows of a table, each the id and the fields of its entry, as of an id."""
+    pa = arrow()
+    pairs = [[(_raw(name), _raw(value)) for name, value in fields.items()] for _, fields in entries]
+    ids = [entry_id for entry_id, _ in entries]
+    columns = {
+        "id": pa.array(ids, pa.string()),
+        "ms": pa.array([min(int(each.partition("-")[0]), _MS_MAX) for each in ids], pa.int64()),
+        "fields": pa.array(pairs, pa.map_(pa.binary(), pa.binary())),
+    }
+    table = columns_of([pa.RecordBatch.from_pydict(columns)], schema)
+    frame = frame_of(table.add_column(0, KEY, pa.array(keys, pa.string())), KEY)
+    frame.attrs["as_of"] = as_of
+    return frame
+
+
+def _raw(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
 
 
 def entries_of(table: pa.Table | pa.RecordBatch) -> pa.RecordBatch:

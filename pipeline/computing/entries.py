@@ -23,7 +23,7 @@ from headgate.client import Cursor
 from headgate.client.blocking import Client
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.lakefile import FILE_BYTES_MAX, LakeFile, rows_of
-from headgate.pipeline.offsets import BEGINNING
+from headgate.pipeline.offsets import BEGINNING, earlier, later
 from headgate.pipeline.options import read_options
 from headgate.pipeline.reader import BatchReader
 from headgate.pipeline.rows.casts import decoded
@@ -128,11 +128,16 @@ class Chosen(NamedTuple):
     places: list[Place]
 
 
-def chosen_by(flags: Flags, client: Client) -> Chosen:
-    """Return the entries of the chosen streams: all there are, and with --lake all there were."""
+def chosen_by(
+    flags: Flags, client: Client, after: str = BEGINNING, to: str | None = None
+) -> Chosen:
+    """Return the entries of the chosen streams: all there are, and with --lake all there were.
+
+    Only those behind the id `after`, up to and with `to`.
+    """
     streams = flags.chosen(client)
     plans = flags.plans(client, streams)
-    start = dict.fromkeys(plans, BEGINNING)  # the id behind which the stream itself is read
+    start = dict.fromkeys(plans, after)  # the id behind which the stream itself is read
     places: list[Place] = []
     held_count = 0
     if flags.lake:
@@ -140,17 +145,25 @@ def chosen_by(flags: Flags, client: Client) -> Chosen:
         for stream, plan in plans.items():
             held = lake.held(stream)
             if held is not None and held.epoch == plan.epoch:
-                start[stream] = held.to
+                start[stream] = later(after, held.to if to is None else earlier(held.to, to))
         # An archive may go on meanwhile: only up to there.
-        ranges = {name: (None, None if to == BEGINNING else to) for name, to in start.items()}
+        ranges = {name: (_bound(after), _bound(end)) for name, end in start.items()}
         places.append(Archived(lake, ranges))
-        held_count = sum(file.row_count for file in lake.files(plans))
+        held_count = sum(file.row_count for file in lake.files(plans, after=after, to=to))
     options = flags.source_options()
-    if any(after != BEGINNING for after in start.values()):
+    if any(begin != BEGINNING for begin in start.values()):
         options["startingOffsets"] = json.dumps(start)
-    cursors = [Cursor(stream, after) for stream, after in start.items()]
+    cursors = [Cursor(stream, begin) for stream, begin in start.items()]
     live_count = sum(plan.backlog for plan in client.plan(cursors))
+    if to is not None:
+        options["endingOffsets"] = json.dumps(dict.fromkeys(plans, to))
+        behind = [Cursor(stream, to) for stream in plans]
+        live_count = max(0, live_count - sum(plan.backlog for plan in client.plan(behind)))
     return Chosen(streams, held_count + live_count, [*places, Live(options)])
+
+
+def _bound(entry_id: str) -> str | None:
+    return None if entry_id == BEGINNING else entry_id
 
 
 def range_of(flags: Flags, stream: str, after: str, to: str) -> Live:

@@ -25,7 +25,7 @@ from headgate.pipeline.lake import Lake
 from headgate.pipeline.lakefile import directory_name, open_filesystem
 from headgate.pipeline.rows.casts import decoded
 from headgate.pipeline.terminal.flags import Flags
-from headgate.pipeline.views.table import field_name
+from headgate.pipeline.views.table import field_name, plain
 
 _PARTS = 100  # that a range of a stream is cut into, to come closer to a position
 _READ_MIN = 1000  # a part of so many entries is read, and not cut again
@@ -144,7 +144,7 @@ class _Files:
 
     def _read_whole(self, path: str, names: Sequence[str]) -> pa.Table:
         with self._filesystem.open_input_file(path) as source:
-            return pq.ParquetFile(source).read(names)
+            return plain(pq.ParquetFile(source).read(names))
 
 
 class _LakeSource(Source):
@@ -241,7 +241,8 @@ def _of_file(
         wanted = _within(positions, begin, count)
         begin += count
         if wanted:
-            yield from file.read_row_group(group, names).take(pa.array(wanted)).to_batches()
+            rows = plain(file.read_row_group(group, names))
+            yield from rows.take(pa.array(wanted)).to_batches()
 
 
 def _within(positions: Sequence[int], begin: int, count: int) -> list[int]:

@@ -15,7 +15,8 @@ from headgate.pipeline.lake import RETENTION_H_MIN, Lake
 from headgate.pipeline.offsets import BEGINNING, OffsetError, just_before, parse_id
 from headgate.pipeline.terminal.flags import Duration, Flags, options
 from headgate.pipeline.terminal.report import ProgressLine, answer
-from headgate.pipeline.views.view import View, folder_of
+from headgate.pipeline.views.latest import views_of
+from headgate.pipeline.views.view import View
 
 _HOUR_MS = 3_600_000
 
@@ -58,13 +59,13 @@ def main(
     progress = ProgressLine("forget", len(streams), "streams")
     rows: list[dict[str, object]] = []
     for stream in streams:
-        view = View(lake, stream, folder_of(lake, views))
+        of_stream = views_of(lake, stream, views)
         gone = forget(lake, stream, selection, dry_run=flags.dry_run)
         noted = pa.array(gone, pa.string()) if flags.dry_run else forgotten(lake, stream)
-        of_view = view.forget(noted, dry_run=flags.dry_run)
+        of_view = sum(view.forget(noted, dry_run=flags.dry_run) for view in of_stream)
         deleted, remains = 0, list[str]()
         if not flags.dry_run and len(noted):
-            deleted, remains = _delete(lake, view, stream, noted, retention)
+            deleted, remains = _delete(lake, of_stream, stream, noted, retention)
         remains += _in_stream(flags, stream, selection)
         rows.append(
             {
@@ -97,13 +98,13 @@ def _selection(ids: str | None, where: Sequence[str]) -> Selection:
 
 
 def _delete(
-    lake: Lake, view: View, stream: str, ids: pa.Array, retention: int | None
+    lake: Lake, views: Sequence[View], stream: str, ids: pa.Array, retention: int | None
 ) -> tuple[int, list[str]]:
     if retention is not None:
         hours = -(-retention // _HOUR_MS)
-        deleted = len(lake.vacuum(hours)) + view.vacuum(hours)
+        deleted = len(lake.vacuum(hours)) + sum(view.vacuum(hours) for view in views)
         return deleted, [f"old files until {until(retention)}"]
-    purged = [purge_lake(lake, stream), view.purge(ids)]
+    purged = [purge_lake(lake, stream), *(view.purge(ids) for view in views)]
     unread = sum(count for _, count in purged)
     remains = [f"{unread} files that are being written: run it again"] if unread else []
     return sum(count for count, _ in purged), remains

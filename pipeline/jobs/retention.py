@@ -12,7 +12,7 @@ from headgate.pipeline.jobs.forget import until
 from headgate.pipeline.lake import RETENTION_H_MIN, Lake
 from headgate.pipeline.terminal.flags import Duration, Flags, options
 from headgate.pipeline.terminal.report import ProgressLine, answer
-from headgate.pipeline.views.view import View, folder_of
+from headgate.pipeline.views.latest import views_of
 
 _HOUR_MS = 3_600_000
 
@@ -48,12 +48,13 @@ def main(flags: Flags, *, older_than: int, views: str | None, retention: int) ->
     progress = ProgressLine("retention", len(streams), "streams")
     rows: list[dict[str, object]] = []
     for stream in streams:
-        # The view comes first: without entries in the lake, nobody would know of the stream.
-        view = View(lake, stream, folder_of(lake, views))
-        of_view = view.retire(before, dry_run=flags.dry_run)
+        # Views come first: without entries in the lake, nobody would know of the stream.
+        of_stream = views_of(lake, stream, views)
+        of_view = sum(view.retire(before, dry_run=flags.dry_run) for view in of_stream)
         removed, files = retire(lake, stream, end_ms, dry_run=flags.dry_run)
         if not flags.dry_run:
-            view.vacuum(hours)
+            for view in of_stream:
+                view.vacuum(hours)
         held = lake.held(stream)
         rows.append(
             {

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import csv
+from functools import partial
 
 import click
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
+from headgate.client.problems import HeadgateError
 from headgate.pipeline.lake import Lake
+from headgate.pipeline.rows.latest import TOMBSTONE_FIELD
 from headgate.pipeline.terminal.flags import Flags, options
 from headgate.pipeline.terminal.report import ProgressLine, answer
+from headgate.pipeline.views.latest import LatestView, RowFields
 from headgate.pipeline.views.table import ViewConflict, type_of
 from headgate.pipeline.views.view import Choice, Update, View, folder_of
+
+_TROUBLES = (HeadgateError, ViewConflict, DeltaError, pa.ArrowException, OSError, ValueError)
 
 
 class _Column(click.ParamType[tuple[str, pa.DataType]]):
@@ -42,8 +48,12 @@ class _Column(click.ParamType[tuple[str, pa.DataType]]):
     stands in the column _rescued, as JSON by field. A field that is new becomes a new column. No
     Spark and no gateway are needed.
 
+    With --latest a second table of each stream has only the latest entry of each key, by the column
+    _key. Its first run asks the gateway for the stream's key_field, unless --key says it.
+
     \b
     Behind archive:   headgate-pipeline view --lake lake
+    Latest by key:    headgate-pipeline view --lake lake --streams stock --latest
     With types:       headgate-pipeline view --lake lake --streams orders \\
                         --column 'price=decimal(10,2)' --column at=timestamp
     Two columns:      headgate-pipeline view --lake lake --streams orders --only sku,price
@@ -59,6 +69,11 @@ class _Column(click.ParamType[tuple[str, pa.DataType]]):
     help="A field and its type: price=float, at=timestamp. Others are inferred. May be repeated.",
 )
 @click.option("--only", multiple=True, help="Fields that become columns, separated by commas.")
+@click.option("--latest", is_flag=True, help="Keep the latest entry of each key.")
+@click.option("--key", help="(with --latest) The field of the key.  [that of the stream]")
+@click.option(
+    "--tombstone", help="(with --latest) A field that removes the row.  [that of the stream]"
+)
 @click.option("--anew", is_flag=True, help="Write the tables again, from all the lake has.")
 def main(
     flags: Flags,
@@ -66,9 +81,14 @@ def main(
     to: str | None,
     columns: tuple[tuple[str, pa.DataType], ...],
     only: tuple[str, ...],
+    latest: bool,
+    key: str | None,
+    tombstone: str | None,
     anew: bool,
 ) -> None:
     """Update views."""
+    if not latest and (key, tombstone) != (None, None):
+        raise click.UsageError("--key and --tombstone are for tables: give --latest as well")
     lake = Lake(flags.lake)
     streams = flags.names() if flags.streams else lake.streams()
     missing = [stream for stream in streams if lake.held(stream) is None]
@@ -80,11 +100,15 @@ def main(
     rows: list[dict[str, object]] = []
     troubles: list[str] = []
     for stream in streams:
-        view = View(lake, stream, folder_of(lake, to))
+        folder = folder_of(lake, to)
+        view = View(lake, stream, folder)
+        if latest:
+            ask = partial(_row_fields, flags, stream, key, tombstone)
+            view = LatestView(lake, stream, folder, ask, key, tombstone)
         update = Update()
         try:
             update = view.update(choice, anew=anew, on_progress=progress.advance)
-        except (ViewConflict, DeltaError, pa.ArrowException, OSError, ValueError) as error:
+        except _TROUBLES as error:
             troubles.append(f"{stream}: {' '.join(str(error).split())}")
         row = {"stream": stream, **update._asdict(), "table": view.path}
         rows.append(row | {"widened": "; ".join(update.widened) or None})
@@ -94,3 +118,14 @@ def main(
         click.echo(f"Error: {trouble}", err=True)
     if troubles:
         raise click.ClickException(troubles[-1])
+
+
+def _row_fields(flags: Flags, stream: str, key: str | None, tombstone: str | None) -> RowFields:
+    """Return the fields that a person chose; without a key those of the stream."""
+    if key is not None:
+        return RowFields(key, tombstone or TOMBSTONE_FIELD)
+    with flags.client() as client:
+        config = client.stream(stream).info()["config"]
+    if config["key_field"] is None:
+        raise ValueError("the stream is no table, as it has no key_field: give --key")
+    return RowFields(config["key_field"], tombstone or config["tombstone_field"] or TOMBSTONE_FIELD)

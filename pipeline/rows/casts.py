@@ -91,6 +91,9 @@ def _number(text: str) -> str:
     return _NO_NUMBERS.get(text, text)
 
 
+BASE64 = "base64:"
+"""Begins a value that is no text."""
+
 ZONED = r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
 """A time that says its zone."""
 
@@ -167,7 +170,7 @@ def text_of(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        return "base64:" + base64.b64encode(value).decode()
+        return BASE64 + base64.b64encode(value).decode()
 
 
 def decoded(values: pa.Array) -> pa.Array:

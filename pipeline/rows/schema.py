@@ -6,6 +6,7 @@ Everything here works on columns; an entry becomes a Python object only for an e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -46,8 +47,13 @@ class RowError(ValueError):
     pass
 
 
-def entry_schema(*, is_binary: bool = False, is_array: bool = False) -> StructType:
-    """Return the schema of whole entries; arrays keep the order and repeats of fields."""
+def entry_schema(
+    *, is_binary: bool = False, is_array: bool = False, is_table: bool = False
+) -> StructType:
+    """Return the schema of whole entries; arrays keep the order and repeats of fields.
+
+    Those that are rows of a table have a column `key` as well.
+    """
     value: DataType = BinaryType() if is_binary else StringType()
     fields: DataType = (
         ArrayType(
@@ -62,6 +68,7 @@ def entry_schema(*, is_binary: bool = False, is_array: bool = False) -> StructTy
     return StructType(
         [
             StructField("stream", StringType(), False),
+            *([StructField("key", StringType(), False)] if is_table else []),
             StructField("id", StringType(), False),
             StructField("ms", LongType(), False),
             StructField("seq", LongType()),
@@ -85,9 +92,8 @@ class Rows:
     def __init__(self, schema: StructType) -> None:
         self._arrow: pa.Schema = to_arrow_schema(schema, timezone="UTC")
         self._is_entries = any(
-            schema == entry_schema(is_binary=is_binary, is_array=is_array)
-            for is_binary in (False, True)
-            for is_array in (False, True)
+            schema == entry_schema(is_binary=is_binary, is_array=is_array, is_table=is_table)
+            for is_binary, is_array, is_table in product((False, True), repeat=3)
         )
         if not self._is_entries:
             _check_columns(schema)
@@ -108,10 +114,11 @@ class Rows:
         return self._is_entries
 
     def of(self, stream: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-        fields = _wire_fields(batch.column("fields"))
+        fields = wire_fields(batch.column("fields"))
         if self._is_entries:
             columns = [
                 _constant(stream, len(batch)),
+                *([batch.column("key")] if "key" in self._arrow.names else []),
                 batch.column("id").cast(pa.string()),
                 batch.column("ms"),
                 batch.column("seq"),
@@ -123,7 +130,7 @@ class Rows:
         return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
 
     def _typed(self, stream: str, batch: pa.RecordBatch, fields: pa.MapArray) -> list[pa.Array]:
-        find = _Lookup(fields)
+        find = Lookup(fields)
         columns: list[pa.Array | None] = []
         misfits: dict[str, pa.Array] = {}  # by column: the raw value where it did not fit
         for column in self._arrow:
@@ -213,7 +220,7 @@ class Drafts:
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self._has_fields:
-            fields = _wire_fields(batch.column("fields"))
+            fields = wire_fields(batch.column("fields"))
             if fields.items.null_count:
                 fields = _kept(fields, fields.items.is_valid().to_numpy(zero_copy_only=False))
         else:
@@ -258,7 +265,7 @@ def chunks_of(
 # Entries to rows.
 
 
-class _Lookup:
+class Lookup:
     """Finds the value of a name in each entry; the last one if the name repeats."""
 
     def __init__(self, fields: pa.MapArray) -> None:
@@ -408,7 +415,7 @@ def _check_texts(schema: StructType, names: Sequence[str], *, nested_as_json: bo
 # Fields, whatever Arrow type they come in.
 
 
-def _wire_fields(fields: pa.Array) -> pa.MapArray:
+def wire_fields(fields: pa.Array) -> pa.MapArray:
     """Return a map or a list of pairs as a map of bytes to bytes."""
     if fields.null_count:
         raise RowError("the column fields is null in a row")

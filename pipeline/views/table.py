@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Collection
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeVar
 from urllib.parse import unquote
 
 import numpy as np
@@ -242,6 +242,8 @@ def _are_floats(texts: pa.Array, numbers: pa.Array) -> bool:
     )
 
 
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
+
 Mask = Callable[[pa.Table], pa.Array]
 """Tells of rows with the columns `_id` and `_time` which are to leave."""
 
@@ -311,7 +313,7 @@ def _without(
     now_ms = int(time.time() * 1000)
     with filesystem.open_input_file(name) as source:
         parquet = pq.ParquetFile(source)
-        mask = is_removed(parquet.read(columns=[tables.ID, tables.TIME]))
+        mask = is_removed(plain(parquet.read(columns=[tables.ID, tables.TIME])))
         count = int(pc.sum(mask).as_py() or 0)
         if not count or dry_run:
             return count, []
@@ -322,12 +324,24 @@ def _without(
         begin = 0
         with (
             filesystem.open_output_stream(new) as out,
-            pq.ParquetWriter(out, parquet.schema_arrow, compression="zstd") as writer,
+            pq.ParquetWriter(
+                out, _plain_schema(parquet.schema_arrow), compression="zstd"
+            ) as writer,
         ):
             for batch in parquet.iter_batches():
-                left = batch.filter(pc.invert(mask.slice(begin, len(batch))))
+                left = plain(batch).filter(pc.invert(mask.slice(begin, len(batch))))
                 writer.write_batch(left)
                 begin += len(batch)
     stats = json.dumps({"numRecords": len(mask) - count})
     size = filesystem.get_file_info(new).size
     return count, [removal, AddAction(new, size, {}, now_ms, True, stats)]
+
+
+def plain(rows: Rows) -> Rows:
+    """Return rows without string views: a merge writes files of them, and Arrow cannot take any."""
+    return rows.cast(_plain_schema(rows.schema))
+
+
+def _plain_schema(schema: pa.Schema) -> pa.Schema:
+    kinds = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    return pa.schema([field.with_type(kinds.get(field.type, field.type)) for field in schema])

@@ -12,7 +12,7 @@ import datetime as dt
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, NamedTuple, Self
+from typing import ClassVar, Final, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -47,7 +47,7 @@ from headgate.pipeline.views.table import (
 PORTION_ENTRIES: Final = 500_000
 """Of one commit, in about so much memory as they have in a data frame."""
 
-_KEYS: Final = {tables.ID: pa.string(), tables.TIME: TIMESTAMP, RESCUED: pa.string()}
+OWN: Final = {tables.ID: pa.string(), tables.TIME: TIMESTAMP, RESCUED: pa.string()}
 _FIELD: Final = "headgate.field"  # of a column: its field, where the name is another one
 _CHOSEN: Final = "headgate.type"  # of a column whose type was chosen
 _ONLY: Final = "headgate.only"  # of the column of ids: the only fields that are columns
@@ -79,9 +79,10 @@ class _Column(NamedTuple):
     is_chosen: bool = False
 
 
-class _Columns(dict[str, _Column]):
+class Columns(dict[str, _Column]):
     """The columns of a view that are fields, by field; and the choice behind them."""
 
+    own: ClassVar[Mapping[str, pa.DataType]] = OWN  # those that are no fields
     choice = Choice()
 
     @classmethod
@@ -89,7 +90,7 @@ class _Columns(dict[str, _Column]):
         columns, types, only = cls(), {}, None
         for column in pa.schema(table.schema()):
             notes = column.metadata or {}
-            if column.name in _KEYS:
+            if column.name in cls.own:
                 only = json.loads(notes.get(_ONLY.encode(), b"null")) or only
                 continue
             field = field_name(column.name)
@@ -108,12 +109,12 @@ class _Columns(dict[str, _Column]):
         return columns
 
     def add(self, field: str, kind: pa.DataType, *, is_chosen: bool = False) -> None:
-        name = column_name(field, [*_KEYS, *(column.name for column in self.values())])
+        name = column_name(field, [*self.own, *(column.name for column in self.values())])
         self[field] = _Column(name, kind, is_chosen)
 
     @property
     def schema(self) -> pa.Schema:
-        fields = [pa.field(name, kind) for name, kind in _KEYS.items()]
+        fields = [pa.field(name, kind) for name, kind in self.own.items()]
         if self.choice.only is not None:
             notes = {_ONLY: json.dumps(sorted(self.choice.only))}
             fields[0] = fields[0].with_metadata(notes)
@@ -128,8 +129,12 @@ class _Columns(dict[str, _Column]):
 class View:
     """The view of one stream, a folder in `folder`."""
 
+    _suffix: ClassVar[str] = ""
+    _columns: ClassVar[type[Columns]] = Columns
+    _own: ClassVar[Sequence[str]] = ("id", "timestamp")  # columns that are no fields
+
     def __init__(self, lake: Lake, stream: str, folder: str) -> None:
-        self.path = f"{folder}/{directory_name(stream)}"
+        self.path = f"{folder}/{directory_name(stream)}{self._suffix}"
         self._lake = lake
         self._stream = stream
 
@@ -151,10 +156,7 @@ class View:
         `choice` None keeps the last one, at first all fields.
         """
         table = table_at(self.path)
-        if anew or table is None:
-            columns, after = _Columns.chosen(choice or Choice()), BEGINNING
-        else:
-            columns, after = _Columns.of(table), position_of(table)
+        columns, after = self._begin(None if anew else table, choice or Choice())
         if choice is not None and choice != columns.choice:
             raise ViewConflict(f"{self.path} has other columns: --anew writes it again")
         held = self._lake.held(self._stream)
@@ -204,7 +206,13 @@ class View:
             dry_run=dry_run,
         )
 
-    def _widen(self, table: DeltaTable | None, columns: _Columns, after: str, to: str) -> list[str]:
+    def _begin(self, table: DeltaTable | None, choice: Choice) -> tuple[Columns, str]:
+        """Return the columns there are, and the position; None: the table is written anew."""
+        if table is None:
+            return self._columns.chosen(choice), BEGINNING
+        return self._columns.of(table), position_of(table)
+
+    def _widen(self, table: DeltaTable | None, columns: Columns, after: str, to: str) -> list[str]:
         """Give columns the types that new entries need; return those that widened."""
         kinds, _ = self._kinds(columns, after, to)
         narrow = [field for field in kinds if field in columns and not _fits(kinds, columns, field)]
@@ -225,7 +233,7 @@ class View:
         return widened
 
     def _kinds(
-        self, columns: _Columns, after: str, to: str, *, fields: Sequence[str] | None = None
+        self, columns: Columns, after: str, to: str, *, fields: Sequence[str] | None = None
     ) -> tuple[dict[str, Kind], int]:
         """Return by field what its values need, and the number of entries.
 
@@ -249,7 +257,7 @@ class View:
     def _add(
         self,
         table: DeltaTable,
-        columns: _Columns,
+        columns: Columns,
         after: str,
         to: str,
         on_progress: Callable[[int], None],
@@ -259,18 +267,25 @@ class View:
             if position_of(table) != position:
                 raise ViewConflict(f"another one wrote {self.path} meanwhile")
             position = portion[-1].column("id")[-1].as_py()
-            rows = pa.Table.from_batches(self._rows(portion, columns), columns.schema)
-            self._commit(table, rows, position, is_all=False)
+            rows = self._add_portion(table, columns, portion, position)
             update = update._replace(
                 added=update.added + len(rows), rescued=update.rescued + _rescued_in(rows)
             )
             on_progress(len(rows))
         return update
 
+    def _add_portion(
+        self, table: DeltaTable, columns: Columns, portion: Sequence[pa.RecordBatch], position: str
+    ) -> pa.Table:
+        """Add entries in one commit, and return their rows."""
+        rows = pa.Table.from_batches(self._rows(portion, columns), columns.schema)
+        self._commit(table, rows, position, is_all=False)
+        return rows
+
     def _write_again(
         self,
         table: DeltaTable,
-        columns: _Columns,
+        columns: Columns,
         after: str,
         to: str,
         widened: Sequence[str],
@@ -279,7 +294,7 @@ class View:
         counts = [0, 0]
 
         def written() -> Iterator[pa.RecordBatch]:
-            rows = self._rows(self._lake.arrow(self._stream, to=to), columns)
+            rows = self._rows(self._all(columns, to), columns)
             with ThreadPoolExecutor(1) as reader:  # `deltalake` reads nothing while it writes
                 while (batch := reader.submit(next, rows, None).result()) is not None:
                     yield batch
@@ -292,6 +307,10 @@ class View:
         self._commit(table, reader, to, is_all=True)
         table.vacuum(dry_run=False)  # what was written again a week ago
         return Update(counts[0] - before, counts[1], widened)
+
+    def _all(self, columns: Columns, to: str) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        """Yield the entries that are all rows."""
+        return self._lake.arrow(self._stream, to=to)
 
     def _commit(
         self,
@@ -323,7 +342,7 @@ class View:
             yield portion
 
     def _rows(
-        self, batches: Iterable[pa.RecordBatch], columns: _Columns
+        self, batches: Iterable[pa.RecordBatch], columns: Columns
     ) -> Iterator[pa.RecordBatch]:
         wanted = dict.fromkeys(columns, pa.binary())
         for batch in batches:
@@ -337,8 +356,9 @@ class View:
                 values.append(fitting)
                 if misfit is not None:
                     misfits[field] = misfit
-            keys = [batch.column("id"), batch.column("timestamp"), rescued(misfits, len(batch))]
-            yield pa.RecordBatch.from_arrays([*keys, *values], schema=columns.schema)
+            own = [batch.column(name) for name in self._own]
+            columns_of_batch = [*own, rescued(misfits, len(batch)), *values]
+            yield pa.RecordBatch.from_arrays(columns_of_batch, schema=columns.schema)
 
 
 def folder_of(lake: Lake, folder: str | None = None) -> str:
@@ -347,7 +367,7 @@ def folder_of(lake: Lake, folder: str | None = None) -> str:
     return location_of(folder)
 
 
-def _fits(kinds: Mapping[str, Kind], columns: _Columns, field: str) -> bool:
+def _fits(kinds: Mapping[str, Kind], columns: Columns, field: str) -> bool:
     return columns[field].is_chosen or kinds[field].fits(columns[field].type)
 
 

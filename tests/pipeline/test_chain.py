@@ -68,7 +68,10 @@ class Writer:
             price = PRICES[min(int(elapsed * len(PRICES)), len(PRICES) - 1)].format(count)
             self.tried.add((stream, str(count)))
             try:
-                self._gateway.append(stream, [{"n": str(count), "price": price}])
+                fields = {"n": str(count), "price": price, "sku": str(count % 20)}
+                if count % 7 == 0:
+                    fields["deleted"] = ""
+                self._gateway.append(stream, [fields])
             except (httpx.HTTPError, AssertionError):
                 continue
             self.fields_of[stream, str(count)] = price
@@ -98,6 +101,7 @@ class Chain:
             f"{job} archive --pattern 'orders-.*' {lake} {' '.join(flags)}"
             f" && {job} trim --pattern 'orders-.*' {lake} --keep 1s;"
             f" {job} compact {lake} && {job} view {lake}"
+            f" && {job} view {lake} --latest --key sku"
         )
         shell = subprocess.Popen(
             ["bash", "-c", lines],
@@ -143,12 +147,18 @@ def test_kills_at_any_moment_lose_and_double_nothing(tmp_path: Path) -> None:
     for stream in STREAMS:
         written = {n: price for (to, n), price in writer.fields_of.items() if to == stream}
         tried = {n for to, n in writer.tried if to == stream}
-        rows = read_lake(lake, stream, schema={"n": "string", "price": "string"}).to_pylist()
+        columns = dict.fromkeys(["n", "price", "sku", "deleted"], "string")
+        rows = read_lake(lake, stream, schema=columns).to_pylist()
         assert max(Counter(row["n"] for row in rows).values()) == 1
         held = {row["n"]: row["price"] for row in rows}
         assert held.keys() <= tried
         assert {n: held.get(n) for n in written} == written
         check_view(Path(f"{lake}-views") / stream, held)
+        latest = {row["sku"]: row for row in rows}.values()
+        wanted = {row["sku"]: row["_id"] for row in latest if row["deleted"] is None}
+        table = DeltaTable(f"{lake}-views/{stream}~latest").to_pyarrow_table()
+        assert len(table) == len(wanted)
+        assert dict(zip(*table.select(["_key", "_id"]).to_pydict().values(), strict=True)) == wanted
     assert endings["killed"]
     gateway.stop()
 

@@ -213,6 +213,37 @@ def test_changes_leave_out_what_was_deleted(
     assert answer["keys"] == 1
 
 
+def test_changes_of_a_table_are_its_rows_at_an_id_or_what_changed_since(
+    gateway: Gateway, command: Command, name: str, tmp_path: Path
+) -> None:
+    config = {"key_field": "sku", "tombstone_field": "gone"}
+    gateway.http.put(f"/v1/streams/{name}", json=config).raise_for_status()
+    entries = [
+        *({"sku": key, "n": "1"} for key in ("a", "b", "c", "", "k" * 1_025)),
+        {"n": "in no row"},
+    ]
+    first = gateway.append(name, entries)[-1]
+    lake = str(tmp_path / "lake")
+    command.run("archive", "--streams", name, "--lake", lake)
+    gateway.trim(name, max_length=2)
+    second = gateway.append(name, [{"sku": "b", "gone": ""}, {"sku": "a", "n": "2"}])[-1]
+    gateway.append(name, [{"sku": "a", "n": "3"}])
+
+    def changes(*words: str) -> dict[str, str | None]:
+        way = ("changes", "--streams", name, "--lake", lake, *words)
+        in_memory, on_spark = command.rows(*way), command.rows(*way, "--spark")
+        assert in_memory == on_spark
+        return {row["key"]: row["fields"] and row["fields"]["n"] for row in in_memory}
+
+    assert changes("--as-of", first) == {"a": "1", "b": "1", "c": "1", "base64:": "1"}
+    assert changes() == {"a": "3", "c": "1", "base64:": "1"}
+    assert changes("--after", first, "--as-of", second) == {"a": "2", "b": None}
+    _, error = command.run("changes", "--streams", name, "--as-of", "9999999999999-0", code=1)
+    assert "is behind the last id" in error
+    _, error = command.run("changes", "--streams", name, "--as-of", first, code=1)
+    assert "--lake reads what the stream has no longer" in error
+
+
 def test_dead_letters_are_a_table_and_go_back(
     gateway: Gateway, command: Command, name: str
 ) -> None:

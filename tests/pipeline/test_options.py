@@ -57,6 +57,7 @@ def test_the_streams_are_said_once_and_well(options: dict[str, str]) -> None:
         ("valueFormat", "json"),
         ("fieldsFormat", "list"),
         ("compression", "gzip"),
+        ("view", "rows"),
     ],
 )
 def test_a_value_an_option_cannot_have_is_refused_by_name(name: str, text: str) -> None:
@@ -68,6 +69,15 @@ def test_a_value_an_option_cannot_have_is_refused_by_name(name: str, text: str) 
 def test_a_way_of_writing_that_there_is_not_is_refused_by_name(name: str) -> None:
     with pytest.raises(OptionError, match=name):
         write_options({name: "maybe"}, is_query=False)
+
+
+def test_options_of_a_table_are_not_those_of_entries() -> None:
+    with pytest.raises(OptionError, match="asOf is for tables: give view=table"):
+        read(asOf="1-0")
+    with pytest.raises(OptionError, match="endingOffsets is not for tables"):
+        read(view="table", endingOffsets="latest")
+    with pytest.raises(OptionError, match="view=table is for batch reads"):
+        read(view="table", is_query=True)
 
 
 def test_options_of_a_batch_are_not_those_of_a_query() -> None:

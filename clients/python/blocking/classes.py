@@ -337,6 +337,24 @@ class BlockingTable:
         """
         return self._portal.iterate(self._inner.rows(prefix=prefix, filter=filter, limit=limit))
 
+    def to_pandas(
+        self, *, as_of: str | None = None, schema: tables.Schema | None = None
+    ) -> pd.DataFrame:
+        """Return all rows as a pandas DataFrame: `_id`, `_time`, and the fields, by `_key`.
+
+        Its `attrs["as_of"]` is the id that the rows are as of.
+
+        Args:
+            as_of: such an id of an earlier read, as long as the gateway knows how the table was.
+            schema: which fields become columns, and their types; see `Stream.read_arrow`.
+
+        Raises:
+            Gone: the gateway does not know how the table was at `as_of`.
+            PackageMissing: the extra `tables` is not installed.
+            ValueError: a value does not fit the schema.
+        """
+        return self._portal.call(self._inner.to_pandas(as_of=as_of, schema=schema))
+
     def changes(self) -> Iterator[RowChange]:
         """Yield all rows, and then each change as it comes, until the stream is closed.
 

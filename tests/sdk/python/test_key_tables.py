@@ -1,5 +1,6 @@
 """Tables by key with the Python client: rows, conditions, and a view that stays current."""
 
+import pandas as pd
 import pytest
 import pytest_asyncio
 
@@ -35,6 +36,43 @@ async def test_all_rows_come_by_pages_and_by_filter(stock: Table) -> None:
     wanted = {"exact": {"kind": "y"}}
     assert [row.key async for row in stock.rows(filter=wanted)] == ["c", "d"]
     assert [row.key async for row in stock.rows(prefix="b")] == ["b"]
+
+
+async def test_rows_are_a_frame_of_pandas_as_of_an_id(
+    hg: headgate.AsyncClient, stock: Table
+) -> None:
+    rows: list[dict[str, str | bytes]] = [
+        {"sku": "b", "count": "4"},
+        {"sku": "a", "count": "3", "id": "x"},
+        {"sku": b"\xff"},
+    ]
+    ids = await hg.stream("stock").append_many(rows)
+    frame = await stock.to_pandas()
+    assert list(frame.index) == ["a", "b", "base64:/w=="]
+    assert list(frame.columns) == ["_id", "_time", "sku", "count", "id"]
+    assert frame["_id"].tolist() == [ids[1], ids[0], ids[2]]
+    assert frame.loc["a", "count"] == 3
+    assert frame.attrs["as_of"] == ids[-1]
+    typed = await stock.to_pandas(schema={"count": "int32"})
+    assert list(typed.columns) == ["_id", "_time", "count"]
+
+
+async def test_a_frame_of_rows_as_they_were_is_there_for_as_long_as_the_gateway_knows(
+    stock: Table,
+) -> None:
+    for n in range(1_001):
+        await stock.put(str(n), {"n": "1"})
+    before = await stock.to_pandas()
+    await stock.put("0", {"n": "2"})
+    again = await stock.to_pandas(as_of=before.attrs["as_of"])
+    pd.testing.assert_frame_equal(again, before)
+    assert (await stock.to_pandas()).loc["0", "n"] == 2
+    with pytest.raises(problems.Gone):
+        await stock.to_pandas(as_of="1-0")
+
+
+async def test_a_table_without_rows_is_a_frame_without_rows(stock: Table) -> None:
+    assert (await stock.to_pandas()).empty
 
 
 async def test_changes_begin_with_the_rows_and_go_on(stock: Table) -> None:
