@@ -101,7 +101,7 @@ class Conversation:
         frame = json.loads(text)
         kind = frame["type"]
         subscription = self.subscriptions.get(frame.get("sub", ""))
-        if kind == "entries":
+        if kind in ("entries", "rows"):
             if subscription is not None:
                 subscription.take(frame)
                 if subscription.has_frames:

@@ -54,13 +54,21 @@ class Following:
         gap: the trimmed ids before the latest entry; None: there are none.
     """
 
-    def __init__(self, live: Live, wanted: Mapping[str, Any], *, credit: int) -> None:
-        """See `Stream.follow`."""
+    def __init__(
+        self,
+        live: Live,
+        wanted: Mapping[str, Any],
+        *,
+        credit: int,
+        decode: Callable[[Mapping[str, Any]], Any] = entry_of,
+    ) -> None:
+        """See `Stream.follow`; `decode` returns an entry of what the gateway sends."""
         self.gap: Gap | None = None
         self.on_state: OnState | None = None
         self._live = live
         self._wanted = wanted
         self._credit = credit
+        self._decode = decode
         self._subscription: Subscription | None = None
 
     @property
@@ -85,7 +93,7 @@ class Following:
         if not subscription.items:
             await until_ready(subscription)
         self.gap, subscription.gap = subscription.gap, None
-        entry = entry_of(subscription.next_item())
+        entry: Entry = self._decode(subscription.next_item())
         if subscription.has_frames:
             self._live.say()
         return entry
@@ -321,7 +329,14 @@ class Stream:
 
     def table(self) -> Table:
         """Return the table that the stream is, if it has a `key_field`: its latest entry by key."""
-        return Table(self._calls, self._path, lambda after: self.follow(after=after))
+
+        def follow(prefix: str, credit: int) -> Following:
+            wanted = {"stream": self.name, "view": "table"}
+            if prefix:
+                wanted["prefix"] = prefix
+            return Following(self._live, wanted, credit=credit, decode=lambda item: item)
+
+        return Table(self._calls, self._path, follow)
 
     # Record batches and frames
 

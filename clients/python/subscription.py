@@ -52,11 +52,17 @@ FRAME_BYTES_MAX: Final = 128 * 2**20
 """Bytes of a frame: an entry of 16 MiB may take six times as many in JSON."""
 
 
+ALL_ROWS_COME: Final[Mapping[str, Any]] = {"rows": "come"}
+ALL_ROWS_CAME: Final[Mapping[str, Any]] = {"rows": "came"}
+"""Items of a view of a table, around all of its rows."""
+
+
 class Subscription:
     def __init__(self, name: str, wanted: Mapping[str, Any], *, credit: int) -> None:
         """Begin with the subscribe frame `wanted`, without `type`, `sub` and `credit`."""
         self.name = name
         self.is_group = "group" in wanted
+        self.is_view = wanted.get("view") == "table"
         self.items: deque[Mapping[str, Any]] = deque()  # entries that nobody has taken
         self.gap: Gap | None = None  # before the next entry
         self.failure: Exception | None = None  # why it has ended
@@ -72,6 +78,7 @@ class Subscription:
         self.waiters: list[Callable[[], object]] = []  # are called once when there is something
         self._wanted = dict(wanted)
         self._credit = credit
+        self._as_of = ""  # of the rows of a view
         self._returned = 0  # credit that is not given back yet
         self._acks: list[str] = []
         self._nacks: dict[Nack, list[str]] = {}
@@ -99,11 +106,23 @@ class Subscription:
         self.changed("live")
         if self.is_group:
             self.consumer = frame.get("consumer") or self.consumer
+        elif self.is_view:
+            self._as_of = frame["position"]
+            self._note_rows_come(is_again="gap" in frame)
         else:
             self._wanted["after"] = frame["position"]  # `$` is an id from now on
         self._note_gap(frame.get("gap"))
 
+    def _note_rows_come(self, *, is_again: bool) -> None:
+        if is_again:
+            self._wanted.pop("after", None)
+        if "after" not in self._wanted:
+            self.items.append(ALL_ROWS_COME)
+
     def take(self, frame: Mapping[str, Any]) -> None:
+        if self.is_view:
+            self._take_rows(frame)
+            return
         entries = frame["entries"]
         self.lag = frame.get("lag", self.lag)
         self._note_gap(frame.get("gap"))
@@ -120,7 +139,19 @@ class Subscription:
         self.items += entries
         self._wake()
 
+    def _take_rows(self, frame: Mapping[str, Any]) -> None:
+        if "again" in frame:
+            self._note_rows_come(is_again=True)
+        self.items += frame["rows"]
+        if "position" in frame:
+            self._wanted["after"] = frame["position"]
+        self._wake()
+
     def changed(self, state: State, why: str = "") -> None:
+        if state == "caught_up" and self.is_view and "after" not in self._wanted:
+            self._wanted["after"] = self._as_of  # if rows came again meanwhile, it is before them
+            self.items.append(ALL_ROWS_CAME)
+            self._wake()
         before, self._state = self._state, state
         if state != before and self.on_state is not None:
             self.on_state(state, why)
@@ -165,7 +196,7 @@ class Subscription:
         item = self.items.popleft()
         if self.is_group:
             self._in_work.add(key_of(item))
-        else:
+        elif "id" in item:
             self._returned += 1
         return item
 

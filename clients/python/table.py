@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from headgate.client import tables
@@ -13,18 +12,13 @@ from headgate.client.bulk import Filter, selection
 from headgate.client.calls import Calls, segment
 from headgate.client.entries import Fields, Pairs, Value, encoded, entry_of
 from headgate.client.problems import EntryNotFound, Gone
+from headgate.client.subscription import ALL_ROWS_CAME, ALL_ROWS_COME
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Follow = Callable[[str], Any]
-"""Returns the `Following` of a stream after an id."""
-
-
-_KEY_BYTES_MAX = 1_024
-"""An entry with a longer key is in no row."""
-
-_BASE64 = "base64:"
+Follow = Callable[[str, int], Any]
+"""Returns the `Following` of rows whose keys begin with a text; so many may be on the way."""
 
 
 class Row(NamedTuple):
@@ -65,7 +59,7 @@ class Table:
     """
 
     def __init__(self, calls: Calls, path: str, follow: Follow) -> None:
-        """See `Stream.table`; `follow` follows the stream after an id."""
+        """See `Stream.table`; `follow` follows the rows with a prefix."""
         self._calls = calls
         self._stream_path = path
         self._path = f"{path}/table"
@@ -172,37 +166,32 @@ class Table:
         entries = [(row.id, row.fields) for row in rows.values()]
         return await asyncio.to_thread(tables.frame_of_rows, list(rows), entries, schema, as_of)
 
-    async def changes(self) -> AsyncGenerator[RowChange]:
+    async def changes(self, *, prefix: str = "", credit: int = 256) -> AsyncGenerator[RowChange]:
         """Yield all rows, and then each change as it comes, until the stream is closed.
 
         It survives every loss of the connection. Where entries were trimmed before this program
         has seen them, the rows are read again, and what differs is yielded.
+
+        Args:
+            prefix: only rows whose keys begin with it.
+            credit: rows that may be on the way to this program.
         """
-        config = (await self._calls.call("GET", self._stream_path))["config"]
-        key_field, tombstone = config["key_field"], config["tombstone_field"] or "deleted"
         known: dict[str, str] = {}  # the id of each row
-        while True:
-            rows, as_of = await self._all()
-            for row in rows.values():
-                if known.get(row.key) != row.id:
-                    yield RowChange(*row)
-            for gone in known.keys() - rows.keys():
-                yield RowChange(gone, as_of, None)
-            known = {row.key: row.id for row in rows.values()}
-            async with self._follow(as_of) as following:
-                async for entry in following:
-                    if following.gap is not None:
-                        break
-                    key = _key_text(entry.fields.get(key_field))
-                    if key is None:
-                        continue
-                    if tombstone not in entry.fields:
-                        known[key] = entry.id
-                        yield RowChange(key, entry.id, entry.fields)
-                    elif known.pop(key, None) is not None:
-                        yield RowChange(key, entry.id, None)
-                else:
-                    return
+        gone: set[str] = set()  # rows that have not come again
+        async with self._follow(prefix, credit) as items:
+            async for item in items:
+                if item is ALL_ROWS_COME:
+                    gone = set(known)
+                elif item is ALL_ROWS_CAME:
+                    for key in gone:
+                        yield RowChange(key, known.pop(key), None)
+                elif (change := _change_of(item)).fields is not None:
+                    gone.discard(change.key)
+                    if known.get(change.key) != change.id:
+                        known[change.key] = change.id
+                        yield change
+                elif known.pop(change.key, None) is not None:
+                    yield change
 
     async def _all(self, as_of: str | None = None) -> tuple[dict[str, Row], str]:
         """Return all rows by key, and the id that they are as of."""
@@ -231,19 +220,13 @@ class Table:
             query |= {"after_key": page["next_after_key"], "as_of": page["as_of"]}
 
 
-def _key_text(value: Value | None) -> str | None:
-    """Return the value of the key field as rows have it; None: it makes no row."""
-    if value is None:
-        return None
-    raw = value if isinstance(value, bytes) else value.encode(errors="surrogateescape")
-    if len(raw) > _KEY_BYTES_MAX:
-        return None
-    if isinstance(value, str) and value and not value.startswith(_BASE64):
-        return value
-    return _BASE64 + base64.b64encode(raw).decode()
+def _change_of(item: Mapping[str, Any]) -> RowChange:
+    if item["fields"] is None:
+        return RowChange(item["key"], item["id"], None)
+    return RowChange(*_row_of(item))
 
 
-def _row_of(item: dict[str, Any]) -> Row:
+def _row_of(item: Mapping[str, Any]) -> Row:
     entry = entry_of(item)
     return Row(item["key"], entry.id, entry.fields)
 

@@ -355,13 +355,17 @@ class BlockingTable:
         """
         return self._portal.call(self._inner.to_pandas(as_of=as_of, schema=schema))
 
-    def changes(self) -> Iterator[RowChange]:
+    def changes(self, *, prefix: str = "", credit: int = 256) -> Iterator[RowChange]:
         """Yield all rows, and then each change as it comes, until the stream is closed.
 
         It survives every loss of the connection. Where entries were trimmed before this program
         has seen them, the rows are read again, and what differs is yielded.
+
+        Args:
+            prefix: only rows whose keys begin with it.
+            credit: rows that may be on the way to this program.
         """
-        return self._portal.iterate(self._inner.changes())
+        return self._portal.iterate(self._inner.changes(prefix=prefix, credit=credit))
 
 
 class BlockingFollowing:
