@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypeVar, cast
 
 from headgate.engine.commands import RowsForgotten, RowsIndexed
@@ -157,10 +157,12 @@ class _Walk(NamedTuple):
         if matcher is not None:
             at_once = min(at_once, matcher.portion)
         finder, last = Finder(stream.log, are_scattered=True), None
-        rows = list(islice(self._rows(table, start), at_once))
-        wanted = rows[: min(limit - len(found), _READ_TOGETHER_MAX)]
+        rows = islice(self._rows(table, start), at_once)
+        wanted = list(islice(rows, min(limit - len(found), _READ_TOGETHER_MAX)))
         stream.log.require_all((entry_id for _, entry_id in wanted), PASSED_BYTES_MAX)
-        for key, entry_id in rows:
+        seen = 0
+        for key, entry_id in chain(wanted, rows):
+            seen += 1
             if not key.startswith(self.request.prefix):
                 return None
             if len(found) == limit or finder.is_spent:
@@ -179,7 +181,7 @@ class _Walk(NamedTuple):
                     return last
                 found.append(row)
             last = key
-        return last if len(rows) == at_once else None
+        return last if seen == at_once else None
 
     def _rows(self, table: StreamTable, start: bytes) -> Iterator[tuple[bytes, EntryId]]:
         rows = table.walk(start, self.as_of)

@@ -71,10 +71,8 @@ class Finder:
 
     def _entries_of(self, chunk: Chunk) -> Sequence[Entry]:
         known = self._known.get(chunk.first_id)
-        if known is None and self._are_scattered:
-            self._cost += chunk.cost // 3
-            known = self._known[chunk.first_id] = chunk.few_entries()
-        elif known is None:
+        if known is None:
             self._cost += chunk.cost
-            known = self._known[chunk.first_id] = chunk.entries()
+            known = chunk.few_entries() if self._are_scattered else chunk.entries()
+            self._known[chunk.first_id] = known
         return known
