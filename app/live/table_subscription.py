@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from headgate.app.auth.access import Access
 from headgate.app.gateway.fan_out import FanOut
-from headgate.app.live.followed import Followed, Ready, RowsBatch, StreamBatch
+from headgate.app.live.followed import AtEnd, Followed, Ready, RowsBatch, State, StreamBatch
 from headgate.app.live.subscription import (
     BATCH_BYTES_MAX,
     BATCH_ENTRIES_MAX,
@@ -89,6 +89,8 @@ class TableSubscription(StreamSubscription):
                 if isinstance(item, StreamBatch) and item.read.gap is not None:
                     gap = item.read.gap
                     break
+                if isinstance(item, AtEnd) and self._state != "caught_up":
+                    yield State("caught_up")
                 yield item
             else:
                 return
@@ -96,7 +98,7 @@ class TableSubscription(StreamSubscription):
 
     async def _rows(self, gap: Gap | None, *, is_again: bool) -> AsyncGenerator[Followed, None]:
         """Yield all rows, and get ready to go on behind them."""
-        page, self._page = self._page, None
+        page, self._page, self._state = self._page, None, "live"
         assert page is not None
         while True:
             yield RowsBatch(page, self._spend(len(page.rows)), gap, is_again)

@@ -98,4 +98,5 @@ async def test_rows_of_a_closed_table_come_again_behind_a_gap(shared: Live) -> N
     async with events_of(shared, VIEW, **{"Last-Event-ID": ids[0]}) as events:
         assert (await events.next("ready"))["gap"] == {"from": ids[0], "to": ids[1]}
         assert await events.next("row") == row("c", ids[2])
+        await events.next("caught_up")
         await events.next("closed")

@@ -13,7 +13,7 @@ from headgate.app.live import followed
 from headgate.app.live.table_subscription import TableSubscription
 from headgate.engine.config import FieldName, StreamConfig
 from headgate.engine.entry import Draft
-from headgate.engine.requests.entries import Add
+from headgate.engine.requests.entries import Add, Trim, TrimTo
 from headgate.engine.requests.streams import CreateStream
 from tests.unit.driver import Driver, S, entry_id
 from tests.virtual_time import in_virtual_time
@@ -23,10 +23,10 @@ CONFLATE_MS = 10_000
 
 @asynccontextmanager
 async def changes_after(
-    engine: Driver, at_ms: int
+    engine: Driver, at_ms: int, *, conflate_ms: int | None = CONFLATE_MS
 ) -> AsyncIterator[AsyncGenerator[followed.Followed, None]]:
     access = Access(EmbeddedBackend(engine), home(), Audit(lambda: 0.0))
-    subscription = TableSubscription(access, S, entry_id(at_ms), conflate_ms=CONFLATE_MS)
+    subscription = TableSubscription(access, S, entry_id(at_ms), conflate_ms=conflate_ms)
     await subscription.open()
     async with aclosing(subscription.follow()) as coming:
         yield coming
@@ -84,3 +84,18 @@ async def test_a_batch_of_large_rows_ends_at_its_size() -> None:
     async with changes_after(engine, 1) as coming:
         batches = [await rows(coming) for _ in range(2)]
     assert max(map(len, batches)) == 1
+
+
+async def test_it_has_caught_up_again_once_all_rows_have_come_again() -> None:
+    engine = await table()
+    await put(engine, b"a")
+    async with changes_after(engine, 1, conflate_ms=None) as coming:
+        assert await anext(coming) == followed.State("caught_up")
+        await put(engine, b"a", b"b", b"b", first_ms=2)
+        assert await rows(coming) == [(2, b"a"), (3, b"b"), (4, b"b")]
+        await put(engine, b"c", b"d", first_ms=5)
+        await engine.perform(Trim(S, TrimTo(max_length=1)))
+        again = await anext(coming)
+        assert isinstance(again, followed.RowsBatch)
+        assert again.is_again
+        assert await anext(coming) == followed.State("caught_up")
