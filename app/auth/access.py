@@ -51,10 +51,12 @@ from headgate.engine.requests.schedules import (
     SetSchedule,
 )
 from headgate.engine.requests.streams import CloseStream, ListStreams
+from headgate.engine.requests.tables import DeleteRow, PutRow
 
 T = TypeVar("T")
 PolicyRequest = TypeVar("PolicyRequest", CreateGroup, UpdateGroup)
 Move = TypeVar("Move", RenameStream, CopyStream)
+Repeatable = TypeVar("Repeatable", CloseStream, PutRow, DeleteRow)
 SeenRequest = TypeVar("SeenRequest", GetSchedule, ListSchedules)
 ManagedRequest = TypeVar("ManagedRequest", SetSchedule, DeleteSchedule)
 ListRequest = TypeVar(
@@ -313,7 +315,7 @@ def _narrow_add(request: Add, principal: Principal) -> Add:
     return request
 
 
-def _narrow_close(request: CloseStream, principal: Principal) -> CloseStream:
+def _narrow_repeatable(request: Repeatable, principal: Principal) -> Repeatable:
     if request.idempotent is None:
         return request
     producer = _own_producer(request.idempotent.producer, principal)
@@ -379,7 +381,9 @@ def _narrow_managed(request: ManagedRequest, principal: Principal) -> ManagedReq
 
 _NARROW: dict[type[Request[Any]], Callable[[Any, Principal], Any]] = {
     Add: _narrow_add,
-    CloseStream: _narrow_close,
+    CloseStream: _narrow_repeatable,
+    PutRow: _narrow_repeatable,
+    DeleteRow: _narrow_repeatable,
     RememberKey: _narrow_key,
     CommitBatch: _narrow_commit,
     CreateGroup: _narrow_group,

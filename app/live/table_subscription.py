@@ -1,20 +1,26 @@
 """Following a table: all rows as of one id, then the entries behind it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 
 from msgspec.structs import replace
 
 from headgate.app.auth.access import Access
 from headgate.app.gateway.fan_out import FanOut
-from headgate.app.live.followed import Followed, Ready, RowsBatch, StreamBatch
-from headgate.app.live.subscription import BATCH_BYTES_MAX, Credit, StreamSubscription
+from headgate.app.live.followed import AtEnd, Followed, Ready, RowsBatch, State, StreamBatch
+from headgate.app.live.subscription import (
+    BATCH_BYTES_MAX,
+    BATCH_ENTRIES_MAX,
+    Credit,
+    StreamSubscription,
+)
 from headgate.engine.config import FieldName, StreamConfig
 from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.errors import WalkOver
 from headgate.engine.replies import Gap, StreamRead, TablePage
 from headgate.engine.requests.entries import RowKeys, StreamCursor
 from headgate.engine.requests.tables import ReadRow, ReadTable
+from headgate.engine.threads import this_turn
 
 _MERGED_MAX = 1_000
 """Reads whose changes are conflated into one batch."""
@@ -27,7 +33,7 @@ class TableSubscription(StreamSubscription):
     has come within that time is one batch, with the newest change of each row.
     """
 
-    __slots__ = ("_config", "_conflate_ms", "_has_rows", "_page", "_prefix")
+    __slots__ = ("_config", "_conflate_ms", "_has_rows", "_is_behind", "_page", "_prefix")
 
     def __init__(
         self,
@@ -46,6 +52,7 @@ class TableSubscription(StreamSubscription):
         super().__init__(access, cursor, credit=credit, beat_ms=beat_ms, keys=keys)
         self._prefix = prefix
         self._conflate_ms = conflate_ms
+        self._is_behind = True  # there is more than the last batch could take
         self._config = StreamConfig()
         self._page: TablePage | None = None
         self._has_rows = after is not None
@@ -53,6 +60,10 @@ class TableSubscription(StreamSubscription):
     def read_together(self, fan_out: FanOut, send_at_once: Callable[[StreamBatch], bool]) -> None:
         if self._conflate_ms is None:
             super().read_together(fan_out, send_at_once)
+
+    @property
+    def is_over(self) -> bool:
+        return self._page is None and super().is_over
 
     async def open(self) -> Ready:
         read = await self._access.perform(ReadRow(self._cursor.stream, self._prefix))
@@ -78,6 +89,8 @@ class TableSubscription(StreamSubscription):
                 if isinstance(item, StreamBatch) and item.read.gap is not None:
                     gap = item.read.gap
                     break
+                if isinstance(item, AtEnd) and self._state != "caught_up":
+                    yield State("caught_up")
                 yield item
             else:
                 return
@@ -85,7 +98,7 @@ class TableSubscription(StreamSubscription):
 
     async def _rows(self, gap: Gap | None, *, is_again: bool) -> AsyncGenerator[Followed, None]:
         """Yield all rows, and get ready to go on behind them."""
-        page, self._page = self._page, None
+        page, self._page, self._state = self._page, None, "live"
         assert page is not None
         while True:
             yield RowsBatch(page, self._spend(len(page.rows)), gap, is_again)
@@ -114,25 +127,58 @@ class TableSubscription(StreamSubscription):
 
     async def _read(self, *, wait_ms: int | None) -> StreamRead:
         read = await super()._read(wait_ms=wait_ms)
-        if self._conflate_ms is None or not read.entries or read.gap is not None:
+        if read.gap is not None:  # all rows come instead of the entries, which take no credit
+            return read._replace(entries=[])
+        if self._conflate_ms is None:
+            return read
+        if not read.entries:
+            self._is_behind = self._is_filtered and read.next_after < read.last_id
             return read
         return await self._conflated(read, self._conflate_ms)
 
     async def _conflated(self, first: StreamRead, conflate_ms: int) -> StreamRead:
         """Return a read with what comes within a time, but only the newest change of each row."""
-        await asyncio.sleep(conflate_ms / 1000)
+        if not self._is_behind:
+            await asyncio.sleep(conflate_ms / 1000)
         limit, last, newest = await self._entries_max(), first, dict[bytes, Entry]()
+        self._is_behind = True
         for _ in range(_MERGED_MAX):
-            for entry in last.entries:
-                change = self._config.row_of(entry.fields)
-                if change is not None:
-                    newest[change[0]] = entry
-            if len(newest) >= limit or last.next_after >= last.last_id:
+            left = self._merge(last.entries, newest, limit)
+            if left is not None:
+                last = last._replace(next_after=left.previous(), closed_at_ms=None)
                 break
-            request = self._request(limit - len(newest), 0)
-            cursors = (StreamCursor(last.stream, last.next_after),)
-            [following] = await self._access.perform(replace(request, cursors=cursors))
-            if following.gap is not None:  # it is told by the next read
+            following = await self._following(last)
+            if following is None:
+                self._is_behind = False
                 break
-            last = following.placed()
+            last = following
         return last._replace(entries=sorted(newest.values()), after=first.after)
+
+    async def _following(self, read: StreamRead) -> StreamRead | None:
+        """Return the read behind another one, if anything comes behind it without a gap."""
+        if read.next_after >= read.last_id:
+            return None
+        await this_turn().pause()
+        cursors = (StreamCursor(read.stream, read.next_after),)
+        request = replace(self._request(BATCH_ENTRIES_MAX, 0), cursors=cursors)
+        [following] = await self._access.perform(request)
+        following = following.placed()
+        has_moved = following.next_after > read.next_after
+        return following if has_moved and following.gap is None else None
+
+    def _merge(
+        self, entries: Sequence[Entry], newest: dict[bytes, Entry], limit: int
+    ) -> EntryId | None:
+        """Note the newest change of each row; return the first that a batch has no room for."""
+        size_bytes = sum(entry.size_bytes for entry in newest.values())
+        for entry in entries:
+            change = self._config.row_of(entry.fields)
+            if change is None:
+                continue
+            former = newest.get(change[0])
+            others = len(newest) - (former is not None)
+            size_bytes += entry.size_bytes - (0 if former is None else former.size_bytes)
+            if others == limit or (others and size_bytes > BATCH_BYTES_MAX):
+                return entry.id
+            newest[change[0]] = entry
+        return None

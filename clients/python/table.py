@@ -185,13 +185,15 @@ class Table:
                 elif item is ALL_ROWS_CAME:
                     for key in gone:
                         yield RowChange(key, known.pop(key), None)
-                elif (change := _change_of(item)).fields is not None:
+                else:
+                    change = _change_of(item)
                     gone.discard(change.key)
-                    if known.get(change.key) != change.id:
-                        known[change.key] = change.id
+                    before = known.pop(change.key, None)
+                    now = None if change.fields is None else change.id
+                    if now is not None:
+                        known[change.key] = now
+                    if before != now:
                         yield change
-                elif known.pop(change.key, None) is not None:
-                    yield change
 
     async def _all(self, as_of: str | None = None) -> tuple[dict[str, Row], str]:
         """Return all rows by key, and the id that they are as of."""

@@ -1,7 +1,9 @@
 """Compaction of a table's stream (`retain: latest`): superseded entries go, part by part.
 
-A pass looks at all entries in order of their ids. It only evicts, as a trim that spares others
-does: so ids stay, and readers who were behind are told of the gap.
+A pass looks at the entries that there are when it begins, in order of their ids. What comes
+meanwhile may be the tombstone of a row that it has passed, and is for the next pass. It only
+evicts, as a trim that spares others does: so ids stay, and readers who were behind are told of the
+gap.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ def compacted(stream: Stream, table: StreamTable, now_ms: int) -> Decision[Compa
     """Decide to evict what is superseded of the next entries; reply how far the pass is then."""
     config, compaction = stream.config, table.compaction
     at_once = min(ROWS_AT_ONCE_MAX, removed_at_once(stream, References.ACKED))
-    end = min(_before(_end_ms(config, now_ms)), table.through)
+    through = compaction.through if compaction.seen else table.through
+    end = min(_before(_end_ms(config, now_ms)), through)
     room = ReadRoom(PASSED_BYTES_MAX)
     entries = stream.log.range(compaction.after.next(), end, at_once, room)
     if not entries:
@@ -63,7 +66,7 @@ def compacted(stream: Stream, table: StreamTable, now_ms: int) -> Decision[Compa
         free |= _free(stream, table, tombstones)
     commands: list[Command] = [EntriesEvicted(stream.name, sorted(free))] if free else []
     seen, removed = compaction.seen + len(entries), compaction.removed + len(free)
-    return Decision(Compaction(entries[-1].id, keeps_tombstones, seen, removed), commands)
+    return Decision(Compaction(through, entries[-1].id, keeps_tombstones, seen, removed), commands)
 
 
 def _rested(compaction: Compaction, now_ms: int) -> Compaction:

@@ -119,6 +119,7 @@ class TablePast:
 class Compaction(NamedTuple):
     """How far a pass over the stream of a table is that removes superseded entries."""
 
+    through: EntryId = MIN_ID  # what was indexed when it began; all that it looks at
     after: EntryId = MIN_ID
     keeps_tombstones: bool = False  # an entry stayed that only a tombstone keeps from being a row
     seen: int = 0
@@ -244,6 +245,7 @@ class StreamTable:
     def go_back(self, last_id: EntryId) -> None:
         """Note that ids behind one may come again."""
         self.through = min(self.through, last_id)
+        self.compaction = Compaction()
         self._forget_deleted()
         if self.past is not None:
             self.past.end()

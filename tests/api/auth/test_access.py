@@ -101,6 +101,22 @@ async def test_a_grant_for_keys_is_one_for_rows_alone(gateway: Secured) -> None:
         assert (await events.next("row"))["key"] == "eu-3"
 
 
+async def test_the_idempotency_keys_of_one_grant_are_no_other_ones(gateway: Secured) -> None:
+    row, fields = "/v1/streams/stock/table/eu-1", {"fields": {"n": "1"}}
+    await gateway.live.ask("PUT /v1/streams/stock", {"key_field": "sku"})
+    grant = Grant(streams=["stock"], do=[Verb.READ, Verb.APPEND], keys=["eu-*"])
+    made = []
+    for name in ("ana", "ben"):
+        async with gateway.client(await gateway.key(grant, name=name)) as http:
+            for method, body in (("PUT", fields), ("DELETE", None)):
+                headers = {"Idempotency-Key": method}
+                answer = await http.request(method, row, json=body, headers=headers)
+                assert answer.status_code == 200
+                assert "Idempotent-Replayed" not in answer.headers
+                made.append(answer.json()["id"])
+    assert len(set(made)) == 4
+
+
 @pytest.mark.parametrize(
     "grant",
     [

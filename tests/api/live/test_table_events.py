@@ -89,3 +89,14 @@ async def test_what_is_no_table_has_no_view_of_rows(shared: Live) -> None:
     assert refusal_of(answer)[:2] == (409, "wrong_type")
     answer = await shared.http.get(f'{VIEW}&filter={{"exact":{{"n":"1"}}}}')
     assert refusal_of(answer) == (422, "invalid_request", "/query/filter")
+
+
+async def test_rows_of_a_closed_table_come_again_behind_a_gap(shared: Live) -> None:
+    ids = await put(shared, "a", "b", "c")
+    await shared.ask(f"POST {STOCK}/trim", {"max_length": 1})
+    await shared.ask(f"POST {STOCK}/close")
+    async with events_of(shared, VIEW, **{"Last-Event-ID": ids[0]}) as events:
+        assert (await events.next("ready"))["gap"] == {"from": ids[0], "to": ids[1]}
+        assert await events.next("row") == row("c", ids[2])
+        await events.next("caught_up")
+        await events.next("closed")

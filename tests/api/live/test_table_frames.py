@@ -110,3 +110,15 @@ async def test_what_a_view_cannot_have_is_refused(
         problem = (await frames.next("problem"))["problem"]
         assert problem["code"] == "invalid_request"
         assert problem["errors"][0]["pointer"] == pointer
+
+
+async def test_rows_come_again_behind_a_gap_without_more_credit(shared: Live) -> None:
+    await put(shared, "a")
+    async with frames_of(shared, URL) as frames:
+        await subscribed(frames, credit=1)
+        await frames.next("rows")
+        ids = await put(shared, "b", "c", "a", "b")
+        await shared.ask(f"POST {STOCK}/trim", {"max_length": 2})
+        await frames.send(type="credit", sub="t", entries=2)
+        again = await frames.next("rows")
+        assert (again["again"], again["rows"]) == (True, [row("a", ids[2]), row("b", ids[3])])

@@ -9,6 +9,7 @@ import pytest
 from headgate.engine.config import FieldName, Patch, StreamConfig
 from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, Fields, value_of
 from headgate.engine.errors import Invalid
+from headgate.engine.loop import housekeeping
 from headgate.engine.replies import Gap, TablePage
 from headgate.engine.requests.deliveries import Ack
 from headgate.engine.requests.entries import Add, Range, Read, StreamCursor
@@ -175,3 +176,22 @@ async def test_rows_walks_and_groups_lose_nothing_by_it(seed: int) -> None:
         keyless = {each.id for each in written if value_of(each.fields, KEY) is None}
         assert {each.id for each in await engine.perform(Range(S))} == newest | keyless
     assert len(walks) > 5
+
+
+async def test_a_tombstone_that_comes_during_a_pass_stays_as_long_as_what_it_hides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(housekeeping, "COMPACTED_PARTS_MAX", 1)
+    config = StreamConfig(key_field=KEY, retain=True, compact_after_ms=0, tombstone_ms=0)
+    first, last = 1, 2_000
+    async with kept(Driver(VirtualClock(START_MS))) as engine:
+        await engine.perform(CreateStream(S, config))
+        await put(engine, (first, "a"), *[(at, str(at % 7)) for at in range(first + 1, last)])
+        while (await engine.perform(Range(S, limit=2)))[1].id.ms == first + 1:
+            await asyncio.sleep(0.5)
+        await put(engine, (last, "-a"))
+        while first in (there := await left(engine)):
+            assert last in there
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(60)
+        assert last not in await left(engine)
