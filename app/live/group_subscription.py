@@ -144,7 +144,7 @@ class GroupSubscription(Subscription):
 
     async def _losing(self, takeovers: AsyncIterator[Takeover]) -> AsyncGenerator[Followed, None]:
         async for takeover in takeovers:
-            lost = self._held.take_away(takeover.counts)
+            lost = self._entries.take_away(takeover)
             if lost:
                 yield ClaimedAway(lost, takeover.by)
 
@@ -218,7 +218,7 @@ class GroupSubscription(Subscription):
             await asyncio.sleep(0)
             after = read.deliveries[-1].id if read.deliveries else None if read.served else after
         for takeover in await self._takeovers_of(counts):
-            lost = self._held.take_away(takeover.counts)
+            lost = self._entries.take_away(takeover)
             if lost:  # or the feed has told by now
                 yield ClaimedAway(lost, takeover.by)
         wait_ms: int | None = 0

@@ -7,7 +7,7 @@ from headgate.app.live.followed import Held
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import Credit
 from headgate.engine.entry import EntryId
-from headgate.engine.replies import Outcome
+from headgate.engine.replies import Outcome, Takeover
 from headgate.engine.requests.deliveries import Ack, Extend, ListPending, Nack, NackMode
 
 PENDING_PAGE = 5_000
@@ -47,10 +47,18 @@ class HeldEntries:
         return self._settled(ids, await self._access.perform(request))
 
     def _settled(self, ids: Sequence[EntryId], outcomes: list[Outcome]) -> list[Outcome]:
-        count = self.held.settle(ids, outcomes)
+        self._give_back_credit(self.held.settle(ids, outcomes))
+        return outcomes
+
+    def take_away(self, takeover: Takeover) -> list[EntryId]:
+        """Hold no more what another consumer has claimed; return which entries were held."""
+        lost = self.held.take_away(takeover.counts)
+        self._give_back_credit(len(lost))
+        return lost
+
+    def _give_back_credit(self, count: int) -> None:
         if self._credit is not None:
             self._credit.add(count)
-        return outcomes
 
     async def forget_settled(self) -> None:
         """Forget entries that are no longer pending: they were settled elsewhere."""

@@ -21,6 +21,7 @@ from headgate.pipeline.offsets import (
     earlier,
     is_before,
     just_before,
+    later,
     parse_id,
 )
 from headgate.pipeline.terminal.flags import Duration, Flags, options
@@ -73,12 +74,12 @@ def main(
             row: dict[str, object] = {"stream": stream, "to": to, "removed": 0, "verdict": why}
             rows.append(row)
             progress.advance(1)
-            common = common_range(plans[stream], held)
             if to is None:
                 continue
             lost = None
-            if common is not None and is_before(common[0], to):
-                lost = missing(way, flags, lake, stream, common[0], to)
+            after = _verified(client, held, plans[stream], superseded=superseded)
+            if after is not None and is_before(after, to):
+                lost = missing(way, flags, lake, stream, after, to)
             if lost is not None:
                 row["verdict"] = f"kept: the lake lacks {lost}"
             elif superseded and not flags.dry_run:
@@ -111,6 +112,18 @@ def _limit(
             if is_before(settled, to):
                 to, why = settled, f"the group {name} is not through with the rest"
     return (to, why) if not is_before(to, plan.first_id) else (None, why)
+
+
+def _verified(client: Client, held: Held | None, plan: Plan, *, superseded: bool) -> str | None:
+    """Return the id up to which nothing is to be verified; None: nothing is at all.
+
+    What was released to be compacted was verified then, and may be removed at any moment.
+    """
+    common = common_range(plan, held)
+    if common is None:
+        return None
+    until_ms = client.stream(plan.stream).info()["config"]["archived_until_ms"]
+    return later(common[0], before_ms(until_ms)) if superseded and until_ms else common[0]
 
 
 def _begins_before(plan: Plan, held: Held) -> bool:

@@ -109,6 +109,20 @@ def test_of_a_table_what_is_archived_may_be_compacted(
     assert (row["verdict"], row["entries"]) == ("equal", 2)
 
 
+def test_what_may_be_compacted_is_not_verified_again(
+    gateway: Gateway, command: Command, name: str, lake: str
+) -> None:
+    latest = {"key_field": "sku", "retain": "latest", "archived_until_ms": 0}
+    gateway.http.patch(f"/v1/streams/{name}", json=latest).raise_for_status()
+    here = ("--streams", name, "--lake", lake)
+    for _ in range(2):
+        last_id = gateway.append(name, [{"sku": "a"}, {"sku": "b"}])[-1]
+        command.run("archive", *here)
+        [row] = command.rows("trim", *here, "--superseded")
+        assert (row["to"], row["verdict"]) == (last_id, "up to what is archived")
+        Path(lake, Lake(lake).files_in_order(name)[0].path).unlink(missing_ok=True)
+
+
 def test_trim_keeps_what_a_group_has_not_settled(
     gateway: Gateway, command: Command, name: str, lake: str
 ) -> None:

@@ -299,3 +299,12 @@ async def test_what_is_settled_gives_its_credit_back_if_that_was_asked_for(engin
         assert await reader.entries() == [2]
         await subscription.entries_of(None).ack([entry_id(2), entry_id(2), entry_id(9)])
         assert await reader.entries() == [3]
+
+
+async def test_what_another_consumer_claims_gives_its_credit_back_as_well(engine: Driver) -> None:
+    async with reading(await group(engine, credit=1, auto_credit=True)) as reader:
+        assert await reader.next() == ([1], 0)
+        assert await reader.next() == EXHAUSTED
+        await engine.perform(Claim(S, G, b"b", [entry_id(1)], 0))
+        assert await reader.next() == followed.ClaimedAway([entry_id(1)], b"b")
+        assert await reader.entries() == [2]
