@@ -59,6 +59,10 @@ class AllowedStreams(BaseModel):
     do: list[Verb] = Field(description="Verbs allowed on them.")
     groups: list[str] | None = Field(description="Only with these groups; null with all.")
     consumer: str | None = Field(description="Only as this consumer; null as any.")
+    keys: list[str] | None = Field(
+        description="Only rows of tables with these keys, or keys that begin so and `*`; null "
+        "the stream as a whole."
+    )
     create: bool = Field(description="An append may create the stream.")
 
     @classmethod
@@ -68,6 +72,7 @@ class AllowedStreams(BaseModel):
             do=sorted(right.verbs, key=list(Verb).index),
             groups=None if right.groups is None else list(map(_written, right.groups)),
             consumer=None if right.consumer is None else _written(right.consumer),
+            keys=None if right.keys is None else list(map(_written, right.keys)),
             create=right.create,
         )
 

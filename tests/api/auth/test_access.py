@@ -152,15 +152,17 @@ async def test_only_streams_that_may_be_read_are_followed_by_pattern(gateway: Se
 async def test_a_principal_reads_its_grants_with_its_name_filled_in(gateway: Secured) -> None:
     reading = Grant(streams=["news*", "orders"], do=[Verb.APPEND, Verb.READ], create=True)
     own = Grant(streams=["jobs"], do=[Verb.CONSUME], groups=["workers"], consumer="{sub}")
-    key = await gateway.key(reading, own, name="bob", expires_at_ms=ENDING_MS)
+    rows = Grant(streams=["stock"], do=[Verb.READ], keys=["{sub}-*", "all"])
+    key = await gateway.key(reading, own, rows, name="bob", expires_at_ms=ENDING_MS)
     async with gateway.client(key) as http:
         who = (await http.get("/v1/principal")).json()
 
     allowed: list[dict[str, Any]] = [
         {"streams": ["news*", "orders"], "do": ["read", "append"], "create": True},
         {"streams": ["jobs"], "do": ["consume"], "groups": ["workers"], "consumer": "bob"},
+        {"streams": ["stock"], "do": ["read"], "keys": ["bob-*", "all"]},
     ]
-    defaults = {"groups": None, "consumer": None, "create": False}
+    defaults = {"groups": None, "consumer": None, "keys": None, "create": False}
     shown = {"id": "bob", "anonymous": False, "expires_at_ms": ENDING_MS}
     assert who == {**shown, "allowed": [defaults | grant for grant in allowed]}
     async with running(Settings()) as home:
