@@ -59,15 +59,26 @@ def indexed(stream: Stream, table: StreamTable) -> RowsIndexed:
     return RowsIndexed(stream.name, changes, entries[-1].id if entries else stream.log.last_id)
 
 
-def indexing(name: bytes, parts_left: int, reply: T) -> Step[T]:
-    """Return what takes in some parts of what a table has still to index, and then replies."""
+def then_indexed(decision: Decision[T], name: bytes, parts: int) -> Decision[T]:
+    """Return a decision with further parts, which take in what a table has still to index."""
+    following = decision.next_part
+    if following is None:
+        return decision._replace(next_part=_indexing(name, parts, decision.reply))
+
+    def next_part(keyspace: Keyspace, now_ms: int) -> Decision[T]:
+        return then_indexed(following(keyspace, now_ms), name, parts)
+
+    return decision._replace(next_part=next_part)
+
+
+def _indexing(name: bytes, parts_left: int, reply: T) -> Step[T]:
 
     def part(keyspace: Keyspace, _: int) -> Decision[T]:
         stream = keyspace.find(name)
         table = None if stream is None else stream.table
         if stream is None or table is None or not parts_left or not stream.is_behind(table):
             return Decision(reply, [])
-        next_part = indexing(name, parts_left - 1, reply)
+        next_part = _indexing(name, parts_left - 1, reply)
         return Decision(reply, [indexed(stream, table)], next_part)
 
     return part

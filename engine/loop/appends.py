@@ -15,7 +15,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from headgate.engine.decisions import Decision, bulk, entries
-from headgate.engine.decisions.tables import indexing
+from headgate.engine.decisions.tables import then_indexed
 from headgate.engine.eager import Completion, EagerCall
 from headgate.engine.entry import Draft
 from headgate.engine.errors import StreamError, Unavailable
@@ -89,9 +89,8 @@ class Appends:
         may_depend = may_depend or request.idempotent is not None
         now_ms = executor.now_ms() if may_depend else executor.clock.wall_ms()
         decision = entries.add(executor.current(), request, now_ms)
-        if len(drafts) > ROWS_AT_ONCE_MAX and decision.next_part is None:
-            parts = len(drafts) // ROWS_AT_ONCE_MAX + 1
-            return decision._replace(next_part=indexing(request.stream, parts, decision.reply))
+        if len(drafts) > ROWS_AT_ONCE_MAX:
+            return then_indexed(decision, request.stream, len(drafts) // ROWS_AT_ONCE_MAX + 1)
         return decision
 
     # Plain appends

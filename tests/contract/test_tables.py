@@ -1,6 +1,7 @@
 """Tables: the latest entry of each key, one row or a walk over all, as of an id."""
 
 import pytest
+from msgspec.structs import replace
 
 from headgate.app.backends.port import Ability, Backend
 from headgate.engine.config import FieldName, Patch, StreamConfig
@@ -209,8 +210,8 @@ async def test_a_table_goes_with_its_stream(backend: Backend) -> None:
 
 
 async def test_a_long_append_is_in_the_table_once_it_is_answered(backend: Backend) -> None:
-    await backend.perform(CreateStream(S, StreamConfig(key_field=FieldName(b"sku"))))
-    for count in (501, 5_000):
+    await backend.perform(CreateStream(S, replace(STOCK, max_length=20_000)))
+    for count in (501, 5_000, 12_000):
         drafts = [Draft(None, (b"sku", b"%d" % at)) for at in range(count)]
         await backend.perform(Add(S, drafts))
         info = (await backend.perform(DescribeStream(S))).table
