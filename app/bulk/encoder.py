@@ -273,7 +273,7 @@ class Encoder:
             {"headgate.stream": stream, "headgate.epoch": str(epoch)},
         )
         options = pa.ipc.IpcWriteOptions(compression=compression)
-        self._written = Written()
+        self._written = WrittenPieces()
         self._writer = pa.ipc.new_stream(
             pa.PythonFile(self._written, "w"), self._schema, options=options
         )
@@ -314,7 +314,7 @@ class Encoder:
         return self._written.taken()
 
 
-class Written(io.RawIOBase):
+class WrittenPieces(io.RawIOBase):
     def __init__(self) -> None:
         self._buffers: list[bytes] = []
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
-from headgate.app.bulk.encoder import FIELDS, Written
+from headgate.app.bulk.encoder import FIELDS, WrittenPieces
 from headgate.engine.replies import Row
 
 _SCHEMA = pa.schema(
@@ -22,7 +22,7 @@ class RowEncoder:
     def __init__(self, names: Collection[bytes] | None) -> None:
         """Start the stream; rows have the fields that are named, None: all."""
         self._names = names
-        self._written = Written()
+        self._written = WrittenPieces()
         self._writer = pa.ipc.new_stream(pa.PythonFile(self._written, "w"), _SCHEMA)
 
     def encode(self, rows: Sequence[Row]) -> list[bytes]:
