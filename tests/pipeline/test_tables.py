@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from deploy.local_cluster.waiting import until
 from headgate.pipeline.offsets import BEGINNING
@@ -58,6 +59,16 @@ def digest_of(table: Table, prefix: str = "") -> Digest:
     return digest
 
 
+def fields_of(draft: Mapping[str, Any]) -> dict[str, str]:
+    return draft.get("fields") or dict(draft["pairs"])
+
+
+def key_of(fields: Mapping[str, str]) -> str | None:
+    """Return the key of the row that an entry changes; None: it changes none."""
+    key = fields.get("sku")
+    return None if key is None or len(key) > KEY_BYTES_MAX else key
+
+
 @dataclass(frozen=True)
 class Sizes:
     """The sizes of a run.
@@ -67,7 +78,7 @@ class Sizes:
         keys: keys at most.
         kills: ends of the gateway, each while entries are appended.
         walks: walks over the table, while entries are appended.
-        whole_walks: those of them over all keys; a gateway takes 0.3 ms of its processor for a row
+        whole_walks: those of them over all keys; a gateway takes 0.06 ms of its processor for a row
             whose entry is far from that of the row before. Others are over keys with a prefix.
         batch: entries of one append.
     """
@@ -115,7 +126,7 @@ class Run:
 
     def append_all(self) -> None:
         """Append the changes; meanwhile walk over the table, and kill the gateway."""
-        walk = self._pool.submit(self._walk, "")
+        walk = self._pool.submit(self.walk, "")
         begun = 0
         for number in range(self._batches):
             drafts = [self._draft(number * self._batch + at) for at in range(self._batch)]
@@ -126,7 +137,7 @@ class Run:
             self.log += zip(append(number, drafts), drafts, strict=True)
             if number in self._walks:  # behind an append, so as of another id than the last one
                 prefix = "" if number in self._whole_walks else f"k{self._random.randrange(1, 50)}"
-                walk, begun = self._pool.submit(self._walk, prefix), number
+                walk, begun = self._pool.submit(self.walk, prefix), number
         walk.result()
 
     def _draft(self, number: int) -> dict[str, Any]:
@@ -163,7 +174,7 @@ class Run:
         except httpx.TransportError:  # the answer is lost: has it been appended?
             return self._append(number, drafts)
 
-    def _walk(self, prefix: str) -> None:
+    def walk(self, prefix: str) -> None:
         """Note what the rows are, and the id that they are as of."""
         what = "the table is indexed, which it is anew after a kill"
         until(partial(self._walked, prefix), PATIENCE_S, what)
@@ -182,20 +193,30 @@ class Run:
             self.walked[answer.headers["Headgate-As-Of"]] = prefix, digest
         return True
 
-    def tables(self) -> Iterator[tuple[str, Table]]:
-        """Yield what the rows have to be at the ids of the walks."""
+    def states(self) -> Iterator[tuple[str, Table]]:
+        """Yield what the rows have to be at each id."""
         rows: Table = {}
-        if BEGINNING in self.walked:
-            yield BEGINNING, rows
+        yield BEGINNING, rows
         for entry_id, draft in self.log:
-            fields = draft.get("fields") or dict(draft["pairs"])
-            key = fields.get("sku")
-            if key is not None and len(key) <= KEY_BYTES_MAX:
+            fields = fields_of(draft)
+            key = key_of(fields)
+            if key is not None:
                 rows.pop(key, None)
                 if "deleted" not in fields:
                     rows[key] = entry_id, fields
-            if entry_id in self.walked:
-                yield entry_id, rows
+            yield entry_id, rows
+
+    def last_table(self) -> Table:
+        [(_, rows)] = deque(self.states(), 1)
+        return rows
+
+    def tables(self) -> Iterator[tuple[str, Table]]:
+        """Yield what the rows have to be at the ids of the walks, once these have shown them."""
+        for as_of, table in self.states():
+            if as_of in self.walked:
+                prefix, digest = self.walked[as_of]
+                assert (as_of, digest) == (as_of, digest_of(table, prefix))
+                yield as_of, table
 
     def on_spark(
         self, spark: SparkSession, ids: Iterable[str], **options: object
@@ -203,16 +224,22 @@ class Run:
         """Return what the rows are on Spark at ids."""
         reading = spark.read.format("headgate").options(url=self.gateway.url, stream=STREAM)
         table = reading.options(view="table", **{name: str(o) for name, o in options.items()})
-        digests = {}
-        for as_of in ids:
-            rows = table.option("asOf", as_of).load()
-            [row] = rows.selectExpr("count(*)", _TOTAL).collect()
-            digests[as_of] = Digest(row[0], int(row[1] or 0))
-        return digests
+        return {as_of: _digest_of(table.option("asOf", as_of).load()) for as_of in ids}
+
+    def on_spark_now(self, spark: SparkSession) -> Digest:
+        """Return what the rows are on Spark at the end."""
+        reading = spark.read.format("headgate").options(url=self.gateway.url, stream=STREAM)
+        return _digest_of(reading.options(view="table").load())
+
+
+def _digest_of(rows: DataFrame) -> Digest:
+    [row] = rows.selectExpr("count(*)", _TOTAL).collect()
+    return Digest(row[0], int(row[1] or 0))
 
 
 SHORT = Sizes(changes=5_000, keys=500, kills=1, walks=5, whole_walks=3, batch=50)
 LONG = Sizes(changes=1_000_000, keys=50_000, kills=5, walks=100, whole_walks=10, batch=1_000)
+COMPACTED = Sizes(changes=200_000, keys=20_000, kills=5, walks=92, whole_walks=90, batch=1_000)
 
 
 @pytest.mark.parametrize(
@@ -231,9 +258,30 @@ def test_rows_at_an_id_are_those_of_a_dictionary(
         with_lake = run.on_spark(spark, ids[::LAKE_EVERY], coldTier=tmp_path / "lake")
         compared = []
         for as_of, table in run.tables():
-            prefix, digest = run.walked[as_of]
-            assert (as_of, digest) == (as_of, digest_of(table, prefix))
             assert on_spark[as_of] == with_lake.get(as_of, on_spark[as_of]) == digest_of(table)
             compared.append(as_of)
         assert compared == ids
         assert len(ids) == sizes.walks
+
+
+@pytest.mark.long
+def test_compaction_changes_no_row_and_leaves_only_these(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    config = {"retain": "latest", "compact_after_ms": 0, "tombstone_ms": 0}
+    with closing(Run(tmp_path / "data", SEED, COMPACTED, config)) as run:
+        run.append_all()
+        assert [as_of for as_of, _ in run.tables()] == list(run.walked)
+        assert len(run.walked) == COMPACTED.walks
+        keyless = sum(key_of(fields_of(draft)) is None for _, draft in run.log)
+        table = run.last_table()
+
+        def is_compacted() -> bool:
+            run.walk("")
+            assert run.walked[run.log[-1][0]] == ("", digest_of(table))
+            return run.gateway.count(STREAM) == len(table) + keyless
+
+        run.gateway.kill()  # nobody walks over an earlier state any more, and a pass begins anew
+        run.gateway.start()
+        until(is_compacted, 5 * PATIENCE_S, "superseded entries are gone")
+        assert run.on_spark_now(spark) == digest_of(table)
