@@ -85,7 +85,7 @@ class LoadedRun(Run):
         return info["entries_added"] - info["length"]
 
 
-class Archive:
+class LakeJobs:
     """A lake that the stream goes into again and again, so that it may be compacted."""
 
     def __init__(self, url: str, lake: Path) -> None:
@@ -137,18 +137,18 @@ class Archive:
 
 def test_a_group_a_follower_and_a_lake_lose_nothing(tmp_path: Path) -> None:
     with closing(LoadedRun(tmp_path / "data")) as run, ThreadPoolExecutor(3) as pool:
-        archive = Archive(run.gateway.url, tmp_path / "lake")
+        jobs = LakeJobs(run.gateway.url, tmp_path / "lake")
         consuming = [pool.submit(run.consume, name) for name in CONSUMERS]
         following = pool.submit(run.follow)
-        with run.closing_stream(), archive.running():
+        with run.closing_stream(), jobs.running():
             run.append_all()
             compacted_count = run.compacted_count
         for each in consuming:
             each.result()
-        archive.run()
+        jobs.run()
         until(lambda: run.compacted_count > compacted_count, PATIENCE_S, "more is compacted")
         ids = [entry_id for entry_id, _ in run.log]
-        assert archive.ids() == ids
+        assert jobs.ids() == ids
         assert run.acked == set(ids)
         assert following.result() == run.last_table()
         assert [as_of for as_of, _ in run.tables()] == list(run.walked)

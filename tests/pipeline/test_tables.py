@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -239,6 +239,7 @@ def _digest_of(rows: DataFrame) -> Digest:
 
 SHORT = Sizes(changes=5_000, keys=500, kills=1, walks=5, whole_walks=3, batch=50)
 LONG = Sizes(changes=1_000_000, keys=50_000, kills=5, walks=100, whole_walks=10, batch=1_000)
+COMPACTED = Sizes(changes=200_000, keys=20_000, kills=5, walks=92, whole_walks=90, batch=1_000)
 
 
 @pytest.mark.parametrize(
@@ -267,12 +268,11 @@ def test_rows_at_an_id_are_those_of_a_dictionary(
 def test_compaction_changes_no_row_and_leaves_only_these(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    sizes = replace(LONG, whole_walks=90)
     config = {"retain": "latest", "compact_after_ms": 0, "tombstone_ms": 0}
-    with closing(Run(tmp_path / "data", SEED, sizes, config)) as run:
+    with closing(Run(tmp_path / "data", SEED, COMPACTED, config)) as run:
         run.append_all()
         assert [as_of for as_of, _ in run.tables()] == list(run.walked)
-        assert len(run.walked) == sizes.walks
+        assert len(run.walked) == COMPACTED.walks
         keyless = sum(key_of(fields_of(draft)) is None for _, draft in run.log)
         table = run.last_table()
 
