@@ -144,11 +144,18 @@ LINES = lines(
     "COPY s new DB / COPY s new FOO / COPY s / RENAMENX s new / RENAMENX s t / RENAMENX s s / "
     "RENAMENX nothing t / RENAMENX s / OBJECT ENCODING s / OBJECT ENCODING nothing / "
     "OBJECT FREQ s / OBJECT FREQ nothing / OBJECT REFCOUNT s / OBJECT REFCOUNT nothing / "
-    "OBJECT IDLETIME nothing / OBJECT IDLETIME s / OBJECT / OBJECT FOO s / OBJECT ENCODING / "
+    "OBJECT IDLETIME nothing / OBJECT / OBJECT FOO s / OBJECT ENCODING / "
     "OBJECT FREQ s t / MEMORY USAGE nothing / MEMORY USAGE / MEMORY USAGE s SAMPLES / "
     "MEMORY USAGE s SAMPLES x / MEMORY USAGE s SAMPLES -1 / MEMORY USAGE s FOO 1 / MEMORY FOO s / "
     "MEMORY"
 )
+
+
+def test_an_idle_time_is_a_number(sides: Sides) -> None:
+    """The server looks at its clock once a second, so it may say one more."""
+    sides.both("XADD", "s", "1-1", "a", "b")
+    for idle_s in (sides.theirs("OBJECT", "IDLETIME", "s"), sides.ours("OBJECT", "IDLETIME", "s")):
+        assert isinstance(idle_s, int)
 
 
 @pytest.mark.parametrize("line", LINES)
