@@ -33,7 +33,7 @@ from headgate.app.live.table_subscription import TableSubscription
 from headgate.app.transport.exchange import Exchange, exchange_of
 from headgate.app.wire.encoding import gap_wire, is_position_news
 from headgate.app.wire.events import (
-    change_encoder,
+    change_events,
     delivery_events,
     entry_events,
     event,
@@ -247,7 +247,7 @@ async def _table_events(
     assert ready.table_fields is not None
     if cursor[1] and subscription.is_over:
         return Response(status_code=204)
-    events_of = change_encoder(ready.table_fields)
+    events_of = partial(change_events, fields=ready.table_fields)
     encoder = _Encoder(
         request, access, subscription, ready, is_resumed=cursor[1], events_of=events_of
     )

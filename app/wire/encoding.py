@@ -30,19 +30,21 @@ T = TypeVar("T")
 
 
 class LastBatches(Generic[T]):
-    def __init__(self, encode: Callable[[StreamRead], T], size_bytes: Callable[[T], int]) -> None:
+    def __init__(self, encode: Callable[..., T], size_bytes: Callable[[T], int]) -> None:
+        """Encode by `encode`, which takes a read, and what else it depends on."""
         self._encode = encode
         self._size_bytes = size_bytes
         self._by_ends: Recent[Hashable, tuple[list[Entry], T]] = Recent()
 
-    def encoded(self, read: StreamRead) -> T:
+    def encoded(self, read: StreamRead, *by: Hashable) -> T:
         ends = (read.entries[0].id, read.entries[-1].id) if read.entries else None
-        key = read.stream, ends  # with filters, readers of a stream are sent different entries
+        # With filters, readers of a stream are sent different entries.
+        key = read.stream, ends, by
         last = self._by_ends.get(key)
         # Quick: an engine returns the same objects.
         if last is not None and last[0] == read.entries:
             return last[1]
-        encoded = self._encode(read)
+        encoded = self._encode(read, *by)
         self._by_ends.put(key, (read.entries, encoded), self._size_bytes(encoded))
         return encoded
 

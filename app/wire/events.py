@@ -1,7 +1,6 @@
 """Events: Server-Sent Events as bytes."""
 
-from collections.abc import Callable, Iterable
-from functools import lru_cache, partial
+from collections.abc import Iterable
 
 import msgspec
 from fastapi.sse import format_sse_event
@@ -69,18 +68,17 @@ def row_events(rows: Iterable[Row]) -> bytes:
     return unbroken(b"".join(format_sse_event(data_str=text, event="row") for text in texts))
 
 
-@lru_cache(maxsize=1_000)
-def change_encoder(fields: tuple[bytes, bytes]) -> Callable[[StreamRead], bytes]:
-    """Return what encodes entries that change a table with these fields as `row` events."""
-    return LastBatches[bytes](partial(_change_events, fields), len).encoded
+def change_events(read: StreamRead, *, fields: tuple[bytes, bytes]) -> bytes:
+    """Return the `row` events of entries that change a table with these fields."""
+    return _last_changes.encoded(read, fields, read.next_after)
 
 
-def _change_events(fields: tuple[bytes, bytes], read: StreamRead) -> bytes:
+def _change_events(read: StreamRead, fields: tuple[bytes, bytes], next_after: EntryId) -> bytes:
     events, last_id = [], None
     for entry, wire in changes_of(read, fields):
         last_id = str(entry.id)
         events.append(format_sse_event(data_str=_encode(wire).decode(), event="row", id=last_id))
-    place = b"" if last_id == str(read.next_after) else heartbeat(read.next_after)
+    place = b"" if last_id == str(next_after) else heartbeat(next_after)
     return unbroken(b"".join(events)) + place
 
 
@@ -106,6 +104,8 @@ def _events(read: StreamRead) -> bytes:
 
 
 _last_events = LastBatches(_events, len)
+
+_last_changes = LastBatches(_change_events, len)
 
 _last_stream_events = LastBatches[bytes](
     lambda read: unbroken(

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from headgate.app.http import answers
 from headgate.app.wire import encoding
-from headgate.app.wire.events import delivery_events, entry_events
+from headgate.app.wire.events import change_events, delivery_events, entry_events
 from headgate.app.wire.fields import FieldsRead, wire_fields
 from headgate.app.wire.schemas.deliveries import Delivery as WireDelivery
 from headgate.app.wire.schemas.entries import Entry as WireEntry
@@ -106,6 +106,17 @@ def test_streams_that_are_followed_in_turn_are_encoded_once_each() -> None:
     texts = [batches.encoded(read_of(drawn, stream=name)) for name in [b"a", b"b"] * 3]
 
     assert texts == [b"1", b"2"] * 3
+
+
+def test_a_follower_of_some_rows_goes_on_behind_its_own_read() -> None:
+    entry = Entry(EntryId(1, 0), (b"sku", b"a"))
+    fields = b"sku", b"deleted"
+    places = [
+        change_events(read_of([entry])._replace(next_after=EntryId(at, 0)), fields=fields)
+        for at in (1, 9, 5)
+    ]
+    assert [text.count(b"id: ") for text in places] == [1, 2, 2]
+    assert [text.rpartition(b"id: ")[2].strip() for text in places] == [b"1-0", b"9-0", b"5-0"]
 
 
 async def test_others_come_between_large_items(monkeypatch: pytest.MonkeyPatch) -> None:
