@@ -192,11 +192,9 @@ class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
     ] = None
 
     @property
-    def table_settings(self) -> list[str]:
-        """Return the names of the settings of its table that are not the default."""
-        first = self.__struct_fields__.index("key_field")
-        names = self.__struct_fields__[first:]
-        return [name for name in names if getattr(self, name) not in (None, False)]
+    def is_about_table(self) -> bool:
+        """Tell whether a setting of its table is not the default."""
+        return any(getattr(self, name) not in (None, False) for name in TABLE_SETTINGS)
 
     @property
     def row_fields(self) -> tuple[bytes, bytes] | None:
@@ -217,6 +215,18 @@ class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
     def retains(self) -> bool:
         """Tell whether entries go by themselves."""
         return self.max_length is not None or self.max_age_ms is not None
+
+
+TABLE_SETTINGS = (
+    "key_field",
+    "tombstone_field",
+    "retain",
+    "compact_after_ms",
+    "compact_unread",
+    "archived_until_ms",
+    "tombstone_ms",
+)
+"""Settings of a stream that are about its table."""
 
 
 class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):

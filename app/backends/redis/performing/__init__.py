@@ -50,6 +50,10 @@ def by_operation(effect: Effect, read: Callable[[Any], Any] = lambda _: None) ->
     return by_function(perform)
 
 
+TABLES = "tables (`key_field` of a stream)"
+"""What servers do not have, as `NotSupported` says it."""
+
+
 def not_supported(what: str) -> Performer:
     async def refuse(client: Client, request: Request[Any]) -> Any:
         del client, request

@@ -14,7 +14,13 @@ from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, read_id
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.node import Word
-from headgate.app.backends.redis.performing import Performers, by_function, not_supported, portions
+from headgate.app.backends.redis.performing import (
+    TABLES,
+    Performers,
+    by_function,
+    not_supported,
+    portions,
+)
 from headgate.app.backends.redis.performing.streams import bounded, describe, govern
 from headgate.engine.clock import SystemClock
 from headgate.engine.entry import (
@@ -380,7 +386,7 @@ async def _frozen(client: Client, cursor: StreamCursor) -> StreamCursor:
 
 async def read_once(client: Client, request: Read) -> list[StreamRead]:
     if request.keys is not None:
-        raise NotSupported("tables (`key_field` of a stream)")
+        raise NotSupported(TABLES)
     if request.filters is not None:
         return filtered(request, await read_once(client, unfiltered(request)))
     if request.budget is not None:

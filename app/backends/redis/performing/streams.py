@@ -17,6 +17,7 @@ from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, by_name, read_id
 from headgate.app.backends.redis.library import Effect, read_settings
 from headgate.app.backends.redis.performing import (
+    TABLES,
     Performers,
     by_function,
     by_operation,
@@ -49,9 +50,6 @@ def bounded(to: TrimTo) -> TrimTo:
         return to._replace(limit=None)
     limit = TRIM_CHUNKS_DEFAULT * CHUNK_ENTRIES_MAX if to.limit is None else to.limit
     return to._replace(limit=min(limit, TRIM_ENTRIES_MAX) or None)
-
-
-_TABLES = "tables (`key_field` of a stream)"
 
 
 async def trim(client: Client, request: Trim) -> int:
@@ -140,8 +138,8 @@ async def _described(client: Client, stream: bytes) -> StreamInfo | None:
 def _check(config: StreamConfig) -> None:
     if config.archive:
         raise NoArchive
-    if config.table_settings:
-        raise NotSupported(_TABLES)
+    if config.is_about_table:
+        raise NotSupported(TABLES)
 
 
 async def create_stream(client: Client, request: CreateStream) -> Created[StreamInfo]:
@@ -200,7 +198,7 @@ async def execute_at_index(client: Client, command: bytes, *words: bytes | int) 
 PERFORMERS: Performers = {
     Trim: by_function(trim),
     TrimArchive: not_supported("archives"),
-    **dict.fromkeys((ReadTable, ReadRow, PutRow, DeleteRow), not_supported(_TABLES)),
+    **dict.fromkeys((ReadTable, ReadRow, PutRow, DeleteRow), not_supported(TABLES)),
     ListStreams: by_function(list_streams),
     DescribeStream: by_function(describe_stream),
     CreateStream: by_function(create_stream),
