@@ -6,7 +6,6 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import inf
 from typing import Any, Literal
 
@@ -303,14 +302,6 @@ class Matchers:
 
 
 matcher_of = Matchers().of
-
-
-@lru_cache(maxsize=1_000)
-def key_matcher(field: bytes, keys: tuple[bytes, bool], text: str | None) -> Matcher:
-    """Return what matches entries whose field has a key, or begins with it, and a filter if any."""
-    value, is_prefix = keys
-    condition = TextCondition(field, "prefix" if is_prefix else "exact", value)
-    return Matcher(condition if text is None else AllOf((condition, read_filter(text))))
 
 
 def _test_of(condition: Filter, places: Mapping[bytes, int]) -> _Test:

@@ -80,8 +80,8 @@ def _free(stream: Stream, table: StreamTable, changes: Sequence[RowChange]) -> s
     """Return those that no group has to read or settle, and that nobody's walk shows."""
     if not changes:
         return set()
-    past = table.past
-    ids = [each.id for each in changes if past is None or not past.has(each.key, each.id)]
+    shown = set() if table.past is None else table.past.former_ids({each.key for each in changes})
+    ids = [each.id for each in changes if each.id not in shown]
     return stream.unreferenced(ids, with_unread=not stream.config.compact_unread)
 
 

@@ -52,7 +52,7 @@ from headgate.engine.errors import (
     StreamExists,
     StreamNotFound,
 )
-from headgate.engine.filters import Matcher, key_matcher, matcher_of
+from headgate.engine.filters import Matcher, TextCondition, matcher_of
 from headgate.engine.limits import ENTRY_BYTES_MAX, ENTRY_FIELDS_MAX, TIMED_AT_ONCE_MAX, U64_MAX
 from headgate.engine.packing import EncodedDrafts
 from headgate.engine.replies import Added, Deletion, MatchingPage, PackedPage, StreamRead, Written
@@ -436,7 +436,8 @@ def _matcher_of(stream: Stream, request: Read) -> Matcher:
         return matcher_of(request.filters)
     if stream.table is None:
         raise NotATable(stream.name)
-    return key_matcher(stream.table.key_field, request.keys, request.filters)
+    text, is_prefix = request.keys
+    return Matcher(TextCondition(stream.table.key_field, "prefix" if is_prefix else "exact", text))
 
 
 def _begins_archived(stream: Stream, entries: Sequence[Entry]) -> bool:

@@ -72,7 +72,6 @@ def then_indexed(decision: Decision[T], name: bytes, parts: int) -> Decision[T]:
 
 
 def _indexing(name: bytes, parts_left: int, reply: T) -> Step[T]:
-
     def part(keyspace: Keyspace, _: int) -> Decision[T]:
         stream = keyspace.find(name)
         table = None if stream is None else stream.table

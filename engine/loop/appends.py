@@ -136,10 +136,9 @@ class Appends:
             return [self._added(requests[0]), *self._added_to_existing(name, requests[1:])]
         if stream.config.retains:
             return self._added_in_order(requests)
-        if stream.table is not None and len(requests) > ROWS_AT_ONCE_MAX:
-            first, others = requests[:ROWS_AT_ONCE_MAX], requests[ROWS_AT_ONCE_MAX:]
-            return [*self._added_to_existing(name, first), *self._added_to(name, others)]
-        return self._added_to_existing(name, requests)
+        at_once = len(requests) if stream.table is None else ROWS_AT_ONCE_MAX
+        portions = [requests[at : at + at_once] for at in range(0, len(requests), at_once)]
+        return [each for portion in portions for each in self._added_to_existing(name, portion)]
 
     def _added_to_existing(self, name: bytes, requests: Sequence[Add]) -> list[Added | Exception]:
         if len(requests) > 1:

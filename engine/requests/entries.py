@@ -193,7 +193,7 @@ class Read(Request[list[StreamRead]], frozen=True):
     looked at. Without a wait only the first entries behind each cursor are looked at: there may be
     more where `next_after` is below the `last_id` of the stream. A wait goes on until an entry
     comes, or until it can be told that entries were trimmed. There is no budget then. With `keys`
-    it is the same with the entries that have one of these keys.
+    instead of `filters`, only entries come that have one of these keys.
 
     StreamNotFound, also if one is deleted during the wait, unless `missing_ok`; TooManyWaiters,
     Invalid; with `keys` NotATable.

@@ -71,9 +71,9 @@ class TablePast:
             del self._before[first.key]
         return first.id
 
-    def has(self, key: bytes, entry_id: EntryId) -> bool:
-        """Tell whether an entry is a row as of an id that somebody walks."""
-        return any(before == entry_id for _, before in self._before.get(key, ()))
+    def former_ids(self, keys: Iterable[bytes]) -> set[EntryId | None]:
+        """Return the entries that were rows of these keys as of an id that somebody walks."""
+        return {before for key in keys for _, before in self._before.get(key, ())}
 
     @property
     def has_ended(self) -> bool:
