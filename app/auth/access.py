@@ -56,7 +56,7 @@ from headgate.engine.requests.tables import DeleteRow, PutRow
 T = TypeVar("T")
 PolicyRequest = TypeVar("PolicyRequest", CreateGroup, UpdateGroup)
 Move = TypeVar("Move", RenameStream, CopyStream)
-Repeatable = TypeVar("Repeatable", CloseStream, PutRow, DeleteRow)
+Repeatable = TypeVar("Repeatable", Add, CloseStream, PutRow, DeleteRow)
 SeenRequest = TypeVar("SeenRequest", GetSchedule, ListSchedules)
 ManagedRequest = TypeVar("ManagedRequest", SetSchedule, DeleteSchedule)
 ListRequest = TypeVar(
@@ -303,9 +303,7 @@ def _narrow_key(request: RememberKey, principal: Principal) -> RememberKey:
 
 
 def _narrow_add(request: Add, principal: Principal) -> Add:
-    if request.idempotent is not None:
-        producer = _own_producer(request.idempotent.producer, principal)
-        request = replace(request, idempotent=request.idempotent._replace(producer=producer))
+    request = _narrow_repeatable(request, principal)
     if request.create_stream and not principal.may_create(request.stream):
         return replace(request, create_stream=False)
     if request.create_stream and len(request.stream) <= NAME_BYTES_MAX:

@@ -41,6 +41,12 @@ def missed_through(info: StreamInfo, selection: Selection) -> EntryId:
     return info.trimmed_through if gone_through is None else gone_through
 
 
+def broken_off(stream: bytes, error: Exception) -> BrokenOff:
+    """Return what ends an answer without its end, so that nobody takes a part of it for all."""
+    log.info("bulk read broken off", extra={"stream": text_of(stream), "reason": str(error)})
+    return BrokenOff()
+
+
 class BulkRange:
     def __init__(
         self,
@@ -88,9 +94,7 @@ class BulkRange:
             for piece in await self._threads.call_if_awaited(encoder.finish):
                 yield piece
         except (StreamError, GatewayError) as error:
-            facts = {"stream": text_of(self._stream), "reason": str(error)}
-            log.info("bulk read broken off", extra=facts)
-            raise BrokenOff from None
+            raise broken_off(self._stream, error) from None
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)

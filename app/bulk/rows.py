@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headgate.app.http.streaming import BrokenOff
-from headgate.app.wire.names import text_of
+from headgate.app.bulk.ranges import broken_off
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import TablePage
@@ -16,8 +14,6 @@ from headgate.engine.threads import Threads
 
 if TYPE_CHECKING:
     from headgate.app.bulk.row_encoder import RowEncoder
-
-log = logging.getLogger("headgate")
 
 
 async def arrow_rows(
@@ -38,9 +34,7 @@ async def arrow_rows(
         for piece in await threads.call_if_awaited(encoder.finish):
             yield piece
     except (StreamError, GatewayError) as error:
-        facts = {"stream": text_of(stream), "reason": str(error)}
-        log.info("bulk read broken off", extra=facts)
-        raise BrokenOff from None
+        raise broken_off(stream, error) from None
 
 
 def _encoder(names: Collection[bytes] | None) -> RowEncoder:

@@ -53,7 +53,6 @@ router = APIRouter(prefix="/v1", tags=["Tables"], route_class=Operation)
 
 _NDJSON = "application/x-ndjson"
 _PAGE_ROWS = 1_000
-_BATCH_ROWS = 2_000
 _PAGE_BYTES = 2**20
 _ABSENT = "no row has this key"
 
@@ -193,10 +192,9 @@ async def _stream_rows(
     request: Request, asked: ReadTable, selection: Selection, media_type: str
 ) -> Response:
     access, gateway = access_of(request), gateway_of(request)
-    page_rows = _PAGE_ROWS if media_type == _NDJSON else _BATCH_ROWS
     asked = replace(asked, size_bytes_max=_PAGE_BYTES)
-    first = await access.perform(replace(asked, limit=min(asked.limit, page_rows)))
-    pages = _pages(access, asked, first, page_rows)
+    first = await access.perform(replace(asked, limit=min(asked.limit, _PAGE_ROWS)))
+    pages = _pages(access, asked, first)
     if media_type == _NDJSON:
         parts = _row_lines(request, pages, selection)
     else:
@@ -209,7 +207,7 @@ async def _stream_rows(
 
 
 async def _pages(
-    access: Access, asked: ReadTable, page: replies.TablePage, page_rows: int
+    access: Access, asked: ReadTable, page: replies.TablePage
 ) -> AsyncGenerator[replies.TablePage, None]:
     """Yield a page, and those that follow it, up to the limit."""
     left = asked.limit
@@ -218,7 +216,7 @@ async def _pages(
         left -= len(page.rows)
         if left <= 0 or page.after_key is None:
             return
-        limit = min(left, page_rows)
+        limit = min(left, _PAGE_ROWS)
         asked = replace(asked, after_key=page.after_key, as_of=page.as_of, limit=limit)
         page = await access.perform(asked)
 

@@ -61,7 +61,6 @@ class Table:
     def __init__(self, calls: Calls, path: str, follow: Follow) -> None:
         """See `Stream.table`; `follow` follows the rows with a prefix."""
         self._calls = calls
-        self._stream_path = path
         self._path = f"{path}/table"
         self._follow = follow
 
