@@ -522,8 +522,38 @@ var Arrivals = class {
 
 // client/src/follower.ts
 init_names();
-var Follower = class {
+
+// client/src/window.ts
+var CreditWindow = class {
   // what waits here
+  constructor(context, sub, limit = 512) {
+    this.context = context;
+    this.sub = sub;
+    this.limit = limit;
+  }
+  #available = 0;
+  // what the gateway may still send
+  #untaken = 0;
+  /** Return the credit that a subscription begins with. */
+  begin() {
+    return this.#available = Math.max(1, this.limit - this.#untaken);
+  }
+  came(items) {
+    this.#available -= items;
+    this.#untaken += items;
+  }
+  /** Say that so many items need no place here any more. */
+  taken(items) {
+    this.#untaken -= items;
+    const credit = this.limit - this.#untaken - this.#available;
+    if (credit < this.limit / 2) return;
+    this.#available += credit;
+    this.context.line.credit(this.sub, credit);
+  }
+};
+
+// client/src/follower.ts
+var Follower = class {
   constructor(context, place, options, onEntries, ended) {
     this.context = context;
     this.place = place;
@@ -531,32 +561,24 @@ var Follower = class {
     this.onEntries = onEntries;
     this.ended = ended;
     this.#after = options.after ?? "$";
-    this.#limit = options.credit ?? 512;
     this.#sub = context.nextSub();
+    this.#window = new CreditWindow(context, this.#sub, options.credit);
     context.line.add(this.#sub, this);
   }
   isBusy = false;
   #after;
-  #limit;
   #sub;
-  #available = 0;
-  // what the gateway may still send
-  #untaken = 0;
+  #window;
   /** Say that so many entries need no place here any more. */
   taken(entries) {
-    this.#untaken -= entries;
-    const credit = this.#limit - this.#untaken - this.#available;
-    if (credit < this.#limit / 2) return;
-    this.#available += credit;
-    this.context.line.credit(this.#sub, credit);
+    this.#window.taken(entries);
   }
   close() {
     void this.context.line.remove(this.#sub);
   }
   wanted() {
-    this.#available = Math.max(1, this.#limit - this.#untaken);
     const { filter } = this.options;
-    return { ...this.place, after: this.#after, credit: this.#available, ...filter && { filter } };
+    return { ...this.place, after: this.#after, credit: this.#window.begin(), ...filter && { filter } };
   }
   subscribed({ position, gap }) {
     this.#after = position;
@@ -566,8 +588,7 @@ var Follower = class {
     for (const each of gaps ?? [gap]) this.#gap(each);
     this.#after = position ?? ("stream" in this.place && entries.at(-1)?.id || this.#after);
     if (!entries.length) return;
-    this.#available -= entries.length;
-    this.#untaken += entries.length;
+    this.#window.came(entries.length);
     this.onEntries(fromWire(entries));
   }
   state(state) {
@@ -1669,14 +1690,13 @@ async function found(asking) {
   });
 }
 var TableFollower = class {
-  // what waits here
   constructor(context, stream, options, arrivals) {
     this.context = context;
     this.stream = stream;
     this.options = options;
     this.arrivals = arrivals;
-    this.#limit = options.credit ?? 512;
     this.#sub = context.nextSub();
+    this.#window = new CreditWindow(context, this.#sub, options.credit);
     context.line.add(this.#sub, this);
   }
   isBusy = false;
@@ -1687,34 +1707,25 @@ var TableFollower = class {
   // of the rows that have come, until they are all there
   #known = /* @__PURE__ */ new Map();
   // the id of each row
-  #limit;
   #sub;
-  #available = 0;
-  // what the gateway may still send
-  #untaken = 0;
+  #window;
   taken(rows) {
-    this.#untaken -= rows;
-    const credit = this.#limit - this.#untaken - this.#available;
-    if (credit < this.#limit / 2) return;
-    this.#available += credit;
-    this.context.line.credit(this.#sub, credit);
+    this.#window.taken(rows);
   }
   close() {
     void this.context.line.remove(this.#sub);
   }
   wanted() {
-    this.#available = Math.max(1, this.#limit - this.#untaken);
     const { prefix } = this.options;
     const after = this.#after;
-    return { stream: this.stream, view: "table", credit: this.#available, ...prefix && { prefix }, ...after && { after } };
+    return { stream: this.stream, view: "table", credit: this.#window.begin(), ...prefix && { prefix }, ...after && { after } };
   }
   subscribed({ position, gap }) {
     if (gap || this.#after === void 0) this.#begin(position);
   }
   rows({ rows, again, position }) {
     if (again) this.#begin("");
-    this.#available -= rows.length;
-    this.#untaken += rows.length;
+    this.#window.came(rows.length);
     const changes = fromWire(rows).filter((row) => this.#isNews(row));
     this.arrivals.add({ changes, count: rows.length });
     if (position) this.#after = position;

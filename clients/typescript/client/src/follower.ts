@@ -5,6 +5,7 @@ import type { Entries, Subscribed } from "./wire/frames.js";
 import type { LiveState, Subscriber, Wanted } from "./live/line.js";
 import { fromWire } from "./wire/names.js";
 import type { Entry, Gap } from "./wire/types.js";
+import { CreditWindow } from "./window.js";
 
 /** A condition on the fields of entries, in the dialects of CloudEvents subscriptions, or several that all hold. */
 export type Filter = Record<string, unknown> | unknown[];
@@ -26,10 +27,8 @@ export interface FollowOptions {
 export class Follower implements Subscriber {
   readonly isBusy = false;
   #after: string;
-  readonly #limit: number;
   readonly #sub: string;
-  #available = 0; // what the gateway may still send
-  #untaken = 0; // what waits here
+  readonly #window: CreditWindow;
 
   constructor(
     private readonly context: Context,
@@ -39,18 +38,14 @@ export class Follower implements Subscriber {
     readonly ended: (error?: Error) => void,
   ) {
     this.#after = options.after ?? "$";
-    this.#limit = options.credit ?? 512;
     this.#sub = context.nextSub();
+    this.#window = new CreditWindow(context, this.#sub, options.credit);
     context.line.add(this.#sub, this);
   }
 
   /** Say that so many entries need no place here any more. */
   taken(entries: number): void {
-    this.#untaken -= entries;
-    const credit = this.#limit - this.#untaken - this.#available;
-    if (credit < this.#limit / 2) return;
-    this.#available += credit;
-    this.context.line.credit(this.#sub, credit);
+    this.#window.taken(entries);
   }
 
   close(): void {
@@ -58,9 +53,8 @@ export class Follower implements Subscriber {
   }
 
   wanted(): Wanted {
-    this.#available = Math.max(1, this.#limit - this.#untaken);
     const { filter } = this.options;
-    return { ...this.place, after: this.#after, credit: this.#available, ...(filter && { filter }) };
+    return { ...this.place, after: this.#after, credit: this.#window.begin(), ...(filter && { filter }) };
   }
 
   subscribed({ position, gap }: Subscribed): void {
@@ -73,8 +67,7 @@ export class Follower implements Subscriber {
     // Only a position is a place in all streams that match.
     this.#after = position ?? ("stream" in this.place && entries.at(-1)?.id || this.#after);
     if (!entries.length) return;
-    this.#available -= entries.length;
-    this.#untaken += entries.length;
+    this.#window.came(entries.length);
     this.onEntries(fromWire(entries));
   }
 

@@ -9,6 +9,7 @@ import { fromWire } from "./wire/names.js";
 import { isProblem } from "./wire/problem.js";
 import { jsonOf, path } from "./wire/rest.js";
 import type { Row, RowWritten, TableRows } from "./wire/types.js";
+import { CreditWindow } from "./window.js";
 
 export interface DeleteRowOptions {
   /** Only if this is the id of the row; `RowChanged` otherwise. */
@@ -157,10 +158,8 @@ class TableFollower implements Subscriber {
   #asOf = "";
   #keys: Set<string> | undefined; // of the rows that have come, until they are all there
   readonly #known = new Map<string, string>(); // the id of each row
-  readonly #limit: number;
   readonly #sub: string;
-  #available = 0; // what the gateway may still send
-  #untaken = 0; // what waits here
+  readonly #window: CreditWindow;
 
   constructor(
     private readonly context: Context,
@@ -168,17 +167,13 @@ class TableFollower implements Subscriber {
     private readonly options: ChangesOptions,
     private readonly arrivals: Arrivals<Arrived>,
   ) {
-    this.#limit = options.credit ?? 512;
     this.#sub = context.nextSub();
+    this.#window = new CreditWindow(context, this.#sub, options.credit);
     context.line.add(this.#sub, this);
   }
 
   taken(rows: number): void {
-    this.#untaken -= rows;
-    const credit = this.#limit - this.#untaken - this.#available;
-    if (credit < this.#limit / 2) return;
-    this.#available += credit;
-    this.context.line.credit(this.#sub, credit);
+    this.#window.taken(rows);
   }
 
   close(): void {
@@ -186,10 +181,9 @@ class TableFollower implements Subscriber {
   }
 
   wanted(): Wanted {
-    this.#available = Math.max(1, this.#limit - this.#untaken);
     const { prefix } = this.options;
     const after = this.#after;
-    return { stream: this.stream, view: "table", credit: this.#available, ...(prefix && { prefix }), ...(after && { after }) };
+    return { stream: this.stream, view: "table", credit: this.#window.begin(), ...(prefix && { prefix }), ...(after && { after }) };
   }
 
   subscribed({ position, gap }: Subscribed): void {
@@ -198,8 +192,7 @@ class TableFollower implements Subscriber {
 
   rows({ rows, again, position }: Rows): void {
     if (again) this.#begin("");
-    this.#available -= rows.length;
-    this.#untaken += rows.length;
+    this.#window.came(rows.length);
     const changes = fromWire<RowChange[]>(rows).filter((row) => this.#isNews(row));
     this.arrivals.add({ changes, count: rows.length });
     if (position) this.#after = position;
