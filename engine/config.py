@@ -161,33 +161,30 @@ class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
     retain: Annotated[
         bool,
         About(
-            "`latest` compacts the stream of a table: entries that a later one with their key has "
-            "superseded are removed in the background, once no group has to read or settle them.",
+            "`latest` compacts the stream of a table: an entry is removed in the background once a "
+            "later one with its key has superseded it and no group has to read or settle it.",
             words=get_args(Retained),
         ),
     ] = False
     compact_after_ms: Annotated[
         int | None,
-        About("With `retain: latest`, entries stay for at least so long; an hour unless given."),
+        About("With `retain: latest`, the minimum age of entries to remove; 1 hour unless given."),
     ] = None
     compact_unread: Annotated[
-        bool,
-        About(
-            "With `retain: latest`, entries are removed although groups have still to read them."
-        ),
+        bool, About("With `retain: latest`, also remove entries that groups have not read yet.")
     ] = False
     archived_until_ms: Annotated[
         int | None,
         About(
-            "With `retain: latest`, only entries with ids below this unix time are removed: the "
-            "others are not archived yet. `headgate-pipeline trim --superseded` sets it."
+            "With `retain: latest`, remove only entries whose ids are below this unix time: later "
+            "ones are not archived yet. `headgate-pipeline trim --superseded` sets it."
         ),
     ] = None
     tombstone_ms: Annotated[
         int | None,
         About(
-            "With `retain: latest`, an entry that removes a row stays for at least so long; a day "
-            "unless given."
+            "With `retain: latest`, the minimum age of an entry that removed a row before it is "
+            "removed, too; 1 day unless given."
         ),
     ] = None
 

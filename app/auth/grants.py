@@ -103,7 +103,7 @@ class Grant(BaseModel):
     groups: Patterns | None = Field(None, description="Only with these groups.")
     consumer: PatternText | None = Field(None, description="Only as this consumer.")
     keys: Annotated[list[KeyPattern], Field(min_length=1, max_length=PATTERNS_MAX)] | None = Field(
-        None, description="Only rows of tables with these keys, or keys that begin so and `*`."
+        None, description="Only rows of tables: their keys, or beginnings of keys and `*`."
     )
     create: bool = Field(False, description="An append may create the stream.")
 
@@ -118,7 +118,9 @@ class Grant(BaseModel):
         if self.keys is not None and (
             self.groups or self.consumer or not {Verb.READ, Verb.APPEND}.issuperset(self.do)
         ):
-            raise ValueError("`keys` are of rows, which are read and appended: leave the rest out")
+            raise ValueError(
+                "`keys` goes with `read` and `append` only, and without `groups` and `consumer`"
+            )
         return self
 
     def bind(self, claims: Mapping[str, object]) -> Right:

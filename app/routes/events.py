@@ -158,7 +158,8 @@ def rows_wanted(
         Query(
             ge=1,
             le=CONFLATE_MS_MAX,
-            description="With `view=table`: send changes after so long, only the newest of a row.",
+            description="With `view=table`: collect changes for so long, and send only the newest "
+            "of a row.",
         ),
     ] = None,
 ) -> RowsWanted | None:

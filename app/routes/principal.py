@@ -60,8 +60,7 @@ class AllowedStreams(BaseModel):
     groups: list[str] | None = Field(description="Only with these groups; null with all.")
     consumer: str | None = Field(description="Only as this consumer; null as any.")
     keys: list[str] | None = Field(
-        description="Only rows of tables with these keys, or keys that begin so and `*`; null "
-        "the stream as a whole."
+        description="Only rows of tables with these keys; null if it is for whole streams."
     )
     create: bool = Field(description="An append may create the stream.")
 

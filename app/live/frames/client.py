@@ -98,10 +98,13 @@ class SubscribeFrame(ClientFrame):
         "change, in frames `rows`. With an id as `after`, only the changes.",
     )
     prefix: str | None = Field(
-        None, max_length=ROW_KEY_BYTES_MAX, description="Of a table: rows whose keys begin with it."
+        None,
+        max_length=ROW_KEY_BYTES_MAX,
+        description="Of a table: only rows whose keys begin with it.",
     )
     conflate_ms: Annotated[int, Field(ge=1, le=CONFLATE_MS_MAX, strict=True)] | None = Field(
-        None, description="Of a table: send changes after so long, only the newest of a row."
+        None,
+        description="Of a table: collect changes for so long, and send only the newest of a row.",
     )
     credit: Annotated[int, Field(ge=1, strict=True)] = Field(
         64, description="Number of entries that may come before more credit is given."
@@ -112,7 +115,9 @@ class SubscribeFrame(ClientFrame):
         "ends the subscription with a problem that names it. Entries come together in a frame of "
         "up to 1 MiB, whatever is said here, and an entry that is larger comes alone.",
     )
-    auto_credit: Flag = Field(False, description="A settled entry gives its credit back.")
+    auto_credit: Flag = Field(
+        False, description="A settled or claimed entry gives its credit back."
+    )
     claim_idle_ms: Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)] | None = Field(
         None, description="Also take entries pending with anybody and idle for so long."
     )
@@ -338,12 +343,12 @@ def subscribe_intent(frame: SubscribeFrame, credit_max: int) -> SubscribeIntent:
 def _check_needs_table(frame: SubscribeFrame) -> None:
     if frame.view == "entries":
         named = [name for name in _TABLE_ONLY if getattr(frame, name) is not None]
-        text = "this is for the view of a table"
+        text = "only with `view: table`"
     else:
         named = [name for name in _NOT_OF_TABLES if getattr(frame, name) is not None]
         is_cursor = frame.after in ("$", "+") and "after" in frame.model_fields_set
         named += ["after"] if is_cursor else []
-        text = "this is not for the view of a table"
+        text = "not with `view: table`"
     if named:
         raise GatewayError("invalid_request", text, pointer=f"/body/{named[0]}")
 

@@ -37,27 +37,26 @@ class StreamConfig(TypedDict, total=False):
     ]
     retain: Annotated[
         Retained | None,
-        "`latest` compacts the stream of a table: entries that a later one with their key"
-        " has superseded are removed in the background, once no group has to read or "
-        "settle them.",
+        "`latest` compacts the stream of a table: an entry is removed in the background "
+        "once a later one with its key has superseded it and no group has to read or "
+        "settle it.",
     ]
     compact_after_ms: Annotated[
         int | None,
-        "With `retain: latest`, entries stay for at least so long; an hour unless given.",
+        "With `retain: latest`, the minimum age of entries to remove; 1 hour unless given.",
     ]
     compact_unread: Annotated[
-        bool | None,
-        "With `retain: latest`, entries are removed although groups have still to read them.",
+        bool | None, "With `retain: latest`, also remove entries that groups have not read yet."
     ]
     archived_until_ms: Annotated[
         int | None,
-        "With `retain: latest`, only entries with ids below this unix time are removed: "
-        "the others are not archived yet. `headgate-pipeline trim --superseded` sets it.",
+        "With `retain: latest`, remove only entries whose ids are below this unix time: "
+        "later ones are not archived yet. `headgate-pipeline trim --superseded` sets it.",
     ]
     tombstone_ms: Annotated[
         int | None,
-        "With `retain: latest`, an entry that removes a row stays for at least so long; a"
-        " day unless given.",
+        "With `retain: latest`, the minimum age of an entry that removed a row before it "
+        "is removed, too; 1 day unless given.",
     ]
 
 

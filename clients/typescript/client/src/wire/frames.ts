@@ -91,11 +91,11 @@ export interface SubscribeFrame {
    */
   view?: "entries" | "table";
   /**
-   * Of a table: rows whose keys begin with it.
+   * Of a table: only rows whose keys begin with it.
    */
   prefix?: string | null;
   /**
-   * Of a table: send changes after so long, only the newest of a row.
+   * Of a table: collect changes for so long, and send only the newest of a row.
    */
   conflate_ms?: number | null;
   /**
@@ -107,7 +107,7 @@ export interface SubscribeFrame {
    */
   frame_bytes_max?: number | null;
   /**
-   * A settled entry gives its credit back.
+   * A settled or claimed entry gives its credit back.
    */
   auto_credit?: boolean;
   /**
