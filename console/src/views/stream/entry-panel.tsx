@@ -3,9 +3,10 @@ import type { Entry } from "../../gateway/shapes.js";
 import { appendEntry, deleteEntry } from "../../acts/streams.js";
 import { ActButton } from "../../parts/act.js";
 import { CopyButton } from "../../parts/copy.js";
+import { FieldsList } from "../../parts/fields-list.js";
 import type { Pairs } from "../../parts/form.js";
 import { groupPlace } from "../../route.js";
-import { originOf, pairsOf, payloadOf, pretty } from "../../values/fields.js";
+import { originOf, pairsOf, payloadOf } from "../../values/fields.js";
 import { timeOf } from "../../values/ids.js";
 import { age, distance, exactMoment, moment } from "../../values/times.js";
 
@@ -40,17 +41,7 @@ export function EntryPanel({ stream, entry, onClose, onDeleted }: Props) {
           {origin.deliveries !== "–" && ` after ${origin.deliveries} deliveries`}. It was <code>{origin.id}</code>.
         </p>
       )}
-      <dl class="values">
-        {pairs.map(([name, value]) => (
-          <>
-            <dt>
-              {name}
-              {entry.base64?.includes(name) && <small> base64</small>}
-            </dt>
-            <dd tabIndex={0}>{pretty(value)}</dd>
-          </>
-        ))}
-      </dl>
+      <FieldsList entry={entry} pairs={pairs} />
       <footer class="acts">
         <CopyButton text={JSON.stringify(Object.fromEntries(pairs), null, 2)} label="Copy JSON" />
         <ActButton act={appendEntry(stream, template)} label="Append one like it" class="small" />

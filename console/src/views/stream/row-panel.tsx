@@ -5,9 +5,9 @@ import { call, send } from "../../gateway/calls.js";
 import { usePolled } from "../../gateway/polling.js";
 import { ActButton } from "../../parts/act.js";
 import { FieldsInLine } from "../../parts/fields-in-line.js";
+import { FieldsList } from "../../parts/fields-list.js";
 import { Refusal } from "../../parts/refusal.js";
 import { streamPlace } from "../../route.js";
-import { pretty } from "../../values/fields.js";
 import { timeOf } from "../../values/ids.js";
 import { fieldsOf, keyInPath, valueOfKey } from "../../values/keys.js";
 import { age, exactMoment } from "../../values/times.js";
@@ -47,17 +47,7 @@ export function RowPanel({ place, rowKey, idle, onClose }: Props) {
       )}
       {row && (
         <>
-          <dl class="values">
-            {fieldsOf(row, keyField).map(([name, value]) => (
-              <>
-                <dt>
-                  {name}
-                  {row.base64?.includes(name) && <small> base64</small>}
-                </dt>
-                <dd tabIndex={0}>{pretty(value)}</dd>
-              </>
-            ))}
-          </dl>
+          <FieldsList entry={row} pairs={fieldsOf(row, keyField)} />
           <footer class="acts">
             <ActButton act={editRow(place, row)} label="Edit" class="small" idle={idle ?? (row.names_base64 ? "Its names are no text." : undefined)} />
             <ActButton act={deleteRow(place, row)} label="Remove" class="small" idle={idle} />
