@@ -47,7 +47,7 @@ from headgate.pipeline.offsets import (
 )
 from headgate.pipeline.options import ReadOptions, TableOptions
 from headgate.pipeline.rows.ahead import ahead
-from headgate.pipeline.rows.latest import TOMBSTONE_FIELD, Latest
+from headgate.pipeline.rows.latest import Latest, RowFields, row_fields
 from headgate.pipeline.rows.schema import Rows
 
 WAIT_MS = 400  # of a query with nothing to do: two or three requests a second
@@ -77,8 +77,7 @@ class TableTask(Task):
     """The ranges are all of one stream, in order."""
 
     stream: str
-    key_field: str
-    tombstone_field: str
+    fields: RowFields
 
 
 class _Reader:
@@ -328,14 +327,12 @@ class TableReader(_Reader, DataSourceReader):
 
     def _task(self, plan: Plan) -> TableTask:
         info = self._connection.client.stream(plan.stream).info()
-        config = info["config"]
-        key_field = self._table.key_field or config["key_field"]
-        if key_field is None:
+        fields = row_fields(info["config"], self._table.key_field, self._table.tombstone_field)
+        if fields is None:
             raise TableError(
                 f"the stream {plan.stream!r} is no table, as it has no key_field: set it, or give"
                 " the option keyField"
             )
-        tombstone_field = self._table.tombstone_field or config["tombstone_field"]
         last_id = plan.last_id or BEGINNING
         to = self._table.as_of or last_id
         if is_before(last_id, to):
@@ -352,8 +349,7 @@ class TableReader(_Reader, DataSourceReader):
         after = self._held_to(plan, to)
         cold = self._cold(plan.stream, plan.epoch, BEGINNING, after) if after != BEGINNING else []
         hot = [Range(plan.stream, after, to, plan.epoch)] if is_before(after, to) else []
-        names = plan.stream, key_field, tombstone_field or TOMBSTONE_FIELD
-        return TableTask((*cold, *hot), *names)
+        return TableTask((*cold, *hot), plan.stream, fields)
 
     def _held_to(self, plan: Plan, to: str) -> str:
         """Return the id up to which the lake is read.
@@ -370,10 +366,9 @@ class TableReader(_Reader, DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, TableTask)
-        names = [partition.key_field, partition.tombstone_field]
         if self._columns is not None:
-            self._columns = [*dict.fromkeys([*self._columns, *names])]
-        latest = Latest(*names)
+            self._columns = [*dict.fromkeys([*self._columns, *partition.fields])]
+        latest = Latest(*partition.fields)
         for _, batch in self._entries(partition):
             latest.add(batch)
         for batch in latest.rows():

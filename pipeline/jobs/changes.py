@@ -22,7 +22,7 @@ from headgate.pipeline.computing.entries import (
 from headgate.pipeline.computing.ways import check_out, rows_of, way_of
 from headgate.pipeline.offsets import BEGINNING, OffsetError, is_before, parse_id
 from headgate.pipeline.rows.casts import decoded
-from headgate.pipeline.rows.latest import KEY, TOMBSTONE_FIELD, is_key, key_text
+from headgate.pipeline.rows.latest import KEY, is_key, key_text, row_fields
 from headgate.pipeline.terminal.flags import Flags, options
 from headgate.pipeline.terminal.report import ProgressLine, answer
 
@@ -155,14 +155,11 @@ def _rules(client: Client, streams: Sequence[str], chosen: _Rule) -> dict[str, _
         return dict.fromkeys(streams, chosen)
     rules = {}
     for stream in streams:
-        config = client.stream(stream).info()["config"]
-        key_field = config["key_field"]
-        if key_field is None:
+        fields = row_fields(client.stream(stream).info()["config"])
+        if fields is None:
             raise click.UsageError(f"{stream!r} is no table, as it has no key_field: give --key")
-        tombstone = config["tombstone_field"] or TOMBSTONE_FIELD
-        rules[stream] = chosen._replace(
-            fields=[key_field], ending=chosen.ending or (tombstone, None)
-        )
+        ending = chosen.ending or (fields.tombstone, None)
+        rules[stream] = chosen._replace(fields=[fields.key], ending=ending)
     return rules
 
 

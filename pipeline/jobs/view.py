@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import click
 import pyarrow as pa
@@ -11,10 +13,10 @@ from deltalake.exceptions import DeltaError
 
 from headgate.client.problems import HeadgateError
 from headgate.pipeline.lake import Lake
-from headgate.pipeline.rows.latest import TOMBSTONE_FIELD
+from headgate.pipeline.rows.latest import RowFields, row_fields
 from headgate.pipeline.terminal.flags import Flags, options
 from headgate.pipeline.terminal.report import ProgressLine, answer
-from headgate.pipeline.views.latest import LatestView, RowFields
+from headgate.pipeline.views.latest import LatestView
 from headgate.pipeline.views.table import ViewConflict, type_of
 from headgate.pipeline.views.view import Choice, Update, View, folder_of
 
@@ -122,10 +124,11 @@ def main(
 
 def _row_fields(flags: Flags, stream: str, key: str | None, tombstone: str | None) -> RowFields:
     """Return the fields that a person chose; without a key those of the stream."""
-    if key is not None:
-        return RowFields(key, tombstone or TOMBSTONE_FIELD)
-    with flags.client() as client:
-        config = client.stream(stream).info()["config"]
-    if config["key_field"] is None:
+    config: Mapping[str, Any] = {}
+    if key is None:
+        with flags.client() as client:
+            config = client.stream(stream).info()["config"]
+    fields = row_fields(config, key, tombstone)
+    if fields is None:
         raise ValueError("the stream is no table, as it has no key_field: give --key")
-    return RowFields(config["key_field"], tombstone or config["tombstone_field"] or TOMBSTONE_FIELD)
+    return fields

@@ -7,8 +7,8 @@ name that repeats, the last value counts. An entry with the tombstone field remo
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,27 @@ REMOVED: Final = "is_removed"
 KEY_BYTES_MAX: Final = 1_024
 TOMBSTONE_FIELD: Final = "deleted"
 """Of streams that name no other."""
+
+
+class RowFields(NamedTuple):
+    """The fields that make rows of entries."""
+
+    key: str
+    tombstone: str
+
+
+def row_fields(
+    config: Mapping[str, Any], key: str | None = None, tombstone: str | None = None
+) -> RowFields | None:
+    """Return the fields that make rows: those that are given, else those of a stream's config.
+
+    None: nothing says what the key is.
+    """
+    key = key or config.get("key_field")
+    if key is None:
+        return None
+    return RowFields(key, tombstone or config.get("tombstone_field") or TOMBSTONE_FIELD)
+
 
 _UNSETTLED_MIN = 200_000  # entries that are kept before those with newer ones are dropped
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import ClassVar, Final, NamedTuple, Self
+from typing import ClassVar, Final, Self
 
 import pyarrow as pa
 from deltalake import DeltaTable, Schema
@@ -16,20 +16,13 @@ from deltalake.exceptions import CommitFailedError
 
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.offsets import BEGINNING
-from headgate.pipeline.rows.latest import KEY, REMOVED, Latest
+from headgate.pipeline.rows.latest import KEY, REMOVED, Latest, RowFields
 from headgate.pipeline.views.table import ViewConflict, position_at, position_of, table_at
 from headgate.pipeline.views.view import OWN, Choice, Columns, Update, View, folder_of
 
 _KEY: Final = f"_{KEY}"
 _REMOVED: Final = f"_{REMOVED}"
 _ROW_FIELDS: Final = "headgate.row"  # of the column of keys: fields of key and tombstone
-
-
-class RowFields(NamedTuple):
-    """The fields that make rows of entries."""
-
-    key: str
-    tombstone: str
 
 
 class _LatestColumns(Columns):
