@@ -8,7 +8,7 @@ key's own. A block is small enough to be copied when a key is put into its middl
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from headgate.engine.entry import EntryId
@@ -81,9 +81,10 @@ class RowBlock:
         if row is not None:
             self.ids[2 * row], self.ids[2 * row + 1] = entry_id
             return False
-        keys, place = self.keys, self.place(packed)
-        row = keys.count(_SEPARATOR, 0, place)
-        self.keys = b"".join((keys[:place], packed, _SEPARATOR, keys[place:]))
+        keys = self.keys.split(_SEPARATOR)
+        row = bisect_left(keys, packed, 0, len(keys) - 1)
+        keys.insert(row, packed)
+        self.keys = _SEPARATOR.join(keys)
         self.ids[2 * row : 2 * row] = array("Q", entry_id)
         return True
 
