@@ -323,7 +323,7 @@ class StreamSubscription(Subscription):
             self._cursor = StreamCursor(self._cursor.stream, read.next_after)
             count = len(read.entries)
             if count or read.gap is not None or has_moved:
-                yield StreamBatch(read, self._spend(count))
+                yield StreamBatch(read, self._spend(self._sent_count(read)))
             if read.closed_at_ms is not None:
                 yield AtEnd(read.next_after, read.closed_at_ms)
                 return
@@ -358,7 +358,7 @@ class StreamSubscription(Subscription):
         """Send what came for all who follow side by side, as `Recipient` says."""
         credit_left = None
         if self._credit is not None:
-            credit_left = self._credit.available - len(read.entries)
+            credit_left = self._credit.available - self._sent_count(read)
             if credit_left <= 0:
                 return False
         principal = self._access.principal
@@ -366,9 +366,13 @@ class StreamSubscription(Subscription):
             return False
         if self._access.usage.is_limited or not self._send_at_once(StreamBatch(read, credit_left)):
             return False
-        self._spend(len(read.entries))
+        self._spend(self._sent_count(read))
         self._cursor = StreamCursor(read.stream, read.next_after)
         return True
+
+    def _sent_count(self, read: StreamRead) -> int:
+        """Return how many items the reader gets, each of which takes credit."""
+        return len(read.entries)
 
     def _request(self, limit: int, wait_ms: int | None) -> Read:
         return Read(

@@ -125,6 +125,11 @@ class TableSubscription(StreamSubscription):
             )
         )
 
+    def _sent_count(self, read: StreamRead) -> int:
+        if self._credit is None:
+            return 0
+        return sum(self._config.row_of(entry.fields) is not None for entry in read.entries)
+
     async def _read(self, *, wait_ms: int | None) -> StreamRead:
         read = await super()._read(wait_ms=wait_ms)
         if read.gap is not None:  # all rows come instead of the entries, which take no credit

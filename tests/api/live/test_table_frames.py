@@ -60,6 +60,21 @@ async def test_rows_need_credit(shared: Live) -> None:
         assert (await frames.next("state"))["state"] == "caught_up"
 
 
+async def test_entries_that_change_no_row_take_no_credit(shared: Live) -> None:
+    await put(shared, "a")
+    async with frames_of(shared, URL) as frames:
+        await subscribed(frames, credit=3)
+        await frames.next("rows", "state")
+        for key in "bc":
+            await batch(shared, [{"fields": {"no": "key"}}] * 2)
+            await put(shared, key)
+        keys: list[str] = []
+        while "c" not in keys:
+            changed = await frames.next("rows")
+            keys += [each["key"] for each in changed["rows"]]
+        assert (keys, changed["credit_left"]) == (["b", "c"], 0)
+
+
 async def test_a_view_goes_on_after_an_id_or_begins_again_behind_a_gap(shared: Live) -> None:
     ids = await put(shared, "a", "b", "c", "b")
     async with frames_of(shared, URL) as frames:
