@@ -23,6 +23,7 @@ from headgate.engine.limits import APPENDED_AT_ONCE_MAX, IN_ORDER_MS_MAX, WAITER
 from headgate.engine.loop.activity import TotalActivity
 from headgate.engine.loop.adoption import Adoption
 from headgate.engine.loop.appends import Appends, is_plain
+from headgate.engine.loop.commits import Commits
 from headgate.engine.loop.dumps import Dumps
 from headgate.engine.loop.executor import Executor
 from headgate.engine.loop.extent_reads import ColdReads
@@ -38,6 +39,7 @@ from headgate.engine.periodic import Watch, repeat, unwatched
 from headgate.engine.replies import Added
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch, PlanRead, SplitRange
+from headgate.engine.requests.commits import CommitSteps
 from headgate.engine.requests.deliveries import (
     AckAndDelete,
     Autoclaim,
@@ -70,6 +72,7 @@ from headgate.engine.requests.schedules import (
     SetSchedule,
 )
 from headgate.engine.requests.streams import DetailStream, ListStreams, Observe, UpdateStream
+from headgate.engine.requests.tables import PutRow
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.extent import Missing
 from headgate.engine.state.keyspace import Keyspace
@@ -81,7 +84,9 @@ T = TypeVar("T")
 
 _ENDED = "the gateway has failed"
 
-_GROWING = {Add, CommitBatch, RestoreStream, CreateGroup, RunSchedule, SetSchedule}
+_GROWING = {
+    *(Add, CommitBatch, CommitSteps, CreateGroup, PutRow, RestoreStream, RunSchedule, SetSchedule)
+}
 """Requests that take memory for good: they wait until a rewrite has made room."""
 
 _LONG = {
@@ -159,6 +164,7 @@ class Engine:
             ReadGroup: group_reads.read,
             ReadGroups: PatternGroupReads(executor, group_reads).read,
             Nack: group_reads.nack,
+            CommitSteps: Commits(executor, group_reads).commit,
             Autoclaim: group_reads.autoclaim,
             ListStreams: lists.list_streams,
             ListGroups: lists.list_named,

@@ -17,6 +17,7 @@
     │   ├── StreamsChanged
     │   ├── NotATable
     │   ├── RowChanged
+    │   ├── NotYours
     │   ├── WalkOver
     │   ├── WrongType
     │   │   └── WrongSideKey
@@ -55,6 +56,9 @@ status codes. The leaves have the facts as attributes, and a text for people.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 Location = tuple[str | int, ...]
 """The part of a request that an error is about: field names, and indexes from 0. () means none."""
@@ -327,6 +331,29 @@ class RowChanged(Conflict):
         super().__init__(f"the row of key {_quoted(key)} is not as expected: {what}")
         self.key = key
         self.row_id = row_id
+
+
+class Held(NamedTuple):
+    """An entry, and who has it."""
+
+    id: tuple[int, int]
+    consumer: bytes | None  # None: nobody
+    deliveries: int | None  # None: it is not pending
+
+
+class NotYours(Conflict):
+    """A commit settles entries that are not, or no longer, pending with its consumer."""
+
+    def __init__(self, held: Sequence[Held]) -> None:
+        ms, seq = held[0].id
+        what = "is not pending"
+        if held[0].deliveries is not None:
+            owner = held[0].consumer
+            who = "with nobody" if owner is None else f"with {_quoted(owner)}"
+            what = f"is pending {who}, delivery {held[0].deliveries}"
+        others = f" (and {len(held) - 1} more)" if len(held) > 1 else ""
+        super().__init__(f"entry {ms}-{seq} {what}{others}: nothing was changed")
+        self.held = list(held)
 
 
 class WalkOver(Conflict):

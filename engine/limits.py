@@ -151,6 +151,10 @@ CHUNKS_AT_ONCE_MAX = 100
 PACKED_AT_ONCE_MAX = 500
 """Entries packed before other requests run. Each one takes about 5 µs."""
 
+COMMIT_STEPS_MAX, COMMIT_ITEMS_MAX = 100, 500
+"""Steps of a commit, and entries and ids of all of them together. Each takes up to 20 µs: a row
+that is expected, an entry of a table, a delivery that is given back."""
+
 COMMIT_STREAMS_MAX = 10_000
 """Streams of one batch. Each one takes 20 µs, and all of them are written in one step."""
 

@@ -150,6 +150,13 @@ class Written(NamedTuple):
     last_id: EntryId
 
 
+class CommittedSteps(NamedTuple):
+    """The ids that each step of a commit has appended; none for other steps."""
+
+    ids: list[list[EntryId]]
+    is_repeat: bool = False  # they were appended before, under the same key
+
+
 class Committed(NamedTuple):
     """The result of the commit of a batch; nothing if it was committed before."""
 

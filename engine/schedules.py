@@ -20,6 +20,10 @@ SCHEDULE_FIELD, DUE_FIELD = b"_schedule", b"_due_ms"
 """The names of the fields behind those of the schedule, as those of a dead letter's origin."""
 
 
+ONCE = "@"
+"""Instead of a cron expression, with a unix time in milliseconds: due once, and gone after that."""
+
+
 class Missed(StrEnum):
     """The treatment of due times at which nobody could run the schedule."""
 
@@ -35,12 +39,21 @@ class Definition(msgspec.Struct, frozen=True, array_like=True):
     missed: Missed = Missed.RUN_ONCE
     is_paused: bool = False
 
+    @property
+    def is_once(self) -> bool:
+        return self.cron.startswith(ONCE)
+
     def has_times_of(self, other: Definition) -> bool:
         return (self.cron, self.time_zone, self.is_paused) == (
             other.cron,
             other.time_zone,
             other.is_paused,
         )
+
+
+def once(stream: bytes, fields: Fields, at_ms: int) -> Definition:
+    """Return the definition of an entry that is appended at a time, once."""
+    return Definition(stream, fields, f"{ONCE}{at_ms}", "UTC")
 
 
 def check_schedule(schedule: Definition) -> None:

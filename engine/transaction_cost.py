@@ -41,6 +41,7 @@ from headgate.engine.requests import keyspace as u
 from headgate.engine.requests import schedules as h
 from headgate.engine.requests import streams as s
 from headgate.engine.requests import tables as t
+from headgate.engine.requests.commits import CommitSteps
 from headgate.engine.requests.keyspace import NameFilter
 from headgate.engine.requests.streams import AttributeChange, ChangeAttributes, GetAttributes
 from headgate.engine.state.entries.log import Log
@@ -517,6 +518,10 @@ def _commit(cost: Cost, request: b.CommitBatch) -> int:
     return sum(_add(cost, e.Add(name, drafts)) for name, drafts in request.drafts.items())
 
 
+def _commit_steps(cost: Cost, request: CommitSteps) -> int:
+    return sum(COSTS[type(step)](cost, step) for step in request.steps)
+
+
 def _at_most(limit: int | None, count: int) -> int:
     return count if limit is None else min(limit, count)
 
@@ -601,6 +606,7 @@ COSTS: Mapping[type[Request[Any]], Callable[[Cost, Any], int]] = {
     h.RunSchedule: _once,
     h.SetSchedule: _once,
     b.CommitBatch: _commit,
+    CommitSteps: _commit_steps,
     b.LastCommit: _once,
     b.PlanRead: _plan,
 }

@@ -28,6 +28,7 @@ from headgate.app.wire.problems import GatewayError
 from headgate.engine.errors import OutOfReach, StreamError, StreamNotFound
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch
+from headgate.engine.requests.commits import CommitSteps
 from headgate.engine.requests.deliveries import ReadGroups
 from headgate.engine.requests.entries import Add, ReadPattern
 from headgate.engine.requests.groups import CreateGroup, UpdateGroup
@@ -56,7 +57,7 @@ from headgate.engine.requests.tables import DeleteRow, PutRow
 T = TypeVar("T")
 PolicyRequest = TypeVar("PolicyRequest", CreateGroup, UpdateGroup)
 Move = TypeVar("Move", RenameStream, CopyStream)
-Repeatable = TypeVar("Repeatable", Add, CloseStream, PutRow, DeleteRow)
+Repeatable = TypeVar("Repeatable", Add, CloseStream, CommitSteps, PutRow, DeleteRow)
 SeenRequest = TypeVar("SeenRequest", GetSchedule, ListSchedules)
 ManagedRequest = TypeVar("ManagedRequest", SetSchedule, DeleteSchedule)
 ListRequest = TypeVar(
@@ -249,7 +250,8 @@ class Access:
             raise
 
     def _is_act(self, request: Request[Any]) -> bool:
-        return aspects_of(request).is_act and not self.principal.is_home
+        parts = request.steps if isinstance(request, CommitSteps) else (request,)
+        return any(aspects_of(part).is_act for part in parts) and not self.principal.is_home
 
     async def _perform(self, request: Request[T], admitted: Request[T]) -> T:
         if self._is_act(request):
@@ -276,12 +278,14 @@ _APPENDABLE_MAX = 1_000
 """Streams to which a principal is known to append."""
 
 
-def _creates(request: Request[Any]) -> bool:
+def _creates(request: Request[Any]) -> bool | list[bool]:
     match request:
         case Add(create_stream=creates) | CreateGroup(create_stream=creates):
             return creates
         case CommitBatch(create_streams=creates):
             return creates
+        case CommitSteps(steps=steps):
+            return [bool(_creates(step)) for step in steps]
     return False
 
 
@@ -324,6 +328,14 @@ def _narrow_commit(request: CommitBatch, principal: Principal) -> CommitBatch:
     if request.create_streams and not all(map(principal.may_create, request.drafts)):
         return replace(request, create_streams=False)
     return request
+
+
+def _narrow_steps(request: CommitSteps, principal: Principal) -> CommitSteps:
+    steps = [
+        step if (narrow := _NARROW.get(type(step))) is None else narrow(step, principal)
+        for step in request.steps
+    ]
+    return _narrow_repeatable(replace(request, steps=steps), principal)
 
 
 def _narrow_group(request: CreateGroup, principal: Principal) -> CreateGroup:
@@ -384,6 +396,7 @@ _NARROW: dict[type[Request[Any]], Callable[[Any, Principal], Any]] = {
     DeleteRow: _narrow_repeatable,
     RememberKey: _narrow_key,
     CommitBatch: _narrow_commit,
+    CommitSteps: _narrow_steps,
     CreateGroup: _narrow_group,
     UpdateGroup: _narrow_policy,
     RenameStream: _narrow_move,

@@ -10,6 +10,7 @@ from headgate.engine.entry import MIN_ID
 from headgate.engine.requests import (
     Request,
     bulk,
+    commits,
     deliveries,
     entries,
     groups,
@@ -137,6 +138,15 @@ def _commit(request: bulk.CommitBatch) -> Collection[Need]:
     return [Need((Verb.APPEND,), stream) for stream in request.drafts]
 
 
+def _commit_steps(request: commits.CommitSteps) -> Collection[Need]:
+    return [need for step in request.steps for need in ASPECTS[type(step)].needs(step)]
+
+
+def _appended(request: commits.CommitSteps) -> int:
+    counts = [ASPECTS[type(step)].appended for step in request.steps]
+    return sum(count(step) for count, step in zip(counts, request.steps, strict=True) if count)
+
+
 _OWN = on_consumer(Verb.CONSUME)
 
 
@@ -211,6 +221,9 @@ ASPECTS: Table = {
         needs=_commit,
         appended=lambda commit: sum(map(len, commit.drafts.values())),
         span=MessagingOperation("commit", "send"),
+    ),
+    commits.CommitSteps: Aspects(
+        needs=_commit_steps, appended=_appended, span=MessagingOperation("commit", "send")
     ),
     bulk.LastCommit: Aspects(needs=on_nothing),  # a writer is its principal's own,
     deliveries.ReadGroup: Aspects(

@@ -43,6 +43,7 @@ COUNTED_MAX = 1_000
 """Due times that are counted after an outage. Each one takes up to 20 µs."""
 
 _CRON = re.compile(r"[0-9A-Za-z*/,#-]+( +[0-9A-Za-z*/,#-]+){4}")
+_ONCE = re.compile(r"@[0-9]{1,15}")
 _CRON_MAX, _ZONE_MAX = 256, 64
 """Characters. A time that never comes is searched for 50 years, which takes up to 15 ms."""
 
@@ -52,7 +53,8 @@ class DueTimes:
 
     def __init__(self, cron: str, time_zone: str) -> None:
         """Raises Invalid for a wrong expression or time zone; the location says which."""
-        self._cron = _checked(cron)
+        self._once_ms = int(cron[1:]) if _ONCE.fullmatch(cron) else None
+        self._cron = cron if self._once_ms is not None else _checked(cron)
         self._zone = _zone_of(time_zone)
 
     def after(self, at_ms: int) -> int | None:
@@ -61,6 +63,8 @@ class DueTimes:
 
     def latest(self, through_ms: int, known_ms: int) -> int:
         """Return the latest due time up to `through_ms`; `known_ms` is an earlier due time."""
+        if self._once_ms is not None:
+            return known_ms
         moment = datetime.fromtimestamp(through_ms / 1000, self._zone)
         back = CronSim(self._cron, moment, reverse=True)
         # Two steps back and then forward: only the way forward says what is due.
@@ -82,6 +86,10 @@ class DueTimes:
         return count
 
     def _all_after(self, at_ms: int) -> Iterator[int]:
+        if self._once_ms is not None:
+            if self._once_ms > at_ms:
+                yield self._once_ms
+            return
         last_ms = at_ms
         for moment in CronSim(self._cron, datetime.fromtimestamp(at_ms / 1000, self._zone)):
             due_ms = _ms(moment)

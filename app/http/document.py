@@ -16,7 +16,7 @@ from headgate.app.auth.needs import Needs
 from headgate.app.http.operation import Operation
 from headgate.app.runtime.threads import PAGES
 from headgate.app.wire.credentials import SECURITY_SCHEMES
-from headgate.app.wire.problems import Problem, RowProblem, responses
+from headgate.app.wire.problems import FenceProblem, Problem, RowProblem, responses
 from headgate.app.wire.schemas.entries import CloudEvent, EntryInput
 
 _EVERYWHERE = responses(
@@ -94,6 +94,7 @@ def _complete(document: dict[str, Any], needs: dict[str, Needs], own_url: str) -
         [
             (Problem, "serialization"),
             (RowProblem, "serialization"),
+            (FenceProblem, "serialization"),
             (EntryInput, "validation"),
             (CloudEvent, "validation"),
         ],

@@ -13,7 +13,7 @@ from headgate.app.bulk.arrow_body import ArrowBounds
 from headgate.app.bulk.batch import check_count, drafts_of, event_body
 from headgate.app.cloud_events.event import BATCH, STRUCTURED
 from headgate.app.http.dependencies import AccessDep, LimitsDep, StreamDep
-from headgate.app.http.idempotency import WriterKey, WriterKeyDep
+from headgate.app.http.idempotency import REPLAYED, WriterKey, WriterKeyDep
 from headgate.app.http.operation import (
     ARROW,
     BatchOperation,
@@ -63,12 +63,6 @@ def expected_last_id(
 
 ExpectedDep = Annotated[EntryId | None, Depends(expected_last_id)]
 
-_REPLAYED = {
-    "Idempotent-Replayed": {
-        "description": "`true`: nothing was appended, this is what the key's first use made.",
-        "schema": {"type": "string"},
-    }
-}
 _APPEND_PROBLEMS = responses(
     "malformed",
     "invalid_id",
@@ -89,10 +83,7 @@ _APPEND_PROBLEMS = responses(
 
 def _append_answers(model: Any) -> dict[int | str, dict[str, Any]]:
     repeated = "The key was used before: what it made then."
-    return {
-        200: {"model": model, "description": repeated, "headers": _REPLAYED},
-        **_APPEND_PROBLEMS,
-    }
+    return {200: {"model": model, "description": repeated, "headers": REPLAYED}, **_APPEND_PROBLEMS}
 
 
 @router.post(
@@ -235,7 +226,7 @@ async def append_events(
 @closes.post(
     "/streams/{stream}/close",
     operation_id="closeStream",
-    responses={200: {"headers": _REPLAYED}, **_APPEND_PROBLEMS},
+    responses={200: {"headers": REPLAYED}, **_APPEND_PROBLEMS},
 )
 @needs(Verb.MANAGE)
 async def close_stream(

@@ -274,4 +274,15 @@ EXPLANATIONS: dict[Code, Explanation] = {
         "`row` of the problem is the row as it is. Make your change to that, and send it with "
         "`If-Match` and the id of that row.",
     ),
+    "not_yours": Explanation(
+        "The commit settles entries that are not pending with its consumer. Nothing was changed.",
+        (
+            "The work took longer than the group's claim time, and another consumer has the entry.",
+            "The entry was delivered again since, and `deliveries` has the count of before.",
+            "The entry was settled before, maybe by a commit whose answer was lost.",
+        ),
+        "`held` of the problem says who has each entry. Drop the result: whoever holds the entry "
+        "makes one. Extend entries that you work on for long, and send an `Idempotency-Key`, so "
+        "that a commit can be sent again.",
+    ),
 }

@@ -4,6 +4,7 @@ Every error that the gateway answers is a `Problem`, including validation errors
 This file defines the problem; `handlers` makes the HTTP answer.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
@@ -60,8 +61,9 @@ _General = Literal[
 """Codes that clients of the last release know: any operation may answer them."""
 
 _OfRows = Literal["row_changed"]
+_OfCommits = Literal["not_yours"]
 
-Code = Literal[_General, _OfRows]
+Code = Literal[_General, _OfRows, _OfCommits]
 
 
 class ProblemError(BaseModel):
@@ -95,6 +97,9 @@ class Problem(BaseModel):
     entry_id: str | None = Field(
         None, description="The entry that is too large for its reader, where that was the matter."
     )
+    step: int | None = Field(
+        None, description="Of a commit: the number of the step that failed, from 0."
+    )
     leader: str | None = Field(
         None, description="Of `not_leader`: the address of the gateway that leads, if it is known."
     )
@@ -108,6 +113,23 @@ class RowProblem(Problem):
 
     code: _OfRows = Field(description="The problem, for programs.")
     row: dict[str, Any] | None = Field(None, description="The row as it is, if there is one.")
+
+
+class HeldEntry(BaseModel):
+    """An entry that is not pending with the consumer of a commit."""
+
+    id: str = Field(description="Entry id.")
+    consumer: str | None = Field(description="Who holds it; null: nobody.")
+    deliveries: int | None = Field(
+        description="Its delivery count; null: it is not pending, or settled."
+    )
+
+
+class FenceProblem(Problem):
+    """Why a commit did nothing: entries are not pending with its consumer."""
+
+    code: _OfCommits = Field(description="The problem, for programs.")
+    held: list[HeldEntry] = Field(description="These entries, and who holds them.")
 
 
 class GatewayError(Exception):
@@ -169,6 +191,7 @@ _STATUS: dict[Code, int] = {
     "entry_referenced": 409,
     "id_not_greater": 409,
     "staged_missing": 409,
+    "not_yours": 409,
     "limit_reached": 409,
     "last_id_mismatch": 412,
     "row_changed": 412,
@@ -231,6 +254,7 @@ _CODE_OF: dict[type[Exception], Code] = {
     errors.LimitReached: "limit_reached",
     errors.LastIdMismatch: "last_id_mismatch",
     errors.RowChanged: "row_changed",
+    errors.NotYours: "not_yours",
     errors.NotATable: "wrong_type",
     errors.WalkOver: "gone",
     errors.StreamsChanged: "last_id_mismatch",
@@ -262,6 +286,11 @@ _RETRYABLE: frozenset[Code] = frozenset(
 )
 _RETRY_AFTER_MS = 1000
 
+_STEP = re.compile("/body/steps/([0-9]+)")
+
+_MODELS: dict[Code, type[Problem]] = {"row_changed": RowProblem, "not_yours": FenceProblem}
+"""The problems that say more than others."""
+
 _ERRORS_MAX = 100
 """Errors told of one request: more would help nobody, and each costs more than the mistake."""
 
@@ -292,6 +321,11 @@ def problem_of(error: Exception, instance: str) -> Problem:
     else:
         errors_found = [ProblemError(pointer=pointer, detail=detail)]
         problem = make_problem(code, f"{pointer}: {detail}", instance, errors_found)
+    return _with_facts(problem, error)
+
+
+def _with_facts(problem: Problem, error: Exception) -> Problem:
+    """Return the problem of an error with what programs want to know of it."""
     if isinstance(error, errors.IdNotGreater | errors.LastIdMismatch):
         problem.last_id = str(error.last_id)
     if isinstance(error, FrameTooLarge):
@@ -299,11 +333,19 @@ def problem_of(error: Exception, instance: str) -> Problem:
     if isinstance(error, RowIsAnother):
         row = None if error.row is None else dict(error.row)
         return RowProblem(**problem.model_dump(exclude_unset=True), row=row)
+    if isinstance(error, errors.NotYours):
+        held = [_held(each) for each in error.held[:_ERRORS_MAX]]
+        return FenceProblem(**problem.model_dump(exclude_unset=True), held=held)
     if isinstance(error, errors.NotLeader) and error.leader:
         problem.leader = error.leader
     if isinstance(error, GatewayError) and error.retry_after_ms is not None:
         problem.retry_after_ms = error.retry_after_ms
     return problem
+
+
+def _held(held: errors.Held) -> HeldEntry:
+    consumer = None if held.consumer is None else held.consumer.decode(errors="replace")
+    return HeldEntry(id="{}-{}".format(*held.id), consumer=consumer, deliveries=held.deliveries)
 
 
 def code_of(error: Exception) -> Code:
@@ -331,6 +373,9 @@ def make_problem(
         problem.retry_after_ms = _RETRY_AFTER_MS
     if parts is not None:
         problem.errors = parts
+        step = _STEP.match(parts[0].pointer)
+        if step is not None:
+            problem.step = int(step[1])
     return problem
 
 
@@ -360,12 +405,15 @@ def responses(*codes: Code) -> dict[int | str, dict[str, object]]:
     described: dict[int | str, dict[str, object]] = {}
     for status in sorted({_STATUS[code] for code in codes}):
         named = " or ".join(f"`{code}`" for code in codes if _STATUS[code] == status)
-        of_rows = "row_changed" in codes and status == _STATUS["row_changed"]
-        model = RowProblem.__name__ if of_rows else Problem.__name__
+        here = [code for code in codes if _STATUS[code] == status]
+        models = dict.fromkeys(_MODELS.get(code, Problem).__name__ for code in here)
+        schemas = [{"$ref": f"#/components/schemas/{model}"} for model in models]
         described[status] = {
             "description": f"{title_of(status)}: {named}",
             "content": {
-                "application/problem+json": {"schema": {"$ref": f"#/components/schemas/{model}"}}
+                "application/problem+json": {
+                    "schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+                }
             },
         }
     return described

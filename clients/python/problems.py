@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 
@@ -220,6 +220,16 @@ class RowChanged(Problem):
     def __init__(self, problem: Mapping[str, Any]) -> None:
         super().__init__(problem)
         self.row: Mapping[str, Any] | None = problem.get("row")
+
+
+class NotYours(Problem):
+    """Entries of a commit are not pending with its consumer; `held` says who has each."""
+
+    code = "not_yours"
+
+    def __init__(self, problem: Mapping[str, Any]) -> None:
+        super().__init__(problem)
+        self.held: Sequence[Mapping[str, Any]] = problem.get("held", ())
 
 
 class TooLarge(Problem):

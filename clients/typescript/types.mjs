@@ -22,7 +22,7 @@ const PUBLIC = {
   Schedules: "Schedules", Push: "PushInfo", PushInput: "PushInput", PatternPushInput: "PatternPushInput", PushSummary: "PushSummary", PushAttempt: "PushAttempt", Pushes: "Pushes",
   ReadGroups: "ReadGroups", GroupsEntries: "GroupsEntries", StreamDelivery: "StreamDelivery", NewGroups: "NewGroups",
   StreamIds: "StreamIds", SettledStream: "SettledStream", SettledStreams: "SettledStreams", RetriedPush: "RetriedPush", Row: "Row", TableRows: "TableRows", RowWritten: "RowWritten",
-  Problem: "ProblemDetails", RowProblem: "RowProblemDetails",
+  Problem: "ProblemDetails", RowProblem: "RowProblemDetails", FenceProblem: "FenceProblemDetails",
 };
 
 const camel = (name) => name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());

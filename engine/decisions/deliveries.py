@@ -60,6 +60,11 @@ def _ack(
     stream, group = request.stream, request.group
     pel = keyspace.group(stream, group).pel
     outcomes = _fence(pel.by_id.get, ids, request.consumer, Outcome.ACKED)
+    if request.counts is not None:
+        for index, entry_id in enumerate(ids):
+            pending = pel.by_id.get(entry_id)
+            if pending is not None and not _stands(pending, request.counts, ()):
+                outcomes[index] = Outcome.CLAIMED
     done = Outcome.ACKED
     acked = [entry_id for entry_id, outcome in zip(ids, outcomes, strict=True) if outcome is done]
     if len(set(acked)) < len(acked):  # an id given twice counts once
@@ -254,6 +259,8 @@ def _extend(
         pending = pel.by_id.get(entry_id)
         if pending is not None and pending.owner is None:
             outcomes[index] = Outcome.NOT_PENDING
+        elif pending is not None and not _stands(pending, request.counts, ()):
+            outcomes[index] = Outcome.CLAIMED
     extended: dict[EntryId, int] = {}
     for entry_id, outcome in zip(ids, outcomes, strict=True):
         if outcome is Outcome.EXTENDED:

@@ -21,7 +21,8 @@ def made_before(
         return None
     since_ms = keyspace.steady_ms(now_ms) - key_window_ms(keyspace, stream)
     made = stream.keys.find(idempotent, since_ms)
-    if made is not None and idempotent.digest and idempotent.digest != made.digest:
+    is_told = bool(idempotent.digest) or (made is not None and not made.length)
+    if made is not None and is_told and idempotent.digest != made.digest:
         raise IdempotencyMismatch(idempotent.key)
     return made
 

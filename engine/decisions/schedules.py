@@ -41,7 +41,7 @@ def set_schedule(
     else:
         if not is_shown(before.definition.stream, request.only):
             raise ScheduleExists(name)
-        if before.revision != request.revision:
+        if request.revision not in (None, before.revision):
             raise ScheduleChanged(name)
         info = before.set_to(definition, request.next_due_ms)
     return Decision(Created(before is None, info), [ScheduleSet(info)])
@@ -131,7 +131,9 @@ def _awaiting(keyspace: Keyspace, request: RunSchedule | PassSchedule) -> Schedu
     return info if info is not None and info.awaits(request.revision, request.was_due_ms) else None
 
 
-def _advanced(info: ScheduleInfo) -> ScheduleAdvanced:
+def _advanced(info: ScheduleInfo) -> ScheduleAdvanced | ScheduleDeleted:
+    if info.definition.is_once and info.progress.next_due_ms is None:
+        return ScheduleDeleted(info.name)
     return ScheduleAdvanced(info.name, info.progress)
 
 

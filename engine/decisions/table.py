@@ -9,6 +9,7 @@ from headgate.engine.decisions import (
     Decisions,
     attributes,
     bulk,
+    commits,
     deliveries,
     details,
     dumps,
@@ -35,6 +36,7 @@ DECISIONS: Decisions = {
     for module in (
         attributes,
         bulk,
+        commits,
         deliveries,
         details,
         dumps,

@@ -24,7 +24,7 @@ from headgate.engine.limits import (
 )
 from headgate.engine.replies import Added, Row, RowRead, TablePage
 from headgate.engine.requests.entries import Add
-from headgate.engine.requests.tables import DeleteRow, PutRow, ReadRow, ReadTable, RowCondition
+from headgate.engine.requests.tables import DeleteRow, PutRow, ReadRow, ReadTable
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.entries.finder import Finder
 from headgate.engine.state.extent import Missing
@@ -226,15 +226,26 @@ def _row_of(stream: Stream, table: StreamTable, key: bytes) -> Row | None:
     return _row(stream, table, Finder(stream.log, are_scattered=True), key, entry_id)
 
 
-def _check(key: bytes, row: Row | None, condition: RowCondition | None) -> None:
+def check_row(stream: Stream, table: StreamTable, request: PutRow | DeleteRow) -> Row | None:
+    """Return the row that a request changes; RowChanged if it is not as expected."""
+    row, condition = _row_of(stream, table, request.key), request.condition
     row_id = None if row is None else row.id
     if condition is not None and row_id != condition.id:
-        raise RowChanged(key, row_id)
+        raise RowChanged(request.key, row_id)
+    return row
 
 
 def put_row(
     keyspace: Keyspace, stream: Stream, table: StreamTable, request: PutRow, now_ms: int
 ) -> Decision[Added]:
+    fields = fields_put(table, request)
+    if made_before(keyspace, stream, request.idempotent, now_ms) is None:
+        check_row(stream, table, request)
+    return add(keyspace, _appending(request, fields), now_ms)
+
+
+def fields_put(table: StreamTable, request: PutRow) -> Fields:
+    """Return the fields of the entry that makes a row."""
     key, fields = request.key, tuple(request.fields)
     if len(key) > ROW_KEY_BYTES_MAX:
         raise Invalid(f"a key has at most {ROW_KEY_BYTES_MAX} bytes", location=("key",))
@@ -245,24 +256,25 @@ def put_row(
         raise Invalid(text, location=("fields",))
     if value_of(fields, table.key_field) is None:
         fields = table.key_field, key, *fields
-    if made_before(keyspace, stream, request.idempotent, now_ms) is None:
-        _check(key, _row_of(stream, table, key), request.condition)
-    return add(keyspace, _appending(request, fields), now_ms)
+    return fields
 
 
 def delete_row(
     keyspace: Keyspace, stream: Stream, table: StreamTable, request: DeleteRow, now_ms: int
 ) -> Decision[Added | None]:
     if made_before(keyspace, stream, request.idempotent, now_ms) is None:
-        row = _row_of(stream, table, request.key)
-        _check(request.key, row, request.condition)
+        row = check_row(stream, table, request)
         if row is None:
             return Decision(None, [])
-    fields = table.key_field, request.key, table.tombstone_field, b"1"
+    fields = fields_removing(table, request.key)
     added: Decision[Added | None] = add(keyspace, _appending(request, fields), now_ms).replied_as(
         lambda reply: reply
     )
     return added
+
+
+def fields_removing(table: StreamTable, key: bytes) -> Fields:
+    return table.key_field, key, table.tombstone_field, b"1"
 
 
 def _appending(request: PutRow | DeleteRow, fields: Fields) -> Add:

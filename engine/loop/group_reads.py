@@ -224,7 +224,7 @@ class GroupReads:
         steps = [give_back, settle] if request.by_policy else [give_back]
 
         def act() -> list[list[Outcome] | StreamError]:
-            self._require_spent(request)  # within a record nothing can be waited for
+            self.require_spent(request)  # within a record nothing can be waited for
             return self._executor.record_all(steps)
 
         outcomes, *_ = await self._executor.durable(await self._executor.cold.until_read(act))
@@ -232,7 +232,7 @@ class GroupReads:
             raise outcomes
         return outcomes
 
-    def _require_spent(self, request: Nack) -> None:
+    def require_spent(self, request: Nack) -> None:
         keyspace = self._executor.current()
         if not request.by_policy or not keyspace.memory.cold_bytes:
             return

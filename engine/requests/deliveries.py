@@ -131,12 +131,16 @@ class GiveBack(Request[None], frozen=True):
 
 
 class Ack(Request[list[Outcome]], frozen=True):
-    """Acknowledge entries (XACK), one outcome per id; with a consumer, only those it owns."""
+    """Acknowledge entries (XACK), one outcome per id; with a consumer, only those it owns.
+
+    With `counts`, only deliveries that stand, of these counts.
+    """
 
     stream: bytes
     group: bytes
     ids: Sequence[EntryId]
     consumer: bytes | None = None
+    counts: Mapping[EntryId, int] | None = None
 
 
 class AckThrough(Request[None], frozen=True):
@@ -201,6 +205,7 @@ class Extend(Request[list[Outcome]], frozen=True):
     group: bytes
     ids: Sequence[EntryId]
     consumer: bytes
+    counts: Mapping[EntryId, int] | None = None  # only deliveries that stand, of these counts
 
 
 class Claim(Request[Claimed], frozen=True):

@@ -15,15 +15,16 @@ from headgate.engine.schedules import Definition, Refusal, ScheduleInfo
 class SetSchedule(Request[Created[ScheduleInfo]], frozen=True):
     """Create a schedule, or give it another definition. What it has counted stays.
 
-    `revision` is that of the schedule as it was when `next_due_ms` was computed (0: there was
-    none), or ScheduleChanged. `only` says to which streams a schedule may append that is replaced
-    (None: to any), or ScheduleExists. LimitReached; Invalid if the fields are none, or too many.
+    `revision` is that of the schedule as it was when `next_due_ms` was computed (0: there was none;
+    None: whatever there was), or ScheduleChanged. `only` says to which streams a schedule may
+    append that is replaced (None: to any), or ScheduleExists. LimitReached; Invalid if the fields
+    are none, or too many.
     """
 
     schedule: bytes
     definition: Definition
     next_due_ms: int | None  # None: it is paused
-    revision: int
+    revision: int | None
     only: NameFilter | None = None
 
 

@@ -8,6 +8,7 @@ from headgate.app.backends.port import Ability, Backend, Way
 from headgate.app.backends.remote.messages import REQUESTS
 from headgate.engine.config import FieldName, Patch, StreamConfig
 from headgate.engine.errors import NotSupported
+from headgate.engine.requests.commits import CommitSteps
 from headgate.engine.requests.deliveries import ReadGroups
 from headgate.engine.requests.entries import (
     CloseRange,
@@ -30,7 +31,16 @@ async def test_a_backend_says_what_it_can(kind: Kind, backend: Backend) -> None:
 async def test_a_backend_says_how_it_carries_out_each_request(kind: Kind, backend: Backend) -> None:
     refused = {request for request in REQUESTS if backend.way_of(request) is Way.NOT}
     of_servers = {OpenRanges, ReadOn, CloseRange, ChangeDefaults, TrimArchive}
-    of_servers |= {ReadPattern, ReadGroups, ListKeys, ReadTable, ReadRow, PutRow, DeleteRow}
+    of_servers |= {
+        ReadPattern,
+        ReadGroups,
+        ListKeys,
+        ReadTable,
+        ReadRow,
+        PutRow,
+        DeleteRow,
+        CommitSteps,
+    }
     assert refused == (of_servers if kind.servers else set())
 
 

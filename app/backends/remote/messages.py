@@ -23,6 +23,7 @@ from headgate.engine.replies import JournalStatus, Takeover
 from headgate.engine.requests import (
     Request,
     bulk,
+    commits,
     deliveries,
     entries,
     groups,
@@ -34,7 +35,7 @@ from headgate.engine.requests import (
 
 R = TypeVar("R")
 
-MODULES = (bulk, deliveries, entries, groups, keyspace, schedules, streams, tables)
+MODULES = (bulk, commits, deliveries, entries, groups, keyspace, schedules, streams, tables)
 """Modules of requests."""
 
 REQUESTS: tuple[type[Request[Any]], ...] = tuple(
@@ -77,6 +78,7 @@ class ErrorFacts(NamedTuple):
     location: Location
     facts: dict[str, Fact]
     names: dict[str, bytes]  # the facts that are bytes: a decoder cannot tell them from text
+    held: list[errors.Held] = []  # noqa: RUF012 it is never changed
 
 
 class EngineState(NamedTuple):
@@ -232,16 +234,19 @@ def version_of_messages() -> str:
 def facts_of(error: errors.StreamError) -> ErrorFacts:
     facts = dict(vars(error))
     location = facts.pop("location", error.location)
+    held = facts.pop("held", [])
     names = {name: value for name, value in facts.items() if isinstance(value, bytes)}
     others = {name: value for name, value in facts.items() if name not in names}
     kind = next(kind.__name__ for kind in type(error).__mro__ if kind.__name__ in ERRORS)
-    return ErrorFacts(kind, tuple(map(str, error.args)), location, others, names)
+    return ErrorFacts(kind, tuple(map(str, error.args)), location, others, names, held)
 
 
 def error_of(taken_apart: ErrorFacts) -> errors.StreamError:
     kind = ERRORS[taken_apart.kind]
     error = kind.__new__(kind, *taken_apart.texts)
     vars(error).update(taken_apart.facts | taken_apart.names)
+    if taken_apart.held:
+        vars(error)["held"] = taken_apart.held
     if taken_apart.location != kind.location:
         error.location = taken_apart.location
     return error

@@ -213,12 +213,6 @@ async def _groups(ask: Ask, story: Recorder) -> None:
     await ask("PUT /v1/streams/orders/groups/fair", {"start": "0", "policy": {"fair_field": "sku"}})
     await ask("POST /v1/streams/orders/groups/fair/read?consumer=anna", {"limit": 1})
     await ask("GET /v1/streams/orders/groups/fair/keys?limit=2")
-    await ask("PUT /v1/streams/stock", {"key_field": "sku"})
-    await ask("PUT /v1/streams/stock/table/42", {"fields": {"count": "3"}})
-    await ask("PUT /v1/streams/stock/table/43", {"fields": {"count": "1"}})
-    await ask("GET /v1/streams/stock/table?limit=1")
-    await ask("GET /v1/streams/stock/table/42")
-    await ask("DELETE /v1/streams/stock/table/43")
     await ask(f"GET {group}/pending?consumer=anna&limit=2")
     await ask(f"GET {group}/pending/summary")
     story.clock.now_ms += 60_000
@@ -245,6 +239,22 @@ async def _groups(ask: Ask, story: Recorder) -> None:
     await ask(f"POST {groups}/extend?consumer=anna", {"entries": own[:1]})
     await ask(f"POST {groups}/nack?consumer=anna", {"entries": own[1:2], "mode": "silent"})
     await ask(f"POST {groups}/ack?consumer=anna", {"entries": own[2:]})
+
+
+async def _tables_and_commits(ask: Ask, story: Recorder) -> None:
+    await ask("PUT /v1/streams/stock", {"key_field": "sku"})
+    await ask("PUT /v1/streams/stock/table/42", {"fields": {"count": "3"}})
+    await ask("PUT /v1/streams/stock/table/43", {"fields": {"count": "1"}})
+    await ask("GET /v1/streams/stock/table?limit=1")
+    await ask("GET /v1/streams/stock/table/42")
+    await ask("DELETE /v1/streams/stock/table/43")
+    read = "/v1/streams/orders/groups/fair/read?consumer=anna"
+    [order] = (await story.http.post(read, json={"limit": 1})).json()["entries"]
+    bill = {"sku": order["fields"]["sku"], "total": "12.50"}
+    done = {"stream": "orders", "group": "fair", "ids": [order["id"]], "deliveries": [1]}
+    steps = [{"append": {"stream": "bills", "entries": [{"fields": bill}]}}, {"ack": done}]
+    key = {"Idempotency-Key": f"bill-{order['id']}"}
+    await ask("POST /v1/commit", {"consumer": "anna", "steps": steps}, headers=key)
 
 
 async def _bulk(ask: Ask, story: Recorder) -> None:
@@ -327,7 +337,7 @@ async def _the_end(ask: Ask, story: Recorder) -> None:
 
 
 CHAPTERS = (
-    *(_streams_and_entries, _groups, _bulk, _schedules, _pushes),
+    *(_streams_and_entries, _groups, _tables_and_commits, _bulk, _schedules, _pushes),
     *(_redis_words, _histories, _the_end),
 )
 

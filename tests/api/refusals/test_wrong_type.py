@@ -46,7 +46,7 @@ OTHERS: list[tuple[str, Any]] = [
 """Operations whose bodies name a stream."""
 
 ACCEPTED = ["application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"]
-NOT_OF_SERVERS = ("/history", "/archive", "/keys", "/table", "/table/{key}")
+NOT_OF_SERVERS = ("/history", "/archive", "/keys", "/table", "/table/{key}", "/commit")
 
 COMMANDS = [
     *(

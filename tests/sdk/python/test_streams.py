@@ -90,8 +90,8 @@ def test_each_code_has_an_exception() -> None:
     document = json.loads(DOCUMENT.read_text())
     schemas = document["components"]["schemas"]
     codes = schemas["Problem"]["properties"]["code"]["enum"]
-    of_rows = schemas["RowProblem"]["properties"]["code"]["const"]
-    assert sorted(problems.PROBLEMS) == sorted([*codes, of_rows])
+    own = [schemas[each]["properties"]["code"]["const"] for each in ("RowProblem", "FenceProblem")]
+    assert sorted(problems.PROBLEMS) == sorted([*codes, *own])
     assert type(problems.problem_of({"code": "of tomorrow"})) is problems.Problem
 
 

@@ -14,7 +14,13 @@ from headgate.app.backends.redis.faults import as_stream_errors, read_id
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function
 from headgate.engine.entry import EntryId
-from headgate.engine.errors import ScheduleChanged, ScheduleExists, ScheduleNotFound, WrongSideKey
+from headgate.engine.errors import (
+    NotSupported,
+    ScheduleChanged,
+    ScheduleExists,
+    ScheduleNotFound,
+    WrongSideKey,
+)
 from headgate.engine.replies import Created, DueSchedules
 from headgate.engine.requests.keyspace import is_shown
 from headgate.engine.requests.schedules import (
@@ -93,6 +99,8 @@ _TRIES_MAX = 20
 
 async def set_schedule(client: Client, request: SetSchedule) -> Created[ScheduleInfo]:
     check_schedule(request.definition)
+    if request.definition.is_once:
+        raise NotSupported("schedules that are due once")
     name, definition = request.schedule, request.definition
     text, before = await find(client, name)
     if before is None:
@@ -102,7 +110,8 @@ async def set_schedule(client: Client, request: SetSchedule) -> Created[Schedule
         if not is_shown(before.definition.stream, request.only):
             raise ScheduleExists(name)
         info = before.set_to(definition, request.next_due_ms)
-    if info.revision != request.revision + 1 or not await put(client, name, text, info):
+    is_expected = request.revision in (None, info.revision - 1)
+    if not is_expected or not await put(client, name, text, info):
         raise ScheduleChanged(name)
     if before is not None and before.definition.stream != definition.stream:
         await forget(client, before)

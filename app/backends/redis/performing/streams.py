@@ -30,6 +30,7 @@ from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import NoArchive, NotSupported, StreamsChanged, WrongType
 from headgate.engine.limits import CHUNK_ENTRIES_MAX, TRIM_CHUNKS_DEFAULT, TRIM_ENTRIES_MAX
 from headgate.engine.replies import Created, StreamInfo
+from headgate.engine.requests.commits import CommitSteps
 from headgate.engine.requests.entries import Trim, TrimArchive, TrimTo, check_trim
 from headgate.engine.requests.keyspace import GetRevisions, IfUnchanged
 from headgate.engine.requests.streams import (
@@ -199,6 +200,7 @@ PERFORMERS: Performers = {
     Trim: by_function(trim),
     TrimArchive: not_supported("archives"),
     **dict.fromkeys((ReadTable, ReadRow, PutRow, DeleteRow), not_supported(TABLES)),
+    CommitSteps: not_supported("commits"),
     ListStreams: by_function(list_streams),
     DescribeStream: by_function(describe_stream),
     CreateStream: by_function(create_stream),

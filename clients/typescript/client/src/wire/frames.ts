@@ -954,6 +954,10 @@ export interface Problem {
    */
   entry_id?: string | null;
   /**
+   * Of a commit: the number of the step that failed, from 0.
+   */
+  step?: number | null;
+  /**
    * Of `not_leader`: the address of the gateway that leads, if it is known.
    */
   leader?: string | null;

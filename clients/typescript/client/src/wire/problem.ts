@@ -2,10 +2,10 @@
  * Errors. A gateway says why it refuses a request (`Problem`); without a connection nobody says anything
  * (`Disconnected`). There are no others but those of wrong arguments.
  */
-import type { ProblemDetails, Row, RowProblemDetails } from "./types.js";
+import type { FenceProblemDetails, ProblemDetails, Row, RowProblemDetails } from "./types.js";
 
 /** The problem, for programs: the closed list of the contract. */
-export type Code = (ProblemDetails | RowProblemDetails)["code"];
+export type Code = (ProblemDetails | RowProblemDetails | FenceProblemDetails)["code"];
 
 /** The gateway has refused a request; nothing was changed. `isProblem` narrows its `code`. */
 export class Problem<C extends Code = Code> extends Error {
@@ -33,6 +33,17 @@ export class RowChanged extends Problem<"row_changed"> {
   constructor(details: RowProblemDetails) {
     super(details);
     this.row = (details.row ?? null) as Row | null;
+  }
+}
+
+/** A commit did nothing: entries that it settles are not pending with its consumer. */
+export class NotYours extends Problem<"not_yours"> {
+  /** These entries, and who has them. */
+  readonly held: FenceProblemDetails["held"];
+
+  constructor(details: FenceProblemDetails) {
+    super(details);
+    this.held = details.held;
   }
 }
 

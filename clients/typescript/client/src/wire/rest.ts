@@ -3,8 +3,8 @@ import type { Addresses } from "./addresses.js";
 import { waited } from "./backoff.js";
 import type { Credentials } from "./credentials.js";
 import { fromWire, toWire } from "./names.js";
-import { Disconnected, Problem, RowChanged } from "./problem.js";
-import type { ProblemDetails, RowProblemDetails } from "./types.js";
+import { Disconnected, NotYours, Problem, RowChanged } from "./problem.js";
+import type { FenceProblemDetails, ProblemDetails, RowProblemDetails } from "./types.js";
 
 /** So long may the gateway take to begin its answer, besides what it was asked to wait. */
 const ANSWER_MS_MAX = 30_000;
@@ -140,8 +140,9 @@ export class Rest {
 async function refusal(response: Response): Promise<Error> {
   const text = await response.text();
   try {
-    const details = fromWire<ProblemDetails | RowProblemDetails>(JSON.parse(text));
+    const details = fromWire<ProblemDetails | RowProblemDetails | FenceProblemDetails>(JSON.parse(text));
     if (details.code === "row_changed") return new RowChanged(details);
+    if (details.code === "not_yours") return new NotYours(details);
     if (details.code) return new Problem(details);
   } catch {
     // No JSON: then it was a proxy.

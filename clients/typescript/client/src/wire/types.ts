@@ -79,6 +79,7 @@ export interface Types {
   RowWritten: RowWritten;
   ProblemDetails: ProblemDetails;
   RowProblemDetails: RowProblemDetails;
+  FenceProblemDetails: FenceProblemDetails;
 }
 /**
  * One element of a stream.
@@ -1872,6 +1873,10 @@ export interface ProblemDetails {
    */
   entryId?: string | null;
   /**
+   * Of a commit: the number of the step that failed, from 0.
+   */
+  step?: number | null;
+  /**
    * Of `not_leader`: the address of the gateway that leads, if it is known.
    */
   leader?: string | null;
@@ -1942,6 +1947,10 @@ export interface RowProblemDetails {
    */
   entryId?: string | null;
   /**
+   * Of a commit: the number of the step that failed, from 0.
+   */
+  step?: number | null;
+  /**
    * Of `not_leader`: the address of the gateway that leads, if it is known.
    */
   leader?: string | null;
@@ -1955,4 +1964,86 @@ export interface RowProblemDetails {
   row?: {
     [k: string]: unknown;
   } | null;
+}
+/**
+ * Why a commit did nothing: entries are not pending with its consumer.
+ */
+export interface FenceProblemDetails {
+  /**
+   * Page of this gateway: what the problem means, and what to do.
+   */
+  type: string;
+  /**
+   * The status in words.
+   */
+  title: string;
+  /**
+   * The HTTP status.
+   */
+  status: number;
+  /**
+   * The problem, for people.
+   */
+  detail: string;
+  /**
+   * The path that was asked for.
+   */
+  instance: string;
+  /**
+   * The problem, for programs.
+   */
+  code: "not_yours";
+  /**
+   * Whether the same request may succeed later.
+   */
+  retryable: boolean;
+  /**
+   * When to try again, if known.
+   */
+  retryAfterMs?: number | null;
+  /**
+   * The faults, each with its place.
+   */
+  errors?: ProblemError[] | null;
+  /**
+   * The stream's last id, where that was the matter.
+   */
+  lastId?: string | null;
+  /**
+   * The entry that is too large for its reader, where that was the matter.
+   */
+  entryId?: string | null;
+  /**
+   * Of a commit: the number of the step that failed, from 0.
+   */
+  step?: number | null;
+  /**
+   * Of `not_leader`: the address of the gateway that leads, if it is known.
+   */
+  leader?: string | null;
+  /**
+   * `X-Request-Id` of the answer or of the WebSocket, as the log has it.
+   */
+  requestId?: string | null;
+  /**
+   * These entries, and who holds them.
+   */
+  held: HeldEntry[];
+}
+/**
+ * An entry that is not pending with the consumer of a commit.
+ */
+export interface HeldEntry {
+  /**
+   * Entry id.
+   */
+  id: string;
+  /**
+   * Who holds it; null: nobody.
+   */
+  consumer: string | null;
+  /**
+   * Its delivery count; null: it is not pending, or settled.
+   */
+  deliveries: number | null;
 }

@@ -1,0 +1,273 @@
+"""Commits: steps that are carried out together, and what comes of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, NotRequired, Self
+
+from pydantic import Field, model_validator
+from typing_extensions import TypedDict
+
+from headgate.app.wire.ids import parse_id, parse_ids
+from headgate.app.wire.names import check_name
+from headgate.app.wire.problems import GatewayError
+from headgate.app.wire.schemas.deliveries import NackChoices
+from headgate.app.wire.schemas.entries import (
+    Count,
+    EntryInput,
+    FieldsInput,
+    Flag,
+    Ids,
+    IdText,
+    Milliseconds,
+    Request,
+)
+from headgate.app.wire.schemas.tables import check_key, key_of_text
+from headgate.engine.entry import EntryId
+from headgate.engine.limits import COMMIT_ITEMS_MAX, COMMIT_STEPS_MAX
+from headgate.engine.replies import CommittedSteps
+from headgate.engine.requests.commits import CommitStep
+from headgate.engine.requests.deliveries import Ack, Extend, Nack, NackMode
+from headgate.engine.requests.entries import Add
+from headgate.engine.requests.schedules import DeleteSchedule, SetSchedule
+from headgate.engine.requests.tables import DeleteRow, PutRow, RowCondition
+from headgate.engine.schedules import once
+
+Name = Annotated[str, Field(description="Name of the stream, group, consumer or timer.")]
+IfMatch = Annotated[
+    IdText | None, Field(description="Only if this is the id of the row before the commit.")
+]
+
+
+class _Step(Request):
+    def to_engine(self, consumer: bytes | None, place: str) -> CommitStep:
+        """Return the engine's form; `place` is a pointer to the step, for errors."""
+        raise NotImplementedError
+
+
+class CommitAppend(_Step):
+    """Append entries to a stream. Their ids are given by the stream."""
+
+    stream: Name
+    entries: Annotated[list[EntryInput], Field(fail_fast=True)] = Field(
+        min_length=1, max_length=COMMIT_ITEMS_MAX
+    )
+    if_last_id: IdText | None = Field(
+        None, description="Only if this is the stream's last id before the commit."
+    )
+    create_stream: Flag = Field(True, description="Create the stream if it is not there.")
+
+    def to_engine(self, _: bytes | None, place: str) -> Add:
+        expected = None
+        if self.if_last_id is not None:
+            expected = parse_id(self.if_last_id, field=f"{place}/if_last_id")
+        return Add(
+            check_name(self.stream, pointer=f"{place}/stream"),
+            [each.to_draft(f"{place}/entries/{at}") for at, each in enumerate(self.entries)],
+            create_stream=self.create_stream,
+            expected_last_id=expected,
+        )
+
+
+class _RowStep(_Step):
+    stream: Name
+    key: Name
+    if_match: IfMatch = None
+    if_none_match: Literal["*"] | None = Field(
+        None, description="Instead: only if there is no such row before the commit."
+    )
+
+    @model_validator(mode="after")
+    def _has_one_condition(self) -> Self:
+        if self.if_match is not None and self.if_none_match is not None:
+            raise ValueError("give either if_match or if_none_match")
+        return self
+
+    def row(self, place: str) -> tuple[bytes, bytes]:
+        pointer = f"{place}/key"
+        key = check_key(key_of_text(self.key, pointer=pointer), pointer=pointer)
+        return check_name(self.stream, pointer=f"{place}/stream"), key
+
+    def condition(self, place: str) -> RowCondition | None:
+        if self.if_match is not None:
+            return RowCondition(parse_id(self.if_match, field=f"{place}/if_match"))
+        return None if self.if_none_match is None else RowCondition()
+
+
+class CommitPutRow(_RowStep, FieldsInput):
+    """Write the row of a key. The key field is added."""
+
+    def _leaves_fields(self) -> bool:
+        return not self.fields and not self.pairs
+
+    def to_engine(self, _: bytes | None, place: str) -> PutRow:
+        return PutRow(*self.row(place), self.to_fields(place), self.condition(place))
+
+
+class CommitDeleteRow(_RowStep):
+    """Remove the row of a key."""
+
+    def to_engine(self, _: bytes | None, place: str) -> DeleteRow:
+        return DeleteRow(*self.row(place), self.condition(place))
+
+
+class _SettlingStep(_Step, Ids):
+    stream: Name
+    group: Name
+    deliveries: list[Count] | None = Field(
+        None,
+        description="The delivery count of each id, as it came with the entry: the commit fails if "
+        "an entry was delivered again since, even to the same consumer.",
+    )
+
+    @model_validator(mode="after")
+    def _has_a_count_each(self) -> Self:
+        if self.deliveries is not None and len(self.deliveries) != len(self.ids):
+            raise ValueError("deliveries has as many counts as ids")
+        return self
+
+    def names(self, place: str) -> tuple[bytes, bytes, list[EntryId]]:
+        return (
+            check_name(self.stream, pointer=f"{place}/stream"),
+            check_name(self.group, pointer=f"{place}/group"),
+            parse_ids(self.ids, field=f"{place}/ids"),
+        )
+
+    def counts(self, ids: Sequence[EntryId]) -> Mapping[EntryId, int] | None:
+        return None if self.deliveries is None else dict(zip(ids, self.deliveries, strict=True))
+
+
+def _required(consumer: bytes | None) -> bytes:
+    if consumer is None:
+        text = "a commit that settles entries names the consumer that holds them"
+        raise GatewayError("consumer_required", text, pointer="/body/consumer")
+    return consumer
+
+
+class CommitAck(_SettlingStep):
+    """Acknowledge entries of the consumer."""
+
+    def to_engine(self, consumer: bytes | None, place: str) -> Ack:
+        stream, group, ids = self.names(place)
+        return Ack(stream, group, ids, _required(consumer), self.counts(ids))
+
+
+class CommitNack(_SettlingStep, NackChoices):
+    """Give entries of the consumer back."""
+
+    def to_engine(self, consumer: bytes | None, place: str) -> Nack:
+        stream, group, ids = self.names(place)
+        return Nack(
+            stream,
+            group,
+            ids,
+            NackMode(self.mode),
+            delay_ms=self.delay_ms,
+            error=self.error.encode() if self.error else None,
+            consumer=_required(consumer),
+            counts=self.counts(ids),
+        )
+
+
+class CommitExtend(_SettlingStep):
+    """Restart the idle time of entries of the consumer."""
+
+    def to_engine(self, consumer: bytes | None, place: str) -> Extend:
+        stream, group, ids = self.names(place)
+        return Extend(stream, group, ids, _required(consumer), self.counts(ids))
+
+
+class CommitSchedule(_Step, FieldsInput):
+    """Append an entry at a time, once. A timer that has the name already is replaced."""
+
+    name: Name
+    stream: Name
+    at_ms: Milliseconds = Field(description="Unix time at which the entry is appended.")
+
+    def to_engine(self, _: bytes | None, place: str) -> SetSchedule:
+        definition = once(
+            check_name(self.stream, pointer=f"{place}/stream"), self.to_fields(place), self.at_ms
+        )
+        name = check_name(self.name, pointer=f"{place}/name")
+        return SetSchedule(name, definition, self.at_ms, revision=None)
+
+
+class CommitCancel(_Step):
+    """Delete a timer, or any schedule, if it is there."""
+
+    name: Name
+
+    def to_engine(self, _: bytes | None, place: str) -> DeleteSchedule:
+        return DeleteSchedule(check_name(self.name, pointer=f"{place}/name"))
+
+
+class CommitStepInput(Request):
+    """A step of a commit: an object with one of these members."""
+
+    append: CommitAppend | None = None
+    put_row: CommitPutRow | None = None
+    delete_row: CommitDeleteRow | None = None
+    ack: CommitAck | None = None
+    nack: CommitNack | None = None
+    extend: CommitExtend | None = None
+    schedule: CommitSchedule | None = None
+    cancel: CommitCancel | None = None
+
+    @model_validator(mode="after")
+    def _is_one_step(self) -> Self:
+        if len(self.model_fields_set) != 1 or getattr(self, self.name) is None:
+            raise ValueError("a step is one of " + ", ".join(type(self).model_fields))
+        return self
+
+    @property
+    def name(self) -> str:
+        return next(iter(self.model_fields_set))
+
+    def to_engine(self, consumer: bytes | None, place: str) -> CommitStep:
+        step: _Step = getattr(self, self.name)
+        return step.to_engine(consumer, f"{place}/{self.name}")
+
+
+class CommitInput(Request):
+    """Steps that are carried out together, or not at all."""
+
+    consumer: Name | None = Field(
+        None, description="The consumer that settles entries; or name it in the query or header."
+    )
+    steps: Annotated[list[CommitStepInput], Field(fail_fast=True)] = Field(
+        min_length=1, max_length=COMMIT_STEPS_MAX
+    )
+
+    def to_engine(self, consumer: bytes | None) -> list[CommitStep]:
+        if self.consumer is not None:
+            named = check_name(self.consumer, pointer="/body/consumer")
+            if consumer not in (None, named):
+                text = "the body and the request name different consumers"
+                raise GatewayError("consumer_conflict", text, pointer="/body/consumer")
+            consumer = named
+        return [step.to_engine(consumer, f"/body/steps/{at}") for at, step in enumerate(self.steps)]
+
+    def place(self, location: tuple[str | int, ...]) -> tuple[str | int, ...]:
+        """Return the place in the body of what is wrong with the engine's form."""
+        match location:
+            case ("steps", int(number), *inner):
+                if inner[:1] == ["drafts"]:
+                    inner[0] = "entries"
+                return "steps", number, self.steps[number].name, *inner
+        return location
+
+
+class CommitResult(TypedDict):
+    """What came of a step."""
+
+    ids: NotRequired[
+        Annotated[list[IdText], Field(description="The entries that the step has appended.")]
+    ]
+
+
+class CommitDone(TypedDict):
+    """What came of each step, in order."""
+
+    results: list[CommitResult]
+
+
+def commit_wire(done: CommittedSteps) -> CommitDone:
+    return {"results": [{"ids": [*map(str, ids)]} if ids else {} for ids in done.ids]}
