@@ -62,6 +62,7 @@ from headgate.client.blocking.portal import Portal
 from headgate.client.blocking.working import Working
 from headgate.client.bulk import Attempt, Batches, Compression, Cursor, Filter, Plan, Split, Writer
 from headgate.client.client import AsyncClient
+from headgate.client.commits import Step
 from headgate.client.credential import TokenSource
 from headgate.client.entries import Claimed, Delivery, Draft, Entry, Fields, Gap, Pairs, Value
 from headgate.client.group import Consuming, Group
@@ -206,6 +207,7 @@ def _body(
     if is_property:
         return [f"return {_wrapped(f'self._inner.{node.name}', returns)}"]
     passed = [arg.arg for arg in node.args.args[1:]]
+    passed += [] if node.args.vararg is None else [f"*{node.args.vararg.arg}"]
     passed += [f"{arg.arg}={arg.arg}" for arg in node.args.kwonlyargs]
     call = f"self._inner.{node.name}({', '.join(passed)})"
     if node.name == "__anext__":

@@ -8,10 +8,12 @@ from typing import Any, Self, cast
 
 import httpx
 
+from headgate.client import commits
 from headgate.client.address import Addresses, urls_of
 from headgate.client.automation import Schedule
 from headgate.client.bulk import Cursor, Filter, Plan, Writer, plans_of
 from headgate.client.calls import Calls
+from headgate.client.commits import Step
 from headgate.client.credential import Credential, TokenSource
 from headgate.client.group import Group
 from headgate.client.groups import Groups, NewGroups
@@ -135,6 +137,25 @@ class AsyncClient:
             weights: how many entries a stream gives in each of its turns; 1 unless given.
         """
         return Groups(self._calls, self._live, name, match, create=create, weights=weights)
+
+    async def commit(
+        self, *steps: Step, consumer: str | None = None, idempotency_key: str | None = None
+    ) -> list[list[str]]:
+        """Carry out steps together or not at all, and return the ids that each has appended.
+
+        `Job.commit` is the same with the acknowledgement of a job.
+
+        Args:
+            steps: as `headgate.client.commits` makes them, such as `append("bills", fields)`.
+            consumer: who settles entries, if a step does.
+            idempotency_key: a repeat with the same key changes nothing. The client makes one for
+                each commit unless it is given, so an answer that is lost is asked for again.
+
+        Raises:
+            NotYours: an entry is not pending with the consumer.
+            Problem: another step failed; nothing has changed.
+        """
+        return await commits.commit(self._calls, steps, consumer, idempotency_key)
 
     def schedule(self, name: str) -> Schedule:
         """Return a schedule by its name; it need not exist."""

@@ -77,7 +77,7 @@ class Consuming:
             await until_ready(subscription)
         if self._stopped.is_set():
             raise StopAsyncIteration
-        return Job(self._group.live, subscription, subscription.next_item())
+        return Job(self._group.calls, self._group.live, subscription, subscription.next_item())
 
     async def _begin(self) -> Subscription:
         async with self._beginning:
@@ -109,9 +109,10 @@ class Consuming:
 class Worked:
     """What is worked off by consumers: a group, or a group over a pattern."""
 
-    def __init__(self, live: Live, wanted: dict[str, Any]) -> None:
+    def __init__(self, calls: Calls, live: Live, wanted: dict[str, Any]) -> None:
         """Keep the subscribe frame `wanted`, without what a consumer chooses."""
         self.live = live
+        self.calls = calls
         self._wanted = wanted
 
     async def claim_idle_ms(self) -> int | None:
@@ -190,7 +191,7 @@ class Group(Worked):
 
     def __init__(self, calls: Calls, live: Live, stream: str, name: str) -> None:
         """See `AsyncClient.group`."""
-        super().__init__(live, {"stream": stream, "group": name})
+        super().__init__(calls, live, {"stream": stream, "group": name})
         self.stream = stream
         self.name = name
         self._calls = calls

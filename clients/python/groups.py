@@ -52,7 +52,7 @@ class Groups(Worked):
         """See `AsyncClient.groups`."""
         options = {"create": create, "weights": None if weights is None else dict(weights)}
         self._options = {name: value for name, value in options.items() if value is not None}
-        super().__init__(live, {"match": match, "group": name, **self._options})
+        super().__init__(calls, live, {"match": match, "group": name, **self._options})
         self.name = name
         self.match = match
         self._calls = calls

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
 
+from headgate.client.calls import Calls
+from headgate.client.commits import Step, commit
 from headgate.client.entries import Delivery, Value, delivery_of
 from headgate.client.live import Live
+from headgate.client.problems import NotYours
 from headgate.client.subscription import Mode, Nack, Subscription, key_of
 
 _ERROR_LENGTH_MAX = 1_000
@@ -37,9 +40,12 @@ class Job:
                 await charge(job.fields["sku"])
     """
 
-    def __init__(self, live: Live, subscription: Subscription, item: Mapping[str, Any]) -> None:
+    def __init__(
+        self, calls: Calls, live: Live, subscription: Subscription, item: Mapping[str, Any]
+    ) -> None:
         """See `Group.consume`."""
         self.id: str = item["id"]
+        self._calls = calls
         self._key = key_of(item)
         self._live = live
         self._subscription = subscription
@@ -103,6 +109,47 @@ class Job:
             delay_ms: nobody gets it before that; None: as the group's policy has it.
         """
         self._settle(Nack(mode, delay_ms, error_text(error)))
+
+    async def commit(self, *steps: Step) -> list[list[str]]:
+        """Carry out steps and acknowledge the entry, together or not at all.
+
+        A crash leaves all of it or nothing. If somebody else has the entry by now, nothing happens:
+        of two consumers that did the same work, only one has a result.
+
+        Args:
+            steps: as `headgate.client.commits` makes them, such as `append("bills", fields)`.
+
+        Returns:
+            The ids that each step has appended.
+
+        Raises:
+            NotYours: the entry is no longer this consumer's. The job is lost, not failed.
+            Problem: a step failed; nothing has changed.
+        """
+        own = {"stream": self._stream, "group": self._subscription.group, "ids": [self.id]}
+        acking = {"ack": {**own, "deliveries": [self.deliveries]}}
+        return (await self._commit([*steps, acking]))[:-1]
+
+    async def _commit(self, steps: Sequence[Step]) -> list[list[str]]:
+        if self._is_settled:
+            raise ValueError("this job is settled")
+        try:
+            made = await commit(self._calls, steps, self._subscription.consumer, None)
+        except NotYours:
+            self._leave()
+            raise
+        self._leave()
+        return made
+
+    def _leave(self) -> None:
+        """Note that the entry is settled, or somebody else's."""
+        self._is_settled = True
+        self._subscription.settled_elsewhere(self._key)
+        self._live.say()
+
+    @property
+    def _stream(self) -> str:
+        return self.stream or self._subscription.stream
 
     async def __aenter__(self) -> Self:
         return self

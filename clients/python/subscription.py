@@ -77,12 +77,15 @@ class Subscription:
         self._state: State | None = None
         self.waiters: list[Callable[[], object]] = []  # are called once when there is something
         self._wanted = dict(wanted)
+        self.stream: str = wanted.get("stream", "")
+        self.group: str | None = wanted.get("group")
         self._credit = credit
         self._as_of = ""  # of the rows of a view
         self._returned = 0  # credit that is not given back yet
         self._acks: list[str] = []
         self._nacks: dict[Nack, list[str]] = {}
         self._extends: list[str] = []
+        self._committed: list[str] = []  # settled by requests, and the gateway keeps their credit
         self._in_work: set[str] = set()  # the program has these
         self._done: dict[str, None] = {}  # acknowledged, and the gateway has not answered
 
@@ -185,6 +188,7 @@ class Subscription:
         self._acks.clear()
         self._nacks.clear()
         self._extends.clear()
+        self._committed.clear()
 
     def end(self, failure: Exception | None = None) -> None:
         self.failure, self.has_ended = failure, True
@@ -213,13 +217,27 @@ class Subscription:
             else:
                 self._nacks.setdefault(nack, []).append(key)
 
+    def settled_elsewhere(self, key: str) -> None:
+        """Note that a request has settled an entry in work, or that somebody else has it.
+
+        The gateway still counts it against the credit. To extend it is harmless, and shows that it
+        is held no more.
+        """
+        self._in_work.discard(key)
+        if self.held.pop(key, None) is not None:
+            self._committed.append(key)
+
     def extend_all(self) -> None:
         self._extends = list(self.held)
 
     @property
     def has_frames(self) -> bool:
         return bool(
-            self._acks or self._nacks or self._extends or self._returned * 2 >= self._credit
+            self._acks
+            or self._nacks
+            or self._extends
+            or self._committed
+            or self._returned * 2 >= self._credit
         )
 
     def frames(self) -> list[dict[str, Any]]:
@@ -227,6 +245,7 @@ class Subscription:
         acks, self._acks = self._acks, []
         nacks, self._nacks = self._nacks, {}
         extends, self._extends = self._extends, []
+        committed, self._committed = self._committed, []
         frames: list[dict[str, Any]] = [
             {"type": "ack", "sub": self.name, **ids} for ids in _portions(acks)
         ]
@@ -234,7 +253,7 @@ class Subscription:
             how = {name: value for name, value in nack._asdict().items() if value is not None}
             frame = {"type": "nack", "sub": self.name, **how}
             frames += [{**frame, **ids} for ids in _portions(keys)]
-        held = [key for key in extends if key in self.held]
+        held = committed + [key for key in extends if key in self.held]
         frames += [{"type": "extend", "sub": self.name, **ids} for ids in _portions(held)]
         if self._returned * 2 >= self._credit:
             frames.append({"type": "credit", "sub": self.name, "entries": self._returned})

@@ -14,6 +14,7 @@ from headgate.client.blocking.portal import Portal
 from headgate.client.blocking.working import Working
 from headgate.client.bulk import Attempt, Batches, Compression, Cursor, Filter, Plan, Split, Writer
 from headgate.client.client import AsyncClient
+from headgate.client.commits import Step
 from headgate.client.credential import TokenSource
 from headgate.client.entries import Claimed, Delivery, Draft, Entry, Fields, Gap, Pairs, Value
 from headgate.client.group import Consuming, Group
@@ -253,6 +254,24 @@ class BlockingJob:
             delay_ms: nobody gets it before that; None: as the group's policy has it.
         """
         self._portal.run(lambda: self._inner.nack(error, mode=mode, delay_ms=delay_ms))
+
+    def commit(self, *steps: Step) -> list[list[str]]:
+        """Carry out steps and acknowledge the entry, together or not at all.
+
+        A crash leaves all of it or nothing. If somebody else has the entry by now, nothing happens:
+        of two consumers that did the same work, only one has a result.
+
+        Args:
+            steps: as `headgate.client.commits` makes them, such as `append("bills", fields)`.
+
+        Returns:
+            The ids that each step has appended.
+
+        Raises:
+            NotYours: the entry is no longer this consumer's. The job is lost, not failed.
+            Problem: a step failed; nothing has changed.
+        """
+        return self._portal.call(self._inner.commit(*steps))
 
     def __enter__(self) -> Self:
         return self
@@ -1486,6 +1505,27 @@ class Client:
         """
         return BlockingGroups(
             self._inner.groups(name, match=match, create=create, weights=weights), self._portal
+        )
+
+    def commit(
+        self, *steps: Step, consumer: str | None = None, idempotency_key: str | None = None
+    ) -> list[list[str]]:
+        """Carry out steps together or not at all, and return the ids that each has appended.
+
+        `Job.commit` is the same with the acknowledgement of a job.
+
+        Args:
+            steps: as `headgate.client.commits` makes them, such as `append("bills", fields)`.
+            consumer: who settles entries, if a step does.
+            idempotency_key: a repeat with the same key changes nothing. The client makes one for
+                each commit unless it is given, so an answer that is lost is asked for again.
+
+        Raises:
+            NotYours: an entry is not pending with the consumer.
+            Problem: another step failed; nothing has changed.
+        """
+        return self._portal.call(
+            self._inner.commit(*steps, consumer=consumer, idempotency_key=idempotency_key)
         )
 
     def schedule(self, name: str) -> BlockingSchedule:

@@ -10,6 +10,7 @@ import pytest
 import headgate
 from clients import generate_blocking, generate_settings
 from headgate.client import problems
+from headgate.client.commits import append
 from tests.api.conftest import Live
 
 
@@ -41,9 +42,11 @@ def script(url: str) -> Iterator[object]:
             for job in jobs:
                 with job:
                     yield job.fields["n"]
+                    job.commit(append("bills", {"n": job.fields["n"]}))
                 if job.id == ids[-1]:
                     break
         yield billing.info()["pending"]
+        yield [entry.fields["n"] for entry in hg.stream("bills").scan()]
         with pytest.raises(problems.StreamNotFound):
             hg.stream("nothing").info()
         orders.append_many([{"n": str(number)} for number in range(3, 50)])
@@ -65,7 +68,17 @@ def script(url: str) -> Iterator[object]:
 
 async def test_a_program_without_asyncio(url: str) -> None:
     results = await asyncio.to_thread(lambda: list(script(url)))
-    assert results == ["orders", True, ["0", "1", "2"], "0", "1", "2", 0, (["five"], 47, 0)]
+    assert results == [
+        "orders",
+        True,
+        ["0", "1", "2"],
+        "0",
+        "1",
+        "2",
+        0,
+        ["0", "1", "2"],
+        (["five"], 47, 0),
+    ]
 
 
 def is_of_client(thread: threading.Thread) -> bool:

@@ -1,0 +1,86 @@
+"""Commits: steps that a gateway carries out together, or not at all."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headgate.client.calls import Calls
+from headgate.client.entries import Draft, Fields, Pairs, encoded
+
+Step = Mapping[str, Any]
+"""A step of a commit, as the functions of this module make it."""
+
+
+def append(
+    stream: str, *entries: Fields | Pairs | Draft, if_last_id: str | None = None
+) -> dict[str, Any]:
+    """Return the step that appends entries to a stream.
+
+    Args:
+        stream: its name; it is created if it is not there.
+        entries: names and values of each; a `Draft` may have times, but no id.
+        if_last_id: only if this is the stream's last id before the commit.
+    """
+    drafts = [Draft.of(entry).encoded() for entry in entries]
+    return _step("append", stream=stream, entries=drafts, if_last_id=if_last_id)
+
+
+def put_row(
+    stream: str,
+    key: str,
+    fields: Fields | Pairs,
+    *,
+    if_match: str | None = None,
+    if_absent: bool = False,
+) -> dict[str, Any]:
+    """Return the step that writes the row of a key in a table; see `Table.put`."""
+    condition = {"if_match": if_match, "if_none_match": "*" if if_absent else None}
+    return _step("put_row", stream=stream, key=key, **encoded(fields), **condition)
+
+
+def delete_row(stream: str, key: str, *, if_match: str | None = None) -> dict[str, Any]:
+    """Return the step that removes the row of a key from a table."""
+    return _step("delete_row", stream=stream, key=key, if_match=if_match)
+
+
+def ack(
+    stream: str, group: str, ids: Sequence[str], *, deliveries: Sequence[int] | None = None
+) -> dict[str, Any]:
+    """Return the step that acknowledges entries of the commit's consumer.
+
+    Args:
+        stream: of the entries.
+        group: in which they are pending.
+        ids: of the entries.
+        deliveries: the delivery count of each: the commit fails if one was delivered again.
+    """
+    counts = None if deliveries is None else list(deliveries)
+    return _step("ack", stream=stream, group=group, ids=list(ids), deliveries=counts)
+
+
+def schedule(name: str, stream: str, fields: Fields | Pairs, *, at_ms: int) -> dict[str, Any]:
+    """Return the step that sets a timer: it appends an entry at a unix time (ms), once."""
+    return _step("schedule", name=name, stream=stream, at_ms=at_ms, **encoded(fields))
+
+
+def cancel(name: str) -> dict[str, Any]:
+    """Return the step that deletes a timer, or any schedule, if it is there."""
+    return _step("cancel", name=name)
+
+
+def _step(kind: str, /, **members: Any) -> dict[str, Any]:
+    return {kind: {member: value for member, value in members.items() if value is not None}}
+
+
+async def commit(
+    calls: Calls, steps: Sequence[Step], consumer: str | None, idempotency_key: str | None
+) -> list[list[str]]:
+    """Carry out steps; see `AsyncClient.commit`."""
+    body: dict[str, Any] = {"steps": list(steps)}
+    if consumer is not None:
+        body["consumer"] = consumer
+    headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
+    answer = await calls.call("POST", "/v1/commit", body=body, headers=headers, is_repeatable=True)
+    return [list(result.get("ids", ())) for result in answer["results"]]
