@@ -51,8 +51,8 @@ _HEADER = '''"""The client without asyncio. `clients/generate_blocking.py` write
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 
@@ -89,6 +89,7 @@ from headgate.client.shapes.answers import (
     StreamInfo,
 )
 from headgate.client.shapes.settings import OnDisconnect, Policy, StreamConfig
+from headgate.client.steps import Duration
 from headgate.client.stream import Following, OnClaimed, OnState, Page, Stream
 from headgate.client.subscription import Mode, Outcome
 from headgate.client.table import Row, RowChange, Table
@@ -134,10 +135,10 @@ def _method(owner: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[st
     arguments, returns = ast.unparse(node.args), ast.unparse(node.returns or ast.Constant(None))
     lines = ["", "    @property"] if is_property else [""]
     if name == "__exit__":
-        lines += [
-            f"    def {name}(self, *error: object) -> None:",
-            "        self._portal.end(self._inner.__aexit__(*error))",
-        ]
+        ending = "self._portal.end(self._inner.__aexit__(*error))"
+        if returns == "bool":  # it may let an exception end here
+            ending = f"return bool({ending})"
+        lines += [f"    def {name}(self, *error: object) -> {returns}:", f"        {ending}"]
         if owner == "AsyncClient":
             lines.append("        self._portal.close()")
         return lines

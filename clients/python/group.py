@@ -25,6 +25,7 @@ from headgate.client.shapes.answers import (
     Redriven,
 )
 from headgate.client.shapes.settings import OnDisconnect, Policy
+from headgate.client.steps import Table
 from headgate.client.stream import OnClaimed, until_ready
 from headgate.client.subscription import Mode, Outcome, Subscription
 
@@ -237,6 +238,15 @@ class Group(Worked):
     async def delete(self) -> None:
         """Delete the group with what is pending in it (XGROUP DESTROY)."""
         await self._calls.call("DELETE", self._path)
+
+    async def signal(self, key: str, value: object = None) -> None:
+        """Let handlers go on that wait for a key, or will wait for it; see `Job.wait_for`.
+
+        Args:
+            key: what they wait for. The last signal of a key counts, for 90 days.
+            value: what they get; it is kept as JSON.
+        """
+        await Table(self._calls, self.stream, self.name).signal(key, value)
 
     # Reading over the live connection
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -11,6 +11,7 @@ from headgate.client.commits import Step, commit
 from headgate.client.entries import Delivery, Value, delivery_of
 from headgate.client.live import Live
 from headgate.client.problems import NotYours
+from headgate.client.steps import Duration, Paused, Steps, Table
 from headgate.client.subscription import Mode, Nack, Subscription, key_of
 
 _ERROR_LENGTH_MAX = 1_000
@@ -51,6 +52,7 @@ class Job:
         self._subscription = subscription
         self._item = item
         self._is_settled = False
+        self._steps: Steps | None = None
 
     def __repr__(self) -> str:
         return f"Job({self.id!r}, {self.fields!r})"
@@ -89,7 +91,10 @@ class Job:
         return self._key not in self._subscription.held
 
     def ack(self) -> None:
-        """Acknowledge the entry (XACK). Only the first `ack` or `nack` of a job counts."""
+        """Acknowledge the entry (XACK). Only the first `ack` or `nack` of a job counts.
+
+        A job with steps is acknowledged by `commit`, or by the end of its block.
+        """
         self._settle(None)
 
     def nack(
@@ -126,20 +131,78 @@ class Job:
             NotYours: the entry is no longer this consumer's. The job is lost, not failed.
             Problem: a step failed; nothing has changed.
         """
+        removed = [] if self._steps is None else self._steps.removed()
+        made = await self._commit([*steps, *removed, self._settling("ack")])
+        self._leave()
+        return made[: len(steps)]
+
+    async def step(self, name: str, function: Callable[[], Any]) -> Any:
+        """Do something once, whatever becomes of this program, and return its result.
+
+        The result is remembered until the entry is settled. If this program dies, the next one gets
+        the result without calling the function again. Only what happens outside may happen twice,
+        if the program dies before the result is remembered: pass a key on, such as `job.id`.
+
+        Args:
+            name: of the step; a handler has each name once.
+            function: a coroutine function, or a plain one, which runs in a thread. Its result is
+                kept as JSON.
+
+        Raises:
+            NotYours: the entry is no longer this consumer's.
+            TypeError: the result is not JSON.
+        """
+        return await self._remembered.step(name, function, self._settling("extend"))
+
+    async def sleep(self, duration: Duration) -> None:
+        """Go on later: the entry is given back, and its handler begins again after that time.
+
+        It holds nothing meanwhile. What was done by `step` is not done again, and this sleep is
+        over then. It raises `Paused`, which ends the handler and passes through `async with job`.
+
+        Args:
+            duration: such as `2d`, `90m` or `10s`; a number of seconds; or a timedelta.
+        """
+        await self._remembered.sleep(duration, self._settling("extend"), self._later)
+
+    async def wait_for(self, key: str, within: Duration) -> Any:
+        """Go on once somebody has signalled a key (`Group.signal`), and return its value.
+
+        The entry is given back meanwhile, as by `sleep`.
+
+        Args:
+            key: what is waited for, such as `approved:42`.
+            within: how long, as in `sleep`.
+
+        Raises:
+            TimeoutError: nobody has signalled the key in that time.
+        """
+        extend = self._settling("extend")
+        return await self._remembered.wait_for(key, within, extend, self._later)
+
+    @property
+    def _remembered(self) -> Steps:
+        if self._steps is None:
+            group = self._subscription.group or ""
+            table = Table(self._calls, self._stream, group)
+            self._steps = Steps(table, self.id, self._commit)
+        return self._steps
+
+    def _settling(self, kind: str, **more: Any) -> Step:
         own = {"stream": self._stream, "group": self._subscription.group, "ids": [self.id]}
-        acking = {"ack": {**own, "deliveries": [self.deliveries]}}
-        return (await self._commit([*steps, acking]))[:-1]
+        return {kind: {**own, "deliveries": [self.deliveries], **more}}
+
+    def _later(self, delay_ms: int) -> Step:
+        return self._settling("nack", mode="silent", delay_ms=delay_ms)
 
     async def _commit(self, steps: Sequence[Step]) -> list[list[str]]:
         if self._is_settled:
             raise ValueError("this job is settled")
         try:
-            made = await commit(self._calls, steps, self._subscription.consumer, None)
+            return await commit(self._calls, steps, self._subscription.consumer, None)
         except NotYours:
             self._leave()
             raise
-        self._leave()
-        return made
 
     def _leave(self) -> None:
         """Note that the entry is settled, or somebody else's."""
@@ -154,14 +217,20 @@ class Job:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *raised: object) -> None:
+    async def __aexit__(self, *raised: object) -> bool:
         _, error, _ = raised
-        if error is None:
+        if isinstance(error, Paused):
+            self._leave()
+            return True
+        if error is None and self._steps is not None and not self._is_settled:
+            await self.commit()
+        elif error is None:
             self.ack()
         elif isinstance(error, Exception):
             self.nack(error)
         else:  # cancelled, or the program ends: the entry has not failed
             self.nack(mode="silent")
+        return False
 
     def _settle(self, nack: Nack | None) -> None:
         if not self._is_settled:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 
@@ -41,6 +41,7 @@ from headgate.client.shapes.answers import (
     StreamInfo,
 )
 from headgate.client.shapes.settings import OnDisconnect, Policy, StreamConfig
+from headgate.client.steps import Duration
 from headgate.client.stream import Following, OnClaimed, OnState, Page, Stream
 from headgate.client.subscription import Mode, Outcome
 from headgate.client.table import Row, RowChange, Table
@@ -234,7 +235,10 @@ class BlockingJob:
         return self._inner.is_lost
 
     def ack(self) -> None:
-        """Acknowledge the entry (XACK). Only the first `ack` or `nack` of a job counts."""
+        """Acknowledge the entry (XACK). Only the first `ack` or `nack` of a job counts.
+
+        A job with steps is acknowledged by `commit`, or by the end of its block.
+        """
         self._portal.run(self._inner.ack)
 
     def nack(
@@ -273,11 +277,54 @@ class BlockingJob:
         """
         return self._portal.call(self._inner.commit(*steps))
 
+    def step(self, name: str, function: Callable[[], Any]) -> Any:
+        """Do something once, whatever becomes of this program, and return its result.
+
+        The result is remembered until the entry is settled. If this program dies, the next one gets
+        the result without calling the function again. Only what happens outside may happen twice,
+        if the program dies before the result is remembered: pass a key on, such as `job.id`.
+
+        Args:
+            name: of the step; a handler has each name once.
+            function: a coroutine function, or a plain one, which runs in a thread. Its result is
+                kept as JSON.
+
+        Raises:
+            NotYours: the entry is no longer this consumer's.
+            TypeError: the result is not JSON.
+        """
+        return self._portal.call(self._inner.step(name, function))
+
+    def sleep(self, duration: Duration) -> None:
+        """Go on later: the entry is given back, and its handler begins again after that time.
+
+        It holds nothing meanwhile. What was done by `step` is not done again, and this sleep is
+        over then. It raises `Paused`, which ends the handler and passes through `with job`.
+
+        Args:
+            duration: such as `2d`, `90m` or `10s`; a number of seconds; or a timedelta.
+        """
+        self._portal.call(self._inner.sleep(duration))
+
+    def wait_for(self, key: str, within: Duration) -> Any:
+        """Go on once somebody has signalled a key (`Group.signal`), and return its value.
+
+        The entry is given back meanwhile, as by `sleep`.
+
+        Args:
+            key: what is waited for, such as `approved:42`.
+            within: how long, as in `sleep`.
+
+        Raises:
+            TimeoutError: nobody has signalled the key in that time.
+        """
+        return self._portal.call(self._inner.wait_for(key, within))
+
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._portal.end(self._inner.__aexit__(*error))
+    def __exit__(self, *error: object) -> bool:
+        return bool(self._portal.end(self._inner.__aexit__(*error)))
 
 
 class BlockingTable:
@@ -1095,6 +1142,15 @@ class BlockingGroup(Working[Group, BlockingJob]):
     def delete(self) -> None:
         """Delete the group with what is pending in it (XGROUP DESTROY)."""
         self._portal.call(self._inner.delete())
+
+    def signal(self, key: str, value: object = None) -> None:
+        """Let handlers go on that wait for a key, or will wait for it; see `Job.wait_for`.
+
+        Args:
+            key: what they wait for. The last signal of a key counts, for 90 days.
+            value: what they get; it is kept as JSON.
+        """
+        self._portal.call(self._inner.signal(key, value))
 
     def consume(
         self,

@@ -73,17 +73,18 @@ class Portal:
                 return
             yield item
 
-    def end(self, coroutine: Coroutine[Any, Any, object]) -> None:
+    def end(self, coroutine: Coroutine[Any, Any, object]) -> object:
         """Run a coroutine that ends something; does nothing if the portal is closed."""
         if threading.current_thread() is self._thread and self._loop is not None:
             # The garbage collector ends an iterator in whichever thread it runs.
             asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-            return
+            return None
         try:
-            self.call(coroutine)
+            return self.call(coroutine)
         except Closed:
             if not self._is_over:
                 raise
+        return None
 
     def close(self) -> None:
         with self._changing:
