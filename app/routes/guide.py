@@ -36,6 +36,8 @@ CHAPTERS = {
         "work": "Work entries off",
         "many": "Work many streams off with one group",
         "push": "Push a group to a URL",
+        "once": "Do it exactly once",
+        "steps": "Steps that survive",
         "retry": "Retry what fails",
         "choose": "Choose what a group gets",
         "order": "Keep the order of each key",

@@ -26,6 +26,7 @@ QUICK = {
         "latest",
         "limits",
         "machines",
+        "once",
     ),
     *("patterns", "redis", "work"),
 }
