@@ -119,9 +119,9 @@ class HeldEntry(BaseModel):
     """An entry that is not pending with the consumer of a commit."""
 
     id: str = Field(description="Entry id.")
-    consumer: str | None = Field(description="Who holds it; null: nobody.")
+    consumer: str | None = Field(None, description="Who holds it; left out: nobody.")
     deliveries: int | None = Field(
-        description="Its delivery count; null: it is not pending, or settled."
+        None, description="Its delivery count; left out: it is not pending, or settled."
     )
 
 

@@ -19,6 +19,7 @@ from tests.processes.gateway import ROOT, Gateway
 from tests.stalls import (
     cloud_events,
     commands,
+    commits,
     crowds,
     durable_streams,
     frames,
@@ -53,6 +54,7 @@ CASES: Sequence[Case] = [
     *routes.DESTRUCTIVE,
     *keys.DESTRUCTIVE,
     *tables.DESTRUCTIVE,
+    *commits.DESTRUCTIVE,
     *schedules.DESTRUCTIVE,
     *transactions.DESTRUCTIVE,
     *crowds.DESTRUCTIVE,

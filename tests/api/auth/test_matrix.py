@@ -47,7 +47,9 @@ SHARED = frozenset({"describeGroup", "readGroupHistory"})
 NARROWER = {"createTicket": frozenset({"read"})}
 """Operations whose example needs less than the operation may."""
 
-OF_TWO_VERBS = frozenset({"closeStream", "setSchedule", "setPush", "setPatternPush", "resumePush"})
+OF_TWO_VERBS = frozenset(
+    {"closeStream", "commit", "setSchedule", "setPush", "setPatternPush", "resumePush"}
+)
 """Operations whose example needs two verbs or more: no grant of one is enough."""
 
 
