@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -127,6 +128,22 @@ async def test_an_entry_that_is_delayed_says_when_it_is_due(
     await console.open("streams/later/groups/g")
     await expect(console.page.get_by_text("nobody: due in 9 min")).to_be_visible()
     await expect(console.page.locator(".facts")).to_contain_text("delayed1")
+
+
+async def test_an_entry_shows_what_its_handlers_have_done_and_what_it_waits_for(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    page = await client.get("streams/orders/entries?order=desc&limit=1")
+    [entry] = page.json()["entries"]
+    await client.put("streams/orders.billing.steps", json={"key_field": "key"})
+    for step, fields in [("step/charge", {"result": '"no 7"'}), ("sleep/1", {"for_ms": "9000000"})]:
+        key = quote(f"{entry['id']}/{step}", safe="")
+        put = await client.put(f"streams/orders.billing.steps/table/{key}", json={"fields": fields})
+        assert put.is_success, put.text
+    await console.open("streams/orders")
+    await console.rows("Entries").first.click()
+    steps = console.page.get_by_role("region", name="Steps in billing").get_by_role("listitem")
+    await expect(steps).to_contain_text(['charge "no 7"', "sleep 1 until"])
 
 
 async def test_a_stream_is_trimmed_configured_and_deleted(

@@ -9,6 +9,7 @@ import { groupPlace } from "../../route.js";
 import { originOf, pairsOf, payloadOf } from "../../values/fields.js";
 import { timeOf } from "../../values/ids.js";
 import { age, distance, exactMoment, moment } from "../../values/times.js";
+import { Steps } from "./steps.js";
 
 interface Props {
   stream: string;
@@ -42,6 +43,7 @@ export function EntryPanel({ stream, entry, onClose, onDeleted }: Props) {
         </p>
       )}
       <FieldsList entry={entry} pairs={pairs} />
+      <Steps stream={stream} entryId={entry.id} />
       <footer class="acts">
         <CopyButton text={JSON.stringify(Object.fromEntries(pairs), null, 2)} label="Copy JSON" />
         <ActButton act={appendEntry(stream, template)} label="Append one like it" class="small" />
