@@ -81,10 +81,7 @@ async def test_who_has_an_entry_is_told(shared: Live, order: str) -> None:
     assert refusal_of(lost) == (409, "not_yours", "/body/steps/1/ack")
     problem = lost.json()
     assert problem["step"] == 1
-    assert problem["held"] == [
-        {"id": order, "consumer": "ana", "deliveries": 1},
-        {"id": "1-0"},
-    ]
+    assert problem["held"] == [{"id": order, "consumer": "ana", "deliveries": 1}, {"id": "1-0"}]
 
 
 WRONG: list[tuple[Any, str]] = [
