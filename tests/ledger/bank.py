@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
@@ -51,6 +52,13 @@ class Told(msgspec.Struct, tag=True):
 
 Event = Looked | Tried | Told
 Note = Callable[[Event], None]
+
+
+def tally(log: Sequence[Event]) -> Counter[str]:
+    """Return how often each answer to a commit came, and how many commits nobody heard of."""
+    told = [event.refusal or "done" for event in log if isinstance(event, Told)]
+    tried = sum(isinstance(event, Tried) for event in log)
+    return Counter({**Counter(told), "unheard": tried - len(told)})
 
 
 def ordered(chance: random.Random, number: int) -> dict[str, str]:

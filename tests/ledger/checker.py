@@ -19,14 +19,13 @@ REFUSALS = {"row_changed", "not_yours"}
 
 
 class Books(NamedTuple):
-    """The streams in the end, and what the group of `transfers` has left."""
+    """The streams in the end."""
 
     accounts: Sequence[Entry]
     transfers: Sequence[Entry]
     done: Sequence[Entry]
     rows: Mapping[str, str]  # the id of each account's row
-    pending_count: int
-    lag: int | None
+    left: int | None  # what the group of `transfers` has still to be given, or to settle
 
 
 def violations(
@@ -43,7 +42,7 @@ def violations(
     3. Each balance is the one before, less or more the amount of the transfer.
     4. Each transfer is done once, and what is done is a transfer.
     5. The row of an account is the last of its history.
-    6. Nothing is pending, and the lag is 0.
+    6. Nothing is left to be given or to be settled.
 
     What clients were told
 
@@ -144,8 +143,8 @@ def _rows(books: Books) -> Iterator[str]:
 
 
 def _left_behind(books: Books) -> Iterator[str]:
-    if (books.pending_count, books.lag) != (0, 0):
-        yield f"6: {books.pending_count} are pending, and the lag is {books.lag}"
+    if books.left != 0:
+        yield f"6: {books.left} are left"
 
 
 def _not_ordered(ordered: Transfers, transfers: Transfers) -> Iterator[str]:

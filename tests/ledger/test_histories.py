@@ -69,8 +69,7 @@ async def _books(place: Workplace) -> Books:
         transfers=await place.entries(TRANSFERS),
         done=await place.entries(DONE),
         rows={row.key.decode(): str(row.id) for row in page.rows},
-        pending_count=left.pending_count,
-        lag=left.lag,
+        left=None if left.lag is None else left.lag + left.pending_count,
     )
 
 
