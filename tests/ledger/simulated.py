@@ -57,7 +57,6 @@ class SimulatedGateway:
     def __init__(self, chance: Random) -> None:
         self.chance = chance
         self.moments = count(1)
-        self.death_count = 0
         self._platter, self._clock = Platter(), VirtualClock(1_700_000_000_000)
         self._up = asyncio.Event()
         self._life: _Life
@@ -69,7 +68,6 @@ class SimulatedGateway:
             faults = self._fate() if left else Faults(latency_s_max=LATENCY_S_MAX)
             with suppress(CrashError):  # of a start
                 await self._live(faults)
-            self.death_count += 1
             await asyncio.sleep(self.chance.random() * DOWN_S_MAX)
 
     def _fate(self) -> Faults:

@@ -79,7 +79,7 @@ class Site:
             works: what each worker does, by its name.
             is_pair: a leader and a standby on a bucket, in place of one gateway.
         """
-        self._folder, self.chance, self.is_pair = folder, chance, is_pair
+        self.chance, self.is_pair = chance, is_pair
         bucket = {**PAIR, "bucket": (folder / "bucket").as_uri()} if is_pair else {}
         self.members = [Member(folder / f"gateway{at}", bucket) for at in range(1 + is_pair)]
         self._workers = [Worker(work, name) for name, work in works.items()]
