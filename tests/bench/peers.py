@@ -13,6 +13,7 @@ from pathlib import Path
 
 from deploy.local_cluster.server import free_ports
 from headgate.engine.entry import Draft
+from tests.bench import postgres
 from tests.bench.servers import pin_to_server_core, running
 from tests.model.redis_server import Redis
 from tests.model.wire.servers import server_port
@@ -28,6 +29,7 @@ def missing() -> list[str]:
         "redis-benchmark": shutil.which("redis-benchmark"),
         "nchan": _nchan_module(),
         "webdis": shutil.which("webdis"),
+        "postgresql": postgres.find(),
         "rakaia": importlib.util.find_spec("rakaia"),
     }
     return [name for name, there in paths.items() if there is None]

@@ -59,7 +59,7 @@ async def _round(rates: Rates, name: str, server: _Server) -> None:
         rates[f"{name} -P {depth}"].append(await _benchmark(server.port, depth, count, *xadd))
         used_s = cpu_s(server.process_id) - used_s
         rates[f"{name} µs -P {depth}"].append(used_s / count * 1e6)
-    client = await _Client.open(server.port)
+    client = await RespClient.open(server.port)
     await client.fill("few", READ)
     xrange = ("XRANGE", "few", "-", "+")
     rates[f"{name} xrange"].append(await _benchmark(server.port, 16, 30_000, *xrange))
@@ -81,14 +81,14 @@ async def _benchmark(port: int, depth: int, count: int, *command: str) -> float:
     return float(_RATE.findall(output)[-1])
 
 
-class _Client:
+class RespClient:
     """A connection that sends pipelines."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer, self._parser = reader, writer, Reader()
 
     @classmethod
-    async def open(cls, port: int) -> "_Client":
+    async def open(cls, port: int) -> "RespClient":
         return cls(*await asyncio.open_connection("127.0.0.1", port))
 
     async def close(self) -> None:
@@ -110,10 +110,10 @@ class _Client:
 
     async def fill(self, stream: str, count: int) -> None:
         """Make a stream of so many entries, and a group that has read nothing."""
-        await self.ask([_command("DEL", stream)])
+        await self.ask([command("DEL", stream)])
         for _ in range(0, count, READ):
-            await self.ask([_command("XADD", stream, "*", *_VALUES)] * READ)
-        await self.ask([_command("XGROUP", "CREATE", stream, "g", "0")])
+            await self.ask([command("XADD", stream, "*", *_VALUES)] * READ)
+        await self.ask([command("XGROUP", "CREATE", stream, "g", "0")])
 
     async def work_off(self, count: int) -> float:
         """Return how many entries a second one consumer reads and acknowledges.
@@ -122,7 +122,7 @@ class _Client:
         """
         await self.fill("work", count)
         loop = asyncio.get_running_loop()
-        read = _command("XREADGROUP", "GROUP", "g", "c", "COUNT", str(READ), "STREAMS", "work", ">")
+        read = command("XREADGROUP", "GROUP", "g", "c", "COUNT", str(READ), "STREAMS", "work", ">")
         began_s, done, acks = loop.time(), 0, list[bytes]()
         while done < count:
             replies = await self.ask([*acks, *[read] * 16])
@@ -130,13 +130,13 @@ class _Client:
             for reply in replies[-16:]:
                 if isinstance(reply, list):
                     ids = [entry_id for entry_id, _ in reply[0][1]]
-                    acks.append(_command("XACK", "work", "g", *ids))
+                    acks.append(command("XACK", "work", "g", *ids))
                     done += len(ids)
         await self.ask(acks)
         return done / (loop.time() - began_s)
 
 
-def _command(*words: str | bytes) -> bytes:
+def command(*words: str | bytes) -> bytes:
     encoded = [word.encode() if isinstance(word, str) else word for word in words]
     parts = [b"$%d\r\n%b\r\n" % (len(word), word) for word in encoded]
     return b"*%d\r\n%b" % (len(parts), b"".join(parts))

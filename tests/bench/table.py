@@ -63,7 +63,7 @@ async def _puts_and_gets() -> list[Figure]:
     with serving("headgate", "always") as port, nats("sync_interval: always") as nats_port:
         await _make_table(port)
         await _make_bucket(nats_port)
-        with _redis() as redis_port:
+        with synced_redis() as redis_port:
             peers = {
                 "headgate": (_Http, port),
                 "NATS": (_Bucket, nats_port),
@@ -186,7 +186,7 @@ async def _make_bucket(port: int) -> None:
 
 
 @contextmanager
-def _redis() -> Iterator[int]:
+def synced_redis() -> Iterator[int]:
     [port] = free_ports(1)
     with tempfile.TemporaryDirectory() as folder:
         words = ["redis-server", "--port", str(port), "--dir", folder, "--save", ""]
