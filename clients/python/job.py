@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 from headgate.client.calls import Calls
@@ -11,7 +11,7 @@ from headgate.client.commits import Step, commit
 from headgate.client.entries import Delivery, Value, delivery_of
 from headgate.client.live import Live
 from headgate.client.problems import NotYours
-from headgate.client.steps import Duration, Paused, Steps, Table
+from headgate.client.steps import Duration, OwnStep, Paused, Steps, Table
 from headgate.client.subscription import Mode, Nack, Subscription, key_of
 
 _ERROR_LENGTH_MAX = 1_000
@@ -132,7 +132,7 @@ class Job:
             Problem: a step failed; nothing has changed.
         """
         removed = [] if self._steps is None else self._steps.removed()
-        made = await self._commit([*steps, *removed, self._settling("ack")])
+        made = await self._commit([*steps, *removed, partial(self._settling, "ack")])
         self._leave()
         return made[: len(steps)]
 
@@ -152,7 +152,7 @@ class Job:
             NotYours: the entry is no longer this consumer's.
             TypeError: the result is not JSON.
         """
-        return await self._remembered.step(name, function, self._settling("extend"))
+        return await self._remembered.step(name, function, partial(self._settling, "extend"))
 
     async def sleep(self, duration: Duration) -> None:
         """Go on later: the entry is given back, and its handler begins again after that time.
@@ -163,7 +163,7 @@ class Job:
         Args:
             duration: such as `2d`, `90m` or `10s`; a number of seconds; or a timedelta.
         """
-        await self._remembered.sleep(duration, self._settling("extend"), self._later)
+        await self._remembered.sleep(duration, partial(self._settling, "extend"), self._later)
 
     async def wait_for(self, key: str, within: Duration) -> Any:
         """Go on once somebody has signalled a key (`Group.signal`), and return its value.
@@ -177,7 +177,7 @@ class Job:
         Raises:
             TimeoutError: nobody has signalled the key in that time.
         """
-        extend = self._settling("extend")
+        extend = partial(self._settling, "extend")
         return await self._remembered.wait_for(key, within, extend, self._later)
 
     @property
@@ -190,19 +190,28 @@ class Job:
 
     def _settling(self, kind: str, **more: Any) -> Step:
         own = {"stream": self._stream, "group": self._subscription.group, "ids": [self.id]}
-        return {kind: {**own, "deliveries": [self.deliveries], **more}}
+        return {kind: {**own, "deliveries": [self._held_count], **more}}
 
-    def _later(self, delay_ms: int) -> Step:
-        return self._settling("nack", mode="silent", delay_ms=delay_ms)
+    def _later(self, delay_ms: int) -> OwnStep:
+        return partial(self._settling, "nack", mode="silent", delay_ms=delay_ms)
 
-    async def _commit(self, steps: Sequence[Step]) -> list[list[str]]:
-        if self._is_settled:
-            raise ValueError("this job is settled")
-        try:
-            return await commit(self._calls, steps, self._subscription.consumer, None)
-        except NotYours:
-            self._leave()
-            raise
+    @property
+    def _held_count(self) -> int:
+        """Return the delivery count: behind a loss of the connection the entry comes again."""
+        return self._subscription.held.get(self._key, self.deliveries)
+
+    async def _commit(self, steps: Sequence[Step | OwnStep]) -> list[list[str]]:
+        while True:
+            if self._is_settled:
+                raise ValueError("this job is settled")
+            count = self._held_count
+            sent = [step() if callable(step) else step for step in steps]
+            try:
+                return await commit(self._calls, sent, self._subscription.consumer, None)
+            except NotYours:
+                if self._held_count == count:
+                    self._leave()
+                    raise
 
     def _leave(self) -> None:
         """Note that the entry is settled, or somebody else's."""

@@ -52,9 +52,12 @@ class Paused(BaseException):
     """Ends a handler whose entry comes again later. It passes through `async with job`."""
 
 
-Commit = Callable[[Sequence[Step]], Awaitable[list[list[str]]]]
+OwnStep = Callable[[], Step]
+"""Returns the step that settles the entry, as it is held when the commit is sent."""
 
-Later = Callable[[int], Step]
+Later = Callable[[int], OwnStep]
+
+Commit = Callable[[Sequence[Step | OwnStep]], Awaitable[list[list[str]]]]
 
 
 class Row(NamedTuple):
@@ -139,7 +142,7 @@ class Steps:
         """Return the steps of a commit that forget all of this."""
         return [delete_row(self._table.name, self._key(name)) for name in self._known or ()]
 
-    async def step(self, name: str, function: Callable[[], Any], extend: Step) -> Any:
+    async def step(self, name: str, function: Callable[[], Any], extend: OwnStep) -> Any:
         """See `Job.step`; `extend` is the step that restarts the idle time of the entry."""
         known = await self._find(f"step/{name}")
         if known is not None:
@@ -151,7 +154,7 @@ class Steps:
         await self._remember(f"step/{name}", {"result": json.dumps(result)}, extend)
         return result
 
-    async def sleep(self, duration: Duration, extend: Step, later: Later) -> None:
+    async def sleep(self, duration: Duration, extend: OwnStep, later: Later) -> None:
         """See `Job.sleep`; `later` returns the step that gives the entry back for so long (ms)."""
         self._sleeps += 1
         name = f"sleep/{self._sleeps}"
@@ -165,7 +168,7 @@ class Steps:
             await self._commit([later(left_ms)])
             raise Paused
 
-    async def wait_for(self, key: str, within: Duration, extend: Step, later: Later) -> Any:
+    async def wait_for(self, key: str, within: Duration, extend: OwnStep, later: Later) -> Any:
         """See `Job.wait_for`."""
         name = f"wait/{quote(key, safe='')}"
         known = await self._find(name)
@@ -193,7 +196,7 @@ class Steps:
             await self._table.wake([self._entry_id])
         raise Paused
 
-    async def _left_ms(self, name: str, known: Row, extend: Step) -> int:
+    async def _left_ms(self, name: str, known: Row, extend: OwnStep) -> int:
         """Return how much of a wait is left, by the clock of the gateway: ids have its time."""
         wait_ms = int(known.fields["for_ms"])
         since_ms = int(known.fields.get("since_ms", known.at_ms))
@@ -210,7 +213,7 @@ class Steps:
             raise ValueError(f"an entry has at most {STEPS_MAX} steps")
         return self._known.get(name)
 
-    async def _remember(self, name: str, fields: Mapping[str, str], *others: Step) -> int:
+    async def _remember(self, name: str, fields: Mapping[str, str], *others: Step | OwnStep) -> int:
         """Write a row, and return the time of the gateway (unix ms)."""
         row = put_row(self._table.name, self._key(name), dict(fields))
         [[entry_id], *_] = await self._table.changed(lambda: self._commit([row, *others]))

@@ -12,6 +12,7 @@ from websockets.typing import Subprotocol
 
 import headgate
 from headgate.app.settings import Settings
+from headgate.client.commits import append
 from tests.api.conftest import Live, running
 from tests.conditions import WITHIN_S, until
 from tests.sdk.cut_way import Proxy
@@ -173,3 +174,23 @@ async def test_a_gateway_that_ends_each_connection_is_asked_less_and_less(
         following.cancel()
         await asyncio.wait([following])
     assert attempts == [*range(len(attempts))]
+
+
+async def test_a_job_that_came_again_while_it_was_in_work_is_committed(
+    tmp_path: Path, proxy: Proxy
+) -> None:
+    async with (
+        running(Settings(data_dir=tmp_path)) as live,
+        headgate.AsyncClient(f"127.0.0.1:{proxy.port}") as hg,
+    ):
+        proxy.target = target(live)
+        billing = hg.group("orders", "billing")
+        await billing.create(start="0")
+        await hg.stream("orders").append({"n": "1"})
+        async with billing.consume() as jobs, await anext(jobs) as job:
+            proxy.cut()
+            await until(lambda: job.is_lost)
+            await until(lambda: not job.is_lost)
+            await job.commit(append("bills", {"n": "1"}))
+        assert (await billing.info())["pending"] == 0
+        assert len((await hg.stream("bills").read(after="0")).entries) == 1
