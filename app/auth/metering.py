@@ -32,10 +32,10 @@ def charge(requests: Iterable[Request[Any]], usage: Usage) -> None:
     """Charge requests that are about to be performed, all or none; raises RateLimited."""
     counts: list[int] = []
     for request in requests:
-        aspects = aspects_of(request)
-        if aspects.appended is not None:
-            counts.append(aspects.appended(request))
-        elif aspects.delivered is not None:
+        appended = appended_in(request)
+        if appended is not None:
+            counts.append(appended)
+        elif aspects_of(request).delivered is not None:
             counts.append(0)
     if counts:
         usage.charge(entries=sum(counts))
@@ -45,6 +45,12 @@ def settle(request: Request[Any], reply: Any, usage: Usage) -> None:
     count = aspects_of(request).delivered
     if count is not None:
         usage.spend(entries=0 if isinstance(reply, Exception) else count(reply))
+
+
+def appended_in(request: Request[Any]) -> int | None:
+    """Return how many entries a request appends; None: it is not for appending."""
+    count = aspects_of(request).appended
+    return None if count is None else count(request)
 
 
 def delivered_in(request: Request[Any], reply: Any) -> int:

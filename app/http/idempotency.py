@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
-import msgspec
 from fastapi import Depends, Header
 
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.structure import DENSE_BYTES_MIN
 from headgate.engine.entry import Draft, size_of
-from headgate.engine.requests.commits import CommitStep
 from headgate.engine.requests.idempotency import Digest, Idempotent
 from headgate.engine.threads import this_turn
 
@@ -20,9 +18,6 @@ REPLAYED = {
     }
 }
 """The header of an answer to a repeat."""
-
-_OF_COMMITS = b"commits/"
-"""Before the producer of a commit, whose keys are not those of its appends."""
 
 
 class WriterKey(NamedTuple):
@@ -57,12 +52,6 @@ class WriterKey(NamedTuple):
             if turn.is_over:
                 await turn.pause()
         return Idempotent(self.producer, self.key, unfinished.value())
-
-    def of_steps(self, steps: Sequence[CommitStep]) -> Idempotent:
-        """Return the key with a digest of the steps of a commit."""
-        digest = Digest()
-        digest.add_framed(msgspec.msgpack.encode(steps))
-        return Idempotent(_OF_COMMITS + self.producer, self.key, digest.value())
 
 
 def writer_key(

@@ -7,7 +7,7 @@ from typing import Any, get_args, get_type_hints
 from pydantic import TypeAdapter
 
 from headgate.app.live.frames.client import AnyClientFrame, ClientFrame
-from headgate.app.live.frames.server import ServerFrame
+from headgate.app.live.frames.server import CommitProblemFrame, ServerFrame
 from headgate.app.wire.credentials import SECURITY_SCHEMES
 
 _DESCRIPTION = """\
@@ -52,14 +52,17 @@ _SERVERS = {
 _ASYNC_TYPES = {"http": "http", "apiKey": "httpApiKey"}
 """AsyncAPI's names of the types of OpenAPI."""
 
+_NAMES: dict[type, str] = {CommitProblemFrame: "commit_problem"}
+"""Names of the frames that are not the only ones of their type."""
+
 _Models = dict[str, type]
 _Messages = dict[str, tuple[str, type]]
 """By name: the action that it is a message of, and its model."""
 
 
 def document() -> dict[str, Any]:
-    received: _Models = _by_type(get_args(get_args(AnyClientFrame)[0]))
-    sent: _Models = _by_type(get_args(ServerFrame))
+    received: _Models = _by_name(get_args(get_args(AnyClientFrame)[0]))
+    sent: _Models = _by_name(get_args(ServerFrame))
     messages = {**_messages(received, "receive"), **_messages(sent, "send")}
     return {
         "asyncapi": "3.1.0",
@@ -147,7 +150,7 @@ def _operation(action: str, channel: str, messages: _Messages) -> dict[str, Any]
 
 def _message(name: str, model: type) -> dict[str, Any]:
     message: dict[str, Any] = {
-        "name": _type_of(model),
+        "name": _name_of(model),
         "title": name,
         "summary": inspect.cleandoc(model.__doc__ or ""),
         "payload": {"$ref": f"#/components/schemas/{model.__name__}"},
@@ -157,13 +160,13 @@ def _message(name: str, model: type) -> dict[str, Any]:
     return message
 
 
-def _by_type(models: tuple[type, ...]) -> _Models:
-    return {_type_of(model): model for model in models}
+def _by_name(models: tuple[type, ...]) -> _Models:
+    return {_name_of(model): model for model in models}
 
 
-def _type_of(model: type) -> str:
+def _name_of(model: type) -> str:
     kind: str = get_args(get_type_hints(model)["type"])[0]
-    return kind
+    return _NAMES.get(model, kind)
 
 
 def _messages(models: _Models, action: str) -> _Messages:

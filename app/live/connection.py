@@ -17,6 +17,7 @@ from fastapi import WebSocketDisconnect
 
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
+from headgate.app.auth.metering import appended_in
 from headgate.app.auth.principal import Forbidden, Need, Unauthenticated
 from headgate.app.auth.usage import Patience, Usage
 from headgate.app.backends.port import Ability
@@ -37,6 +38,7 @@ from headgate.app.live.intents import (
     AckIntent,
     AppendIntent,
     AuthIntent,
+    CommitIntent,
     CreditIntent,
     ExtendIntent,
     Intent,
@@ -69,6 +71,8 @@ from headgate.engine.config import NO_POLICY, GroupPolicy
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import Outcome
+from headgate.engine.requests.commits import CommitStep
+from headgate.engine.requests.deliveries import Ack, Nack
 from headgate.engine.requests.entries import Add, StreamCursor
 from headgate.engine.requests.groups import DescribeGroup
 from headgate.engine.threads import this_turn
@@ -308,8 +312,7 @@ class Connection:
 
     async def _wait_turn(self, intent: Intent | None, size_bytes: int) -> None:
         """Account for a frame, and wait while over the rate; raises RateLimited in the end."""
-        usage = self._access.usage
-        entries = len(intent.drafts) if isinstance(intent, AppendIntent) else None
+        usage, entries = self._access.usage, _appended_count(intent)
         delay_s = usage.delay_s(requests=1, entries=entries, size_bytes=size_bytes)
         if self._patience is None:
             self._patience = Patience()
@@ -325,22 +328,7 @@ class Connection:
 
     async def _carry_out(self, intent: Intent) -> None:
         try:
-            match intent:
-                case SubscribeIntent():
-                    await self._subscribe(intent)
-                case UnsubscribeIntent():
-                    await self._unsubscribe(intent)
-                case CreditIntent(sub, entries):
-                    if sub in self._feeds:
-                        self._feeds[sub].subscription.add_credit(entries)
-                    self._session.done(intent, None)
-                case AuthIntent():
-                    await self._authenticate(intent)
-                case AppendIntent(_, stream, drafts):
-                    ids = (await self._access.perform(Add(stream, drafts))).ids
-                    self._session.done(intent, ids)
-                case _:
-                    self._session.done(intent, await self._settle(intent))
+            await self._act(intent)
         except errors.Draining:
             raise
         except (StreamError, GatewayError) as error:
@@ -349,6 +337,29 @@ class Connection:
                 raise
             self._session.done(intent, error)
         await self._send()
+
+    async def _act(self, intent: Intent) -> None:
+        match intent:
+            case SubscribeIntent():
+                await self._subscribe(intent)
+            case UnsubscribeIntent():
+                await self._unsubscribe(intent)
+            case CreditIntent(sub, entries):
+                if sub in self._feeds:
+                    self._feeds[sub].subscription.add_credit(entries)
+                self._session.done(intent, None)
+            case AuthIntent():
+                await self._authenticate(intent)
+            case AppendIntent(_, stream, drafts):
+                ids = (await self._access.perform(Add(stream, drafts))).ids
+                self._session.done(intent, ids)
+            case CommitIntent(_, _, request):
+                done = await self._access.perform(request)
+                if not done.is_repeat:
+                    self._forget_settled(request.steps)
+                self._session.done(intent, done)
+            case _:
+                self._session.done(intent, await self._settle(intent))
 
     async def _authenticate(self, intent: AuthIntent) -> None:
         """Continue as the principal of a credential; end what it may not follow."""
@@ -388,6 +399,14 @@ class Connection:
                 return await entries.nack(ids, mode, delay_ms, error)
             case ExtendIntent(ids=ids):
                 return await entries.extend(ids)
+
+    def _forget_settled(self, steps: Sequence[CommitStep]) -> None:
+        """Hold no more what a commit has settled of the entries that were sent here."""
+        settled = [step for step in steps if isinstance(step, Ack | Nack)]
+        for feed in self._feeds.values():
+            if isinstance(feed.subscription, GroupSubscription | PatternGroupSubscription):
+                for step in settled:
+                    feed.subscription.settled(step)
 
     async def _subscribe(self, intent: SubscribeIntent) -> None:
         counted = self._access.usage.subscriptions
@@ -518,6 +537,15 @@ class Connection:
 
 def _nothing() -> None:
     """Do nothing."""
+
+
+def _appended_count(intent: Intent | None) -> int | None:
+    match intent:
+        case AppendIntent(drafts=drafts):
+            return len(drafts)
+        case CommitIntent(request=request):
+            return appended_in(request)
+    return None
 
 
 def _entry_count(item: Followed) -> int:

@@ -29,7 +29,14 @@ from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import Disconnected
 from headgate.engine.replies import GroupInfo, GroupRead, GroupState, Takeover
-from headgate.engine.requests.deliveries import Ack, AckThrough, GroupCursor, ListPending, ReadGroup
+from headgate.engine.requests.deliveries import (
+    Ack,
+    AckThrough,
+    GroupCursor,
+    ListPending,
+    Nack,
+    ReadGroup,
+)
 from headgate.engine.requests.groups import DescribeConsumer, DescribeGroup
 
 _CAUGHT_UP = State("caught_up")
@@ -123,6 +130,9 @@ class GroupSubscription(Subscription):
             text = "the subscription is of one stream: leave it out"
             raise GatewayError("invalid_request", text, pointer="/body/stream")
         return self._entries
+
+    def settled(self, step: Ack | Nack) -> None:
+        self._entries.settled(step)
 
     async def _sources(self) -> list[AsyncGenerator[Followed, None]]:
         await self._subscriber.enter(self._access.backend)

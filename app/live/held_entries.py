@@ -50,6 +50,11 @@ class HeldEntries:
         self._give_back_credit(self.held.settle(ids, outcomes))
         return outcomes
 
+    def settled(self, step: Ack | Nack) -> None:
+        """Hold no more what a commit has settled, if it is of this consumer."""
+        if (step.stream, step.group, step.consumer) == (*self.names, self.subscriber.consumer):
+            self._settled(step.ids, [Outcome.ACKED] * len(step.ids))
+
     def take_away(self, takeover: Takeover) -> list[EntryId]:
         """Hold no more what another consumer has claimed; return which entries were held."""
         lost = self.held.take_away(takeover.counts)

@@ -5,9 +5,11 @@ from typing import Literal, NamedTuple, Self
 
 from pydantic import BaseModel, SecretStr
 
+from headgate.app.wire.schemas.commits import CommitInput
 from headgate.engine.config import OnDisconnect
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.patterns import PatternCursor
+from headgate.engine.requests.commits import CommitSteps
 from headgate.engine.requests.deliveries import NackMode, NewGroups
 from headgate.engine.requests.entries import From
 
@@ -71,6 +73,12 @@ class AppendIntent(NamedTuple):
     drafts: list[Draft]
 
 
+class CommitIntent(NamedTuple):
+    rid: str | None
+    form: CommitInput  # knows the place of each step
+    request: CommitSteps
+
+
 class AckIntent(NamedTuple):
     rid: str | None
     sub: str
@@ -101,4 +109,12 @@ class AuthIntent(NamedTuple):
 
 
 Settlement = AckIntent | NackIntent | ExtendIntent
-Intent = SubscribeIntent | UnsubscribeIntent | CreditIntent | AppendIntent | AuthIntent | Settlement
+Intent = (
+    SubscribeIntent
+    | UnsubscribeIntent
+    | CreditIntent
+    | AppendIntent
+    | CommitIntent
+    | AuthIntent
+    | Settlement
+)

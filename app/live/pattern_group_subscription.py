@@ -22,7 +22,7 @@ from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import Disconnected, NotFound
 from headgate.engine.replies import GroupRead, GroupsRead
-from headgate.engine.requests.deliveries import Ack, GroupCursor, ReadGroups
+from headgate.engine.requests.deliveries import Ack, GroupCursor, Nack, ReadGroups
 from headgate.engine.requests.groups import DescribeGroup
 
 _FIRST = GroupCursor(b"")
@@ -103,6 +103,11 @@ class PatternGroupSubscription(Subscription):
             text = "name the stream of the entries, as it came with them"
             raise GatewayError("invalid_request", text, pointer="/body/stream")
         return entries
+
+    def settled(self, step: Ack | Nack) -> None:
+        entries = self._by_stream.get(step.stream)
+        if entries is not None:
+            entries.settled(step)
 
     @property
     def _held_count(self) -> int:

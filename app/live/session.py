@@ -12,7 +12,8 @@ What a frame does goes by the state of the subscription that it names:
 | unsubscribe       | not found | not found | → closing | → closing | not found |
 | credit            | not found | not found | intent    | intent    | not found |
 | ack, nack, extend | not found | not found | refused   | intent    | not found |
-| append, ping      | whatever the state: an intent, a pong                     |
+| append, commit    | whatever the state: an intent                             |
+| ping              | whatever the state: a pong                                |
 | auth              | whatever the state: an intent                             |
 
 An arrow is an intent, and the next state. `opening` becomes `reading` when the subscription stands
@@ -54,6 +55,7 @@ from headgate.app.live.frames.client import (
     AuthFrame,
     BadFramesError,
     ClientFrame,
+    CommitFrame,
     CreditFrame,
     ExtendFrame,
     NackFrame,
@@ -63,6 +65,7 @@ from headgate.app.live.frames.client import (
     SubscriptionFrame,
     UnsubscribeFrame,
     append_intent,
+    commit_intent,
     frame_of,
     frame_problem,
     json_object,
@@ -86,6 +89,8 @@ from headgate.app.live.frames.server import (
     Authenticated,
     Claimed,
     Closed,
+    CommitProblemFrame,
+    CommittedFrame,
     Ok,
     Pong,
     ProblemFrame,
@@ -98,6 +103,7 @@ from headgate.app.live.intents import (
     AckIntent,
     AppendIntent,
     AuthIntent,
+    CommitIntent,
     CreditIntent,
     ExtendIntent,
     Intent,
@@ -117,11 +123,12 @@ from headgate.app.wire.problems import (
     place_drafts,
     problem_of,
 )
+from headgate.app.wire.schemas.commits import commit_wire
 from headgate.app.wire.schemas.limits import ConnectionLimits
 from headgate.engine import errors
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
-from headgate.engine.replies import Outcome
+from headgate.engine.replies import CommittedSteps, Outcome
 from headgate.engine.requests.deliveries import NackMode
 
 Text = str | Iterator[str]
@@ -301,6 +308,8 @@ class Session:
     @overload
     def done(self, intent: AppendIntent, outcome: Sequence[EntryId] | Refusal) -> None: ...
     @overload
+    def done(self, intent: CommitIntent, outcome: CommittedSteps | Refusal) -> None: ...
+    @overload
     def done(self, intent: Settlement, outcome: Sequence[Outcome] | Refusal) -> None: ...
     def done(self, intent: Intent, outcome: Any) -> None:
         """Take the outcome or the error of an intent, and answer if an answer is due."""
@@ -319,6 +328,9 @@ class Session:
                 answer = self._authenticated(rid, outcome)
             case AppendIntent(rid):
                 answer = self._text(AppendedFrame(rid=rid, ids=list(map(str, outcome))))
+            case CommitIntent(rid):
+                repeated, results = outcome.is_repeat or None, commit_wire(outcome)["results"]
+                answer = self._text(CommittedFrame(rid=rid, results=results, repeated=repeated))
             case _:
                 self._answers.done(intent, *_settled(intent, outcome))
                 return
@@ -391,6 +403,8 @@ class Session:
                 return None
             case AppendFrame():
                 return append_intent(frame)
+            case CommitFrame():
+                return commit_intent(frame)
             case SubscribeFrame():
                 return self._subscribe(frame)
             case UnsubscribeFrame(rid=rid, sub=sub):
@@ -448,11 +462,18 @@ class Session:
     def _refused(self, intent: Intent, error: Refusal) -> str:
         if isinstance(intent, SubscribeIntent):
             del self._known[intent.sub]
+        if isinstance(intent, CommitIntent):
+            return self._commit_refused(intent, error)
         if isinstance(error, StreamError):
             place_drafts(error, lambda index: ("entries", index))
         sub = None if isinstance(intent, AppendIntent | AuthIntent) else intent.sub
         rid = None if isinstance(intent, CreditIntent) else intent.rid
         return self._text(ProblemFrame(rid=rid, sub=sub, problem=problem_of(error, INSTANCE)))
+
+    def _commit_refused(self, intent: CommitIntent, error: Refusal) -> str:
+        if isinstance(error, StreamError):
+            error.location = intent.form.place(error.location)
+        return self._text(CommitProblemFrame(rid=intent.rid, problem=problem_of(error, INSTANCE)))
 
     def _refuse(self, value: dict[str, Any], problem: Problem) -> None:
         """Answer an invalid frame, with its `rid` if it has one."""

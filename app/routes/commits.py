@@ -11,7 +11,6 @@ from headgate.app.http.operation import Operation, prompt
 from headgate.app.wire.problems import responses
 from headgate.app.wire.schemas.commits import CommitDone, CommitInput, commit_wire
 from headgate.engine.errors import StreamError
-from headgate.engine.requests.commits import CommitSteps
 
 router = APIRouter(prefix="/v1", tags=["Delivery"], route_class=Operation)
 
@@ -68,10 +67,9 @@ async def commit(
     With an `Idempotency-Key` a commit can be sent again if its answer is lost: it changes nothing
     and has the same answer. Each step needs the right that it needs by itself.
     """
-    steps = request.to_engine(consumer)
-    idempotent = None if key is None else key.of_steps(steps)
+    steps = request.to_request(consumer, *key or ())
     try:
-        done = await access.perform(CommitSteps(steps, idempotent))
+        done = await access.perform(steps)
     except StreamError as error:
         error.location = request.place(error.location)
         raise

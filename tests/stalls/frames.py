@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from headgate.engine.limits import COMMIT_ITEMS_MAX
 from tests.processes.raw_socket import TEXT, RawSocket
 from tests.processes.wire import connected
 from tests.stalls.case import Act, Case, Target
@@ -95,6 +96,15 @@ def _append(entries: list[Any]) -> Act:
     return act
 
 
+def _commit(*steps: dict[str, Any]) -> Act:
+    async def act(target: Target) -> None:
+        socket = target.sockets[-1]
+        await socket.say(type="commit", steps=steps)
+        await _next(socket, "committed")
+
+    return act
+
+
 async def _ping(target: Target) -> None:
     socket = target.sockets[-1]
     for _ in range(target.size.many):
@@ -117,6 +127,8 @@ async def _short_group(target: Target) -> None:
 _WIDE = [{"fields": {f"f{n}": "v" for n in range(100)}} for _ in range(_FRAME_BYTES // 1200)]
 _LONG = [{"fields": {"v": "v" * (_FRAME_BYTES - 1000)}}]
 _MANY = [{"fields": {"f": "v"}} for _ in range(10_000)]
+_WIDE_STEPS = [{"append": {"stream": "written", "entries": [entry]}} for entry in _WIDE[:99]]
+_WIDE_REST = {"append": {"stream": "written", "entries": _WIDE[99:COMMIT_ITEMS_MAX]}}
 
 ALL: list[Case] = [
     Case("subscribe with all credit", ("frame subscribe", "socket /v1/ws"), _subscribe),
@@ -130,6 +142,7 @@ ALL: list[Case] = [
     Case("append many fields", ("frame append",), _append(_WIDE), _connect),
     Case("append a long value", ("frame append",), _append(_LONG), _connect),
     Case("append many entries", ("frame append",), _append(_MANY), _connect),
+    Case("commit many fields", ("frame commit",), _commit(*_WIDE_STEPS, _WIDE_REST), _connect),
     Case("ping many times", ("frame ping",), _ping, _connect),
     Case("a stream's own socket", ("socket /v1/streams/{stream}/ws",), _short_form),
     Case("a group's own socket", ("socket /v1/streams/{stream}/groups/{group}/ws",), _short_group),

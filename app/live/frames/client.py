@@ -13,6 +13,7 @@ from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import OPEN, Needs
 from headgate.app.live.intents import (
     AppendIntent,
+    CommitIntent,
     PatternAfter,
     SubscribeIntent,
     SubscriptionChoices,
@@ -22,6 +23,7 @@ from headgate.app.wire.ids import parse_after, parse_pattern_after
 from headgate.app.wire.names import check_name, check_pattern
 from headgate.app.wire.plain import plain_append
 from headgate.app.wire.problems import GatewayError, Problem, validation_problem
+from headgate.app.wire.schemas.commits import CommitInput
 from headgate.app.wire.schemas.deliveries import NackError
 from headgate.app.wire.schemas.entries import EntryInput, Flag, IdText, Milliseconds, OnDisconnect
 from headgate.app.wire.schemas.pattern_groups import NewGroups, Weights, weights_of
@@ -199,6 +201,23 @@ class AppendFrame(ClientFrame):
     entries: Annotated[list[EntryInput], Field(fail_fast=True, min_length=1)]
 
 
+class CommitFrame(CommitInput, ClientFrame):
+    """Carry out steps together: all of them, at one moment, or none."""
+
+    needs = Needs()
+
+    type: Literal["commit"]
+    rid: Rid = None
+    consumer: str | None = Field(None, description="The consumer that settles entries.")
+    idempotency_key: str | None = Field(
+        None,
+        min_length=1,
+        max_length=256,
+        description="Names this commit: sent again with the same key, it changes nothing and has "
+        "the same answer.",
+    )
+
+
 class PingFrame(ClientFrame):
     """Ask for a pong."""
 
@@ -230,6 +249,7 @@ AnyClientFrame = Annotated[
     | NackFrame
     | ExtendFrame
     | AppendFrame
+    | CommitFrame
     | PingFrame
     | AuthFrame,
     Field(discriminator="type"),
@@ -306,6 +326,11 @@ def plain_append_intent(text: str, batch_entries_max: int) -> AppendIntent | Non
 def append_intent(frame: AppendFrame) -> AppendIntent:
     drafts = [entry.to_draft(f"/body/entries/{index}") for index, entry in enumerate(frame.entries)]
     return AppendIntent(frame.rid, check_name(frame.stream, pointer="/body/stream"), drafts)
+
+
+def commit_intent(frame: CommitFrame) -> CommitIntent:
+    key = None if frame.idempotency_key is None else frame.idempotency_key.encode()
+    return CommitIntent(frame.rid, frame, frame.to_request(None, key=key))
 
 
 def subscribe_intent(frame: SubscribeFrame, credit_max: int) -> SubscribeIntent:

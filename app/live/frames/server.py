@@ -7,7 +7,8 @@ from typing_extensions import TypedDict
 
 from headgate.app.live.followed import StateName
 from headgate.app.live.frames.client import FRAME_IDS_MAX
-from headgate.app.wire.problems import Problem
+from headgate.app.wire.problems import FenceProblem, Problem, RowProblem
+from headgate.app.wire.schemas.commits import CommitResult
 from headgate.app.wire.schemas.deliveries import Delivery, Settled
 from headgate.app.wire.schemas.entries import CursorText, Entry, Gap, IdText, StreamEntry, StreamGap
 from headgate.app.wire.schemas.limits import IN_FORCE, SocketLimits
@@ -149,6 +150,17 @@ class AppendedFrame(BaseModel):
     ids: list[IdText]
 
 
+class CommittedFrame(BaseModel):
+    """The steps are carried out, and safe."""
+
+    type: Literal["committed"] = "committed"
+    rid: str | None = None
+    results: list[CommitResult] = Field(description="What came of each step, in order.")
+    repeated: Literal[True] | None = Field(
+        None, description="Nothing was changed: this is what the key's first use made."
+    )
+
+
 class Authenticated(BaseModel):
     """It is known who is there."""
 
@@ -190,6 +202,12 @@ class ProblemFrame(BaseModel):
     problem: Problem
 
 
+class CommitProblemFrame(ProblemFrame):
+    """Why a commit did nothing."""
+
+    problem: FenceProblem | RowProblem | Problem
+
+
 ServerFrame = (
     Welcome
     | Subscribed
@@ -201,9 +219,11 @@ ServerFrame = (
     | Acked
     | Ok
     | AppendedFrame
+    | CommittedFrame
     | Unsubscribed
     | Draining
     | Pong
     | Authenticated
     | ProblemFrame
+    | CommitProblemFrame
 )

@@ -1,9 +1,10 @@
 """Commits: steps that are carried out together, and what comes of them."""
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, NotRequired, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal, NotRequired, Self
 
-from pydantic import Field, model_validator
+import msgspec
+from pydantic import BeforeValidator, Field, model_validator
 from typing_extensions import TypedDict
 
 from headgate.app.wire.ids import parse_id, parse_ids
@@ -24,9 +25,10 @@ from headgate.app.wire.schemas.tables import check_key, key_of_text
 from headgate.engine.entry import EntryId
 from headgate.engine.limits import COMMIT_ITEMS_MAX, COMMIT_STEPS_MAX
 from headgate.engine.replies import CommittedSteps
-from headgate.engine.requests.commits import CommitStep
+from headgate.engine.requests.commits import CommitStep, CommitSteps
 from headgate.engine.requests.deliveries import Ack, Extend, Nack, NackMode
 from headgate.engine.requests.entries import Add
+from headgate.engine.requests.idempotency import Digest, Idempotent
 from headgate.engine.requests.schedules import DeleteSchedule, SetSchedule
 from headgate.engine.requests.tables import DeleteRow, PutRow, RowCondition
 from headgate.engine.schedules import once
@@ -112,7 +114,7 @@ class CommitDeleteRow(_RowStep):
 class _SettlingStep(_Step, Ids):
     stream: Name
     group: Name
-    deliveries: list[Count] | None = Field(
+    deliveries: Annotated[list[Count], Field(fail_fast=True)] | None = Field(
         None,
         description="The delivery count of each id, as it came with the entry: the commit fails if "
         "an entry was delivered again since, even to the same consumer.",
@@ -226,17 +228,55 @@ class CommitStepInput(Request):
         return step.to_engine(consumer, f"{place}/{self.name}")
 
 
+def _check_items(steps: Any) -> Any:
+    """Count entries and ids before they are validated, which takes longer."""
+    some = steps[:COMMIT_STEPS_MAX] if isinstance(steps, list) else ()
+    parts = [part for step in _dicts(some) for part in _dicts(step.values())]
+    lists = [part.get(name) for part in parts for name in ("entries", "ids")]
+    if sum(len(each) for each in lists if isinstance(each, list)) > COMMIT_ITEMS_MAX:
+        raise ValueError(f"a commit has at most {COMMIT_ITEMS_MAX} entries and ids")
+    return steps
+
+
+def _dicts(values: Iterable[Any]) -> list[dict[str, Any]]:
+    return [each for each in values if isinstance(each, dict)]
+
+
+_OF_COMMITS = b"commits/"
+"""Before the producer of a commit, whose keys are not those of its appends."""
+
+
 class CommitInput(Request):
     """Steps that are carried out together, or not at all."""
 
     consumer: Name | None = Field(
         None, description="The consumer that settles entries; or name it in the query or header."
     )
-    steps: Annotated[list[CommitStepInput], Field(fail_fast=True)] = Field(
-        min_length=1, max_length=COMMIT_STEPS_MAX
-    )
+    steps: Annotated[
+        list[CommitStepInput], Field(fail_fast=True), BeforeValidator(_check_items)
+    ] = Field(min_length=1, max_length=COMMIT_STEPS_MAX)
 
-    def to_engine(self, consumer: bytes | None) -> list[CommitStep]:
+    def to_request(
+        self, consumer: bytes | None, producer: bytes = b"", key: bytes | None = None
+    ) -> CommitSteps:
+        """Return the request of the engine.
+
+        Args:
+            consumer: named beside the body, if one is.
+            producer: whose key it is.
+            key: under which the commit is carried out once; None: it cannot be repeated.
+
+        Raises:
+            GatewayError: with a pointer to what is wrong in the body.
+        """
+        steps = self._to_engine(consumer)
+        if key is None:
+            return CommitSteps(steps)
+        digest = Digest()
+        digest.add_framed(msgspec.msgpack.encode(steps))
+        return CommitSteps(steps, Idempotent(_OF_COMMITS + producer, key, digest.value()))
+
+    def _to_engine(self, consumer: bytes | None) -> list[CommitStep]:
         if self.consumer is not None:
             named = check_name(self.consumer, pointer="/body/consumer")
             if consumer not in (None, named):

@@ -149,6 +149,20 @@ async def test_only_streams_that_may_be_read_are_followed_by_pattern(gateway: Se
     assert (await gateway.live.http.get("/v1/events?match=*", headers=appending)).status_code == 403
 
 
+async def test_each_step_of_a_commit_needs_its_own_right(gateway: Secured) -> None:
+    key = await gateway.key(Grant(streams=["out"], do=[Verb.APPEND], create=True))
+    headers = {"Authorization": f"Bearer {key}"}
+    allowed, denied = (
+        {"append": {"stream": name, "entries": [{"fields": {"v": "1"}}]}} for name in ("out", "in")
+    )
+    async with frames_of(gateway.live, "/v1/ws", additional_headers=headers) as frames:
+        await frames.send(type="commit", rid="1", steps=[allowed, denied])
+        assert await frames.problem() == ("1", "forbidden")
+        assert (await gateway.admin.get("/v1/streams/out")).status_code == 404
+        await frames.send(type="commit", rid="2", steps=[allowed])
+        assert len((await frames.next("committed"))["results"][0]["ids"]) == 1
+
+
 async def test_a_principal_reads_its_grants_with_its_name_filled_in(gateway: Secured) -> None:
     reading = Grant(streams=["news*", "orders"], do=[Verb.APPEND, Verb.READ], create=True)
     own = Grant(streams=["jobs"], do=[Verb.CONSUME], groups=["workers"], consumer="{sub}")

@@ -156,6 +156,18 @@ async def test_a_socket_that_goes_on_is_closed(
         assert await frames.closed() == 4529
 
 
+async def test_the_entries_of_a_commit_are_paid_before_the_next_request(gateway: Secured) -> None:
+    steps = [{"append": {"stream": "orders", "entries": [ENTRY] * 200}}] * 2
+    async with limited(gateway, entries_per_s_max=10) as http, frames_of(http) as frames:
+        await frames.next("welcome")
+        await frames.send(type="commit", steps=steps)
+        await frames.next("committed")
+        refused = await http.post(ENTRIES, json=ENTRY)
+
+    check_refused(refused, "entries_per_s_max")
+    assert refused.json()["retry_after_ms"] > 30_000
+
+
 async def test_there_are_no_more_connections_than_a_principal_may_have(gateway: Secured) -> None:
     async with limited(gateway, connections_max=1) as http:
         path = f"{STREAM}/events"
