@@ -35,7 +35,7 @@ var init_backoff = __esm({
 });
 
 // client/src/wire/problem.ts
-var Problem, RowChanged, isProblem, Disconnected;
+var Problem, RowChanged, NotYours, isProblem, Disconnected;
 var init_problem = __esm({
   "client/src/wire/problem.ts"() {
     "use strict";
@@ -61,6 +61,14 @@ var init_problem = __esm({
       constructor(details) {
         super(details);
         this.row = details.row ?? null;
+      }
+    };
+    NotYours = class extends Problem {
+      /** These entries, and who has them. */
+      held;
+      constructor(details) {
+        super(details);
+        this.held = details.held;
       }
     };
     isProblem = (error, ...codes) => error instanceof Problem && (!codes.length || codes.includes(error.code));
@@ -122,6 +130,7 @@ async function refusal(response) {
   try {
     const details = fromWire(JSON.parse(text));
     if (details.code === "row_changed") return new RowChanged(details);
+    if (details.code === "not_yours") return new NotYours(details);
     if (details.code) return new Problem(details);
   } catch {
   }
@@ -448,6 +457,133 @@ function once({ producer }, key = randomName()) {
   return { "idempotency-key": key, "idempotency-producer": producer };
 }
 
+// client/src/fields.ts
+function entryOf(fields, { delayMs, deliverAtMs, ttlMs, expiresAtMs } = {}) {
+  const texts = {};
+  const base64 = [];
+  for (const [name, value] of Object.entries(fields)) {
+    if (value instanceof Uint8Array) base64.push(name);
+    texts[name] = value instanceof Uint8Array ? textOf(value) : String(value);
+  }
+  return { fields: texts, ...base64.length && { base64 }, delayMs, deliverAtMs, ttlMs, expiresAtMs };
+}
+function bytesOf(entry, name) {
+  const text = entry.fields[name] ?? "";
+  if (!entry.base64?.includes(name)) return new TextEncoder().encode(text);
+  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+}
+function textOf(bytes) {
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+}
+
+// client/src/job.ts
+var errorText = (error) => error == null ? null : new TextDecoder().decode(new TextEncoder().encode(String(error)).subarray(0, 1e3));
+var keyOf = ({ id, stream }) => stream === void 0 ? id : `${stream}
+${id}`;
+var Job = class {
+  /** @internal */
+  constructor(delivery, settler, connection) {
+    this.settler = settler;
+    this.connection = connection;
+    this.delivery = delivery;
+    this.id = delivery.id;
+    this.stream = delivery.stream;
+    this.key = keyOf(delivery);
+    this.fields = delivery.fields;
+    this.deliveries = delivery.deliveries;
+    this.idleMs = delivery.idleMs;
+    this.claimedFrom = delivery.claimedFrom ?? void 0;
+    this.lastError = delivery.lastError ?? void 0;
+  }
+  id;
+  /** Its stream, if several are read together. */
+  stream;
+  /** @internal Its id, behind its stream if several are read: ids may be equal there. */
+  key;
+  fields;
+  /** Number of its deliveries, this one included; greater if it has come again after a reconnection. */
+  deliveries;
+  idleMs;
+  /** Its owner before, if it was claimed. */
+  claimedFrom;
+  /** Why it was given back before, if that is known. */
+  lastError;
+  /** The whole delivery, with `base64` and `pairs`. */
+  delivery;
+  /** Whether it was acknowledged or given back. */
+  isSettled = false;
+  /** Whether it belongs to another consumer now, or to nobody: what is done for it is done in vain. */
+  isLost = false;
+  #losing;
+  /** Aborted when the job is lost: another consumer has claimed it. */
+  get signal() {
+    this.#losing ??= new AbortController();
+    if (this.isLost) this.#losing.abort();
+    return this.#losing.signal;
+  }
+  /** Say that it is done; returns what became of it. */
+  ack() {
+    return this.settler.ack(this);
+  }
+  /** Give it back; the next consumer gets it, or it becomes a dead letter. */
+  nack(options = {}) {
+    return this.settler.nack(this, options);
+  }
+  /**
+   * Carry out steps and acknowledge it, together or not at all; returns the ids that each step has appended.
+   * A crash leaves all of it or nothing.
+   * @throws NotYours if it is somebody else's by now: it is lost, and nothing has changed
+   */
+  commit(steps) {
+    return this.settler.commit(this, steps);
+  }
+  /** Say that it is still being worked on; jobs that you hold are extended by themselves. */
+  extend() {
+    return this.settler.extend(this);
+  }
+  /** @internal */
+  cameAgain(deliveries, connection) {
+    this.deliveries = deliveries;
+    this.connection = connection;
+  }
+  /** @internal */
+  lose() {
+    this.isLost = true;
+    this.#losing?.abort();
+  }
+};
+
+// client/src/commit.ts
+function append(stream, fields, { lastId, ...timing } = {}) {
+  const entries = [fields].flat().map((each) => entryOf(each, timing));
+  return { append: { stream, entries, ...lastId && { ifLastId: lastId } } };
+}
+function putRow(stream, key, fields, options = {}) {
+  const { ifMatch, ifAbsent } = options;
+  return { putRow: { stream, key, ...entryOf(fields), ...ifMatch && { ifMatch }, ...ifAbsent && { ifNoneMatch: "*" } } };
+}
+function deleteRow(stream, key, options = {}) {
+  return { deleteRow: { stream, key, ...options } };
+}
+function ack(stream, group, ids, options = {}) {
+  return { ack: { stream, group, ids, ...options } };
+}
+function nack(stream, group, ids, { error, ...options } = {}) {
+  return { nack: { stream, group, ids, ...options, error: errorText(error) } };
+}
+function schedule(name, { fields, ...parts }) {
+  return { schedule: { name, ...parts, ...entryOf(fields) } };
+}
+function cancel(name) {
+  return { cancel: { name } };
+}
+async function commit(context, steps, { consumer, idempotencyKey, signal }) {
+  const headers = once(context, idempotencyKey);
+  const body = { consumer, steps };
+  const { results } = await context.rest.ask("POST", "/v1/commit", { body, headers, signal, isRepeatable: true });
+  return results.map(({ ids = [] }) => ids);
+}
+
 // client/src/wire/credentials.ts
 var Credentials = class {
   constructor(source) {
@@ -621,86 +757,25 @@ async function* followed(context, place, options = {}) {
   }
 }
 
-// client/src/job.ts
-var errorText = (error) => error == null ? null : new TextDecoder().decode(new TextEncoder().encode(String(error)).subarray(0, 1e3));
-var keyOf = ({ id, stream }) => stream === void 0 ? id : `${stream}
-${id}`;
-var Job = class {
-  /** @internal */
-  constructor(delivery, settler, connection) {
-    this.settler = settler;
-    this.connection = connection;
-    this.delivery = delivery;
-    this.id = delivery.id;
-    this.stream = delivery.stream;
-    this.key = keyOf(delivery);
-    this.fields = delivery.fields;
-    this.deliveries = delivery.deliveries;
-    this.idleMs = delivery.idleMs;
-    this.claimedFrom = delivery.claimedFrom ?? void 0;
-    this.lastError = delivery.lastError ?? void 0;
-  }
-  id;
-  /** Its stream, if several are read together. */
-  stream;
-  /** @internal Its id, behind its stream if several are read: ids may be equal there. */
-  key;
-  fields;
-  /** Number of its deliveries, this one included. */
-  deliveries;
-  idleMs;
-  /** Its owner before, if it was claimed. */
-  claimedFrom;
-  /** Why it was given back before, if that is known. */
-  lastError;
-  /** The whole delivery, with `base64` and `pairs`. */
-  delivery;
-  /** Whether it was acknowledged or given back. */
-  isSettled = false;
-  /** Whether it belongs to another consumer now, or to nobody: what is done for it is done in vain. */
-  isLost = false;
-  #losing;
-  /** Aborted when the job is lost: another consumer has claimed it. */
-  get signal() {
-    this.#losing ??= new AbortController();
-    if (this.isLost) this.#losing.abort();
-    return this.#losing.signal;
-  }
-  /** Say that it is done; returns what became of it. */
-  ack() {
-    return this.settler.ack(this);
-  }
-  /** Give it back; the next consumer gets it, or it becomes a dead letter. */
-  nack(options = {}) {
-    return this.settler.nack(this, options);
-  }
-  /** Say that it is still being worked on; jobs that you hold are extended by themselves. */
-  extend() {
-    return this.settler.extend(this);
-  }
-  /** @internal */
-  lose() {
-    this.isLost = true;
-    this.#losing?.abort();
-  }
-};
-
 // client/src/consumer.ts
 init_names();
 init_problem();
 var soon = globalThis.setImmediate ?? ((work) => setTimeout(work, 0));
 var Consumer = class {
-  constructor(line, sub, names, options) {
-    this.line = line;
-    this.sub = sub;
+  constructor(context, names, options) {
+    this.context = context;
     this.names = names;
     this.options = options;
+    this.sub = context.nextSub();
   }
   /** Called when there may be something to `take`. */
   onJobs = () => {
   };
   onEnd = () => {
   };
+  sub;
+  #name;
+  // of this consumer
   #queue = [];
   #inHand = /* @__PURE__ */ new Map();
   /** Done, and not known to be acknowledged, as the connection was lost. */
@@ -717,7 +792,7 @@ var Consumer = class {
   open(claimIdleMs) {
     if (this.#isClosed) return;
     if (claimIdleMs) this.#extending = setInterval(() => this.#extendAll(), claimIdleMs / 3);
-    this.line.add(this.sub, this);
+    this.context.line.add(this.sub, this);
   }
   /** Return the next job to begin with. */
   take() {
@@ -733,7 +808,7 @@ var Consumer = class {
     this.#isClosed = true;
     clearInterval(this.#extending);
     this.#send();
-    await this.line.remove(this.sub);
+    await this.context.line.remove(this.sub);
   }
   wanted() {
     const { consumer, credit = 64, claimIdleMs, onDisconnect } = this.options;
@@ -746,13 +821,14 @@ var Consumer = class {
       on_disconnect: onDisconnect ?? null
     };
   }
-  subscribed() {
+  subscribed({ consumer }) {
+    this.#name = consumer ?? void 0;
   }
   entries({ entries }) {
     for (const frame of entries) {
       const key = keyOf(frame);
       const job = this.#inHand.get(key);
-      if (job) job.connection = this.#connection;
+      if (job) job.cameAgain(frame.deliveries, this.#connection);
       else if (this.#done.delete(key)) this.#acknowledge({ key });
       else this.#queue.push(new Job(fromWire(frame), this, this.#connection));
     }
@@ -801,6 +877,25 @@ var Consumer = class {
   extend(job) {
     return this.#settle(job, { type: "extend", sub: this.sub, ...named(job) });
   }
+  async commit(job, steps) {
+    if (job.isSettled) throw new Error("the job is settled");
+    const { deliveries, stream = this.names.stream } = job;
+    const own = ack(stream, this.names.group, [job.id], { deliveries: [deliveries] });
+    try {
+      const ids = await commit(this.context, [...steps, own], { consumer: this.#name });
+      this.#settles(job);
+      return ids.slice(0, -1);
+    } catch (error) {
+      if (!(error instanceof NotYours)) throw error;
+      if (job.deliveries !== deliveries) return await this.commit(job, steps);
+      this.#inHand.delete(job.key);
+      job.lose();
+      throw error;
+    } finally {
+      this.extend(job).catch(() => {
+      });
+    }
+  }
   /** Take a job out of the hand; false if it was settled before. */
   #settles(job) {
     if (job.isSettled) return false;
@@ -809,10 +904,10 @@ var Consumer = class {
   }
   async #settle(job, frame) {
     if (job.connection !== this.#connection) throw stale();
-    return (await this.line.settle(frame))[0].outcome;
+    return (await this.context.line.settle(frame))[0].outcome;
   }
-  #acknowledge(ack) {
-    if (this.#acks.push(ack) === 1) soon(() => this.#flush());
+  #acknowledge(ack2) {
+    if (this.#acks.push(ack2) === 1) soon(() => this.#flush());
   }
   #flush() {
     if (!this.#isAcking) this.#send();
@@ -822,9 +917,9 @@ var Consumer = class {
     if (acks.length === 0) return;
     this.#acks = [];
     this.#isAcking = true;
-    const sent = new Map(acks.map((ack) => [ack.key, ack]));
+    const sent = new Map(acks.map((ack2) => [ack2.key, ack2]));
     const settled = of([...sent.keys()]).map(
-      ({ keys, ...ids }) => this.line.settle({ type: "ack", sub: this.sub, ...ids }).then(
+      ({ keys, ...ids }) => this.context.line.settle({ type: "ack", sub: this.sub, ...ids }).then(
         (results) => keys.forEach((key, index) => sent.get(key).resolve?.(results[index].outcome)),
         (error) => keys.forEach((key) => (sent.get(key).reject ?? (() => this.#done.add(key)))(error))
       )
@@ -837,7 +932,7 @@ var Consumer = class {
   #extendAll() {
     const held = [...this.#inHand.values()].filter((job) => job.connection === this.#connection);
     for (const { keys: _, ...ids } of of(held.map(({ key }) => key))) {
-      this.line.settle({ type: "extend", sub: this.sub, ...ids }).catch(() => {
+      this.context.line.settle({ type: "extend", sub: this.sub, ...ids }).catch(() => {
       });
     }
   }
@@ -1013,7 +1108,7 @@ var Worked = class {
     }
   }
   #consumer(options) {
-    return new Consumer(this.context.line, this.context.nextSub(), this.names, options);
+    return new Consumer(this.context, this.names, options);
   }
   async #open(consumer, { claimIdleMs }) {
     consumer.open(claimIdleMs ?? await this.claimIdleMs());
@@ -1538,25 +1633,6 @@ var Live = class {
 // client/src/client.ts
 init_rest();
 
-// client/src/fields.ts
-function entryOf(fields, { delayMs, deliverAtMs, ttlMs, expiresAtMs } = {}) {
-  const texts = {};
-  const base64 = [];
-  for (const [name, value] of Object.entries(fields)) {
-    if (value instanceof Uint8Array) base64.push(name);
-    texts[name] = value instanceof Uint8Array ? textOf(value) : String(value);
-  }
-  return { fields: texts, ...base64.length && { base64 }, delayMs, deliverAtMs, ttlMs, expiresAtMs };
-}
-function bytesOf(entry, name) {
-  const text = entry.fields[name] ?? "";
-  if (!entry.base64?.includes(name)) return new TextEncoder().encode(text);
-  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-}
-function textOf(bytes) {
-  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
-}
-
 // client/src/schedule.ts
 init_rest();
 var Schedule = class {
@@ -1904,6 +1980,14 @@ var Client = class {
   schedule(name) {
     return new Schedule(this.#context, name);
   }
+  /**
+   * Carry out steps together: all of them, at one moment, or none. Returns the ids that each has appended.
+   * It is sent again until it is known to be done, and is done once. `job.commit` acknowledges a job as well.
+   * @throws NotYours if an entry is not pending with the consumer
+   */
+  commit(steps, options = {}) {
+    return commit(this.#context, steps, options);
+  }
   /** Follow all streams whose names match a pattern of Redis. Each entry says its stream, and may come again after a loss. */
   follow(match, options) {
     return followed(this.#context, { match }, options);
@@ -1945,13 +2029,21 @@ export {
   Group,
   Groups,
   Job,
+  NotYours,
   Problem,
   Push,
   RowChanged,
   Schedule,
   Stream,
   Table,
+  ack,
+  append,
   bytesOf,
+  cancel,
   createClient,
-  isProblem
+  deleteRow,
+  isProblem,
+  nack,
+  putRow,
+  schedule
 };

@@ -21,7 +21,7 @@ const PUBLIC = {
   DeletedEntries: "DeletedEntries", DeletedConsumer: "DeletedConsumer", Ticket: "Ticket", TicketRequest: "TicketRequest", Gap: "Gap", Schedule: "ScheduleInfo",
   Schedules: "Schedules", Push: "PushInfo", PushInput: "PushInput", PatternPushInput: "PatternPushInput", PushSummary: "PushSummary", PushAttempt: "PushAttempt", Pushes: "Pushes",
   ReadGroups: "ReadGroups", GroupsEntries: "GroupsEntries", StreamDelivery: "StreamDelivery", NewGroups: "NewGroups",
-  StreamIds: "StreamIds", SettledStream: "SettledStream", SettledStreams: "SettledStreams", RetriedPush: "RetriedPush", Row: "Row", TableRows: "TableRows", RowWritten: "RowWritten",
+  StreamIds: "StreamIds", SettledStream: "SettledStream", SettledStreams: "SettledStreams", RetriedPush: "RetriedPush", CommitStepInput: "CommitStep", CommitDone: "CommitDone", Row: "Row", TableRows: "TableRows", RowWritten: "RowWritten",
   Problem: "ProblemDetails", RowProblem: "RowProblemDetails", FenceProblem: "FenceProblemDetails",
 };
 

@@ -191,7 +191,7 @@ async def test_the_worker_of_the_readme_is_short_and_drains(live: Live, javascri
 
 async def test_the_streams_of_the_readme_run_as_they_stand(live: Live, javascript: Path) -> None:
     """They follow without a WebSocket, as Node has none."""
-    _, streams, _ = snippets(README, "ts")
+    _, streams, *_ = snippets(README, "ts")
     (javascript / "streams.mjs").write_text(streams.replace("http://localhost:8080", live.url))
     lines = (await output_of(tool("node"), "streams.mjs", folder=javascript)).splitlines()
     assert [line.partition(" ")[2] for line in lines] == [

@@ -1,5 +1,6 @@
 /** Client: a gateway, as a program sees it. */
 import { Addresses } from "./wire/addresses.js";
+import { commit, type CommitOptions } from "./commit.js";
 import { type Context, randomName } from "./context.js";
 import { Credentials, type Token } from "./wire/credentials.js";
 import { followed, type FollowOptions } from "./follower.js";
@@ -10,7 +11,7 @@ import { Live, type LiveOptions } from "./live/live.js";
 import { Rest } from "./wire/rest.js";
 import { Schedule } from "./schedule.js";
 import { Stream } from "./stream.js";
-import type { Entry, PushSummary, ScheduleInfo, StreamInfo, Ticket, TicketRequest } from "./wire/types.js";
+import type { CommitStep, Entry, PushSummary, ScheduleInfo, StreamInfo, Ticket, TicketRequest } from "./wire/types.js";
 
 export interface ClientOptions extends LiveOptions {
   /**
@@ -79,6 +80,15 @@ export class Client {
 
   schedule(name: string): Schedule {
     return new Schedule(this.#context, name);
+  }
+
+  /**
+   * Carry out steps together: all of them, at one moment, or none. Returns the ids that each has appended.
+   * It is sent again until it is known to be done, and is done once. `job.commit` acknowledges a job as well.
+   * @throws NotYours if an entry is not pending with the consumer
+   */
+  commit(steps: CommitStep[], options: CommitOptions = {}): Promise<string[][]> {
+    return commit(this.#context, steps, options);
   }
 
   /** Follow all streams whose names match a pattern of Redis. Each entry says its stream, and may come again after a loss. */

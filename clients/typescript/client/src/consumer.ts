@@ -6,12 +6,14 @@
  * - When the connection is lost, jobs that wait go to others or come again; what comes again while it is
  *   still in hand is not begun twice, and what was done meanwhile is acknowledged.
  */
-import type { Entries, StreamDelivery } from "./wire/frames.js";
+import { ack, commit } from "./commit.js";
+import type { Context } from "./context.js";
+import type { Entries, StreamDelivery, Subscribed } from "./wire/frames.js";
 import { errorText, Job, keyOf, type NackOptions, type Settler } from "./job.js";
-import type { Line, LiveState, Settlement, Subscriber, Wanted } from "./live/line.js";
+import type { LiveState, Settlement, Subscriber, Wanted } from "./live/line.js";
 import { fromWire } from "./wire/names.js";
-import { Disconnected } from "./wire/problem.js";
-import type { Delivery, OnDisconnect, Outcome } from "./wire/types.js";
+import { Disconnected, NotYours } from "./wire/problem.js";
+import type { CommitStep, Delivery, OnDisconnect, Outcome } from "./wire/types.js";
 
 export interface ConsumeOptions {
   /** Name of the consumer; without one the gateway makes one, and removes it in the end. */
@@ -44,6 +46,8 @@ export class Consumer implements Subscriber, Settler {
   /** Called when there may be something to `take`. */
   onJobs: () => void = () => {};
   onEnd: (error?: Error) => void = () => {};
+  readonly sub: string;
+  #name: string | undefined; // of this consumer
   readonly #queue: Job[] = [];
   readonly #inHand = new Map<string, Job>();
   /** Done, and not known to be acknowledged, as the connection was lost. */
@@ -55,11 +59,12 @@ export class Consumer implements Subscriber, Settler {
   #extending: ReturnType<typeof setInterval> | undefined;
 
   constructor(
-    private readonly line: Line,
-    private readonly sub: string,
+    private readonly context: Context,
     private readonly names: Wanted,
     private readonly options: ConsumeOptions,
-  ) {}
+  ) {
+    this.sub = context.nextSub();
+  }
 
   get isBusy(): boolean {
     return this.#inHand.size > 0 || this.#acks.length > 0;
@@ -69,7 +74,7 @@ export class Consumer implements Subscriber, Settler {
   open(claimIdleMs: number | undefined): void {
     if (this.#isClosed) return;
     if (claimIdleMs) this.#extending = setInterval(() => this.#extendAll(), claimIdleMs / 3);
-    this.line.add(this.sub, this);
+    this.context.line.add(this.sub, this);
   }
 
   /** Return the next job to begin with. */
@@ -87,7 +92,7 @@ export class Consumer implements Subscriber, Settler {
     this.#isClosed = true;
     clearInterval(this.#extending);
     this.#send();
-    await this.line.remove(this.sub);
+    await this.context.line.remove(this.sub);
   }
 
   wanted(): Wanted {
@@ -98,13 +103,15 @@ export class Consumer implements Subscriber, Settler {
     };
   }
 
-  subscribed(): void {}
+  subscribed({ consumer }: Subscribed): void {
+    this.#name = consumer ?? undefined;
+  }
 
   entries({ entries }: Entries): void {
     for (const frame of entries as Frame[]) {
       const key = keyOf(frame);
       const job = this.#inHand.get(key);
-      if (job) job.connection = this.#connection;
+      if (job) job.cameAgain(frame.deliveries, this.#connection);
       else if (this.#done.delete(key)) this.#acknowledge({ key });
       else this.#queue.push(new Job(fromWire<Delivery>(frame), this, this.#connection));
     }
@@ -157,6 +164,26 @@ export class Consumer implements Subscriber, Settler {
     return this.#settle(job, { type: "extend", sub: this.sub, ...named(job) });
   }
 
+  async commit(job: Job, steps: CommitStep[]): Promise<string[][]> {
+    if (job.isSettled) throw new Error("the job is settled");
+    const { deliveries, stream = this.names.stream! } = job;
+    const own = ack(stream, this.names.group!, [job.id], { deliveries: [deliveries] });
+    try {
+      const ids = await commit(this.context, [...steps, own], { consumer: this.#name });
+      this.#settles(job);
+      return ids.slice(0, -1);
+    } catch (error) {
+      if (!(error instanceof NotYours)) throw error;
+      if (job.deliveries !== deliveries) return await this.commit(job, steps); // it has come again meanwhile
+      this.#inHand.delete(job.key);
+      job.lose();
+      throw error;
+    } finally {
+      // The connection counts it as held until it is asked about: then its credit comes back.
+      this.extend(job).catch(() => {});
+    }
+  }
+
   /** Take a job out of the hand; false if it was settled before. */
   #settles(job: Job): boolean {
     if (job.isSettled) return false;
@@ -166,7 +193,7 @@ export class Consumer implements Subscriber, Settler {
 
   async #settle(job: Job, frame: Settlement): Promise<Outcome> {
     if (job.connection !== this.#connection) throw stale();
-    return (await this.line.settle(frame))[0]!.outcome;
+    return (await this.context.line.settle(frame))[0]!.outcome;
   }
 
   #acknowledge(ack: Ack): void {
@@ -184,7 +211,7 @@ export class Consumer implements Subscriber, Settler {
     this.#isAcking = true;
     const sent = new Map(acks.map((ack) => [ack.key, ack]));
     const settled = of([...sent.keys()]).map(({ keys, ...ids }) =>
-      this.line.settle({ type: "ack", sub: this.sub, ...ids }).then(
+      this.context.line.settle({ type: "ack", sub: this.sub, ...ids }).then(
         (results) => keys.forEach((key, index) => sent.get(key)!.resolve?.(results[index]!.outcome)),
         (error) => keys.forEach((key) => (sent.get(key)!.reject ?? (() => this.#done.add(key)))(error)),
       ),
@@ -199,7 +226,7 @@ export class Consumer implements Subscriber, Settler {
     const held = [...this.#inHand.values()].filter((job) => job.connection === this.#connection);
     for (const { keys: _, ...ids } of of(held.map(({ key }) => key))) {
       // An entry that is lost meanwhile is told by `claimed`, or comes again.
-      this.line.settle({ type: "extend", sub: this.sub, ...ids }).catch(() => {});
+      this.context.line.settle({ type: "extend", sub: this.sub, ...ids }).catch(() => {});
     }
   }
 }

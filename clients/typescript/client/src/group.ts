@@ -72,7 +72,7 @@ export abstract class Worked {
   }
 
   #consumer(options: ConsumeOptions): Consumer {
-    return new Consumer(this.context.line, this.context.nextSub(), this.names, options);
+    return new Consumer(this.context, this.names, options);
   }
 
   async #open(consumer: Consumer, { claimIdleMs }: ConsumeOptions): Promise<void> {

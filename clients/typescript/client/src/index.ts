@@ -1,4 +1,5 @@
 export { Client, createClient, type ClientOptions } from "./client.js";
+export { ack, append, cancel, type CommitOptions, deleteRow, type FenceOptions, nack, putRow, schedule } from "./commit.js";
 export type { ConsumeOptions } from "./consumer.js";
 export type { Token } from "./wire/credentials.js";
 export { bytesOf, type Fields, type Timing } from "./fields.js";
@@ -8,7 +9,7 @@ export { Groups, type GroupsOptions } from "./groups.js";
 export { Job, type NackOptions } from "./job.js";
 export type { ConnectionState, LiveState } from "./live/line.js";
 export type { LiveOptions } from "./live/live.js";
-export { type Code, Disconnected, isProblem, Problem, RowChanged } from "./wire/problem.js";
+export { type Code, Disconnected, isProblem, NotYours, Problem, RowChanged } from "./wire/problem.js";
 export { Push } from "./push.js";
 export { Schedule, type ScheduleParts } from "./schedule.js";
 export type { Socket, SocketClass } from "./live/socket.js";

@@ -1,5 +1,5 @@
 /** Job: an entry delivered to a consumer, until it is settled. */
-import type { FieldMap, Delivery, Outcome } from "./wire/types.js";
+import type { CommitStep, FieldMap, Delivery, Outcome } from "./wire/types.js";
 
 /** Modes of a nack: `fail` counts as tried in vain, `silent` does not, `fatal` is never tried again. */
 export interface NackOptions {
@@ -19,6 +19,7 @@ export interface Settler {
   ack(job: Job): Promise<Outcome>;
   nack(job: Job, options: NackOptions): Promise<Outcome>;
   extend(job: Job): Promise<Outcome>;
+  commit(job: Job, steps: CommitStep[]): Promise<string[][]>;
 }
 
 export const keyOf = ({ id, stream }: { id: string; stream?: string | undefined }): string =>
@@ -31,8 +32,8 @@ export class Job {
   /** @internal Its id, behind its stream if several are read: ids may be equal there. */
   readonly key: string;
   readonly fields: FieldMap;
-  /** Number of its deliveries, this one included. */
-  readonly deliveries: number;
+  /** Number of its deliveries, this one included; greater if it has come again after a reconnection. */
+  deliveries: number;
   readonly idleMs: number;
   /** Its owner before, if it was claimed. */
   readonly claimedFrom: string | undefined;
@@ -81,9 +82,24 @@ export class Job {
     return this.settler.nack(this, options);
   }
 
+  /**
+   * Carry out steps and acknowledge it, together or not at all; returns the ids that each step has appended.
+   * A crash leaves all of it or nothing.
+   * @throws NotYours if it is somebody else's by now: it is lost, and nothing has changed
+   */
+  commit(steps: CommitStep[]): Promise<string[][]> {
+    return this.settler.commit(this, steps);
+  }
+
   /** Say that it is still being worked on; jobs that you hold are extended by themselves. */
   extend(): Promise<Outcome> {
     return this.settler.extend(this);
+  }
+
+  /** @internal */
+  cameAgain(deliveries: number, connection: number): void {
+    this.deliveries = deliveries;
+    this.connection = connection;
   }
 
   /** @internal */

@@ -1,7 +1,7 @@
 /** The line over one WebSocket, made anew whenever it is lost, with everything subscribed over it. */
 import { backoffMs } from "../wire/backoff.js";
 import { ABNORMAL, comesBack, RATE_LIMITED, renewMs, type Socket, type SocketClass, UNAUTHENTICATED } from "./socket.js";
-import type { Authenticated, ClientFrame, ProblemFrame, ServerFrame } from "../wire/frames.js";
+import type { Authenticated, ClientFrame, ServerFrame } from "../wire/frames.js";
 import type { ConnectionState, Line, Settlement, Subscriber } from "./line.js";
 import { fromWire } from "../wire/names.js";
 import { Disconnected, Problem } from "../wire/problem.js";
@@ -275,7 +275,7 @@ export class SocketLine implements Line {
     }
   }
 
-  #refused(frame: ProblemFrame): void {
+  #refused(frame: Extract<ServerFrame, { type: "problem" }>): void {
     const problem = new Problem(fromWire(frame.problem));
     if (problem.code === "not_leader" && this.rest.addresses.urls[1]) {
       this.#drop(1000);

@@ -8,6 +8,7 @@ export type ClientFrame =
   | NackFrame
   | ExtendFrame
   | AppendFrame
+  | CommitFrame
   | PingFrame
   | AuthFrame;
 export type OnDisconnect = "release" | "keep";
@@ -23,11 +24,13 @@ export type ServerFrame =
   | Acked
   | Ok
   | AppendedFrame
+  | CommittedFrame
   | Unsubscribed
   | Draining
   | Pong
   | Authenticated
-  | ProblemFrame;
+  | ProblemFrame
+  | CommitProblemFrame;
 /**
  * The outcome of an ack, nack or extend for one id.
  */
@@ -378,6 +381,233 @@ export interface EntryInput {
  */
 export interface FieldMap {
   [k: string]: string;
+}
+/**
+ * Carry out steps together: all of them, at one moment, or none.
+ */
+export interface CommitFrame {
+  /**
+   * The consumer that settles entries.
+   */
+  consumer?: string | null;
+  /**
+   * @minItems 1
+   * @maxItems 100
+   */
+  steps: CommitStepInput[];
+  type: "commit";
+  /**
+   * Repeated in the answer.
+   */
+  rid?: string | null;
+  /**
+   * Names this commit: sent again with the same key, it changes nothing and has the same answer.
+   */
+  idempotency_key?: string | null;
+}
+/**
+ * A step of a commit: an object with one of these members.
+ */
+export interface CommitStepInput {
+  append?: CommitAppend | null;
+  put_row?: CommitPutRow | null;
+  delete_row?: CommitDeleteRow | null;
+  ack?: CommitAck | null;
+  nack?: CommitNack | null;
+  extend?: CommitExtend | null;
+  schedule?: CommitSchedule | null;
+  cancel?: CommitCancel | null;
+}
+/**
+ * Append entries to a stream. Their ids are given by the stream.
+ */
+export interface CommitAppend {
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  stream: string;
+  /**
+   * @minItems 1
+   * @maxItems 500
+   */
+  entries: EntryInput[];
+  /**
+   * Only if this is the stream's last id before the commit.
+   */
+  if_last_id?: string | null;
+  /**
+   * Create the stream if it is not there.
+   */
+  create_stream?: boolean;
+}
+/**
+ * Write the row of a key. The key field is added.
+ */
+export interface CommitPutRow {
+  fields?: FieldMap | null;
+  /**
+   * Names of fields whose values are base64 text of bytes.
+   */
+  base64?: string[] | null;
+  /**
+   * Instead of `fields`, where names repeat or their order matters.
+   */
+  pairs?: string[][] | null;
+  /**
+   * All names are base64 text of bytes.
+   */
+  names_base64?: boolean;
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  stream: string;
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  key: string;
+  /**
+   * Only if this is the id of the row before the commit.
+   */
+  if_match?: string | null;
+  /**
+   * Instead: only if there is no such row before the commit.
+   */
+  if_none_match?: "*" | null;
+}
+/**
+ * Remove the row of a key.
+ */
+export interface CommitDeleteRow {
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  stream: string;
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  key: string;
+  /**
+   * Only if this is the id of the row before the commit.
+   */
+  if_match?: string | null;
+  /**
+   * Instead: only if there is no such row before the commit.
+   */
+  if_none_match?: "*" | null;
+}
+/**
+ * Acknowledge entries of the consumer.
+ */
+export interface CommitAck {
+  /**
+   * @minItems 1
+   */
+  ids: string[];
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  stream: string;
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  group: string;
+  /**
+   * The delivery count of each id, as it came with the entry: the commit fails if an entry was delivered again since, even to the same consumer.
+   */
+  deliveries?: number[] | null;
+}
+/**
+ * Give entries of the consumer back.
+ */
+export interface CommitNack {
+  /**
+   * `silent`: it was never tried, and does not count. `fail`: it was tried. `fatal`: it cannot work; its count becomes the greatest there is.
+   */
+  mode?: "silent" | "fail" | "fatal";
+  /**
+   * Nobody gets them before that; the group's `backoff_ms` if it is left out.
+   */
+  delay_ms?: number | null;
+  /**
+   * Error of the consumer. It comes as `last_error` with the next delivery, and goes into the dead letter as `_error`.
+   */
+  error?: string | null;
+  /**
+   * @minItems 1
+   */
+  ids: string[];
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  stream: string;
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  group: string;
+  /**
+   * The delivery count of each id, as it came with the entry: the commit fails if an entry was delivered again since, even to the same consumer.
+   */
+  deliveries?: number[] | null;
+}
+/**
+ * Restart the idle time of entries of the consumer.
+ */
+export interface CommitExtend {
+  /**
+   * @minItems 1
+   */
+  ids: string[];
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  stream: string;
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  group: string;
+  /**
+   * The delivery count of each id, as it came with the entry: the commit fails if an entry was delivered again since, even to the same consumer.
+   */
+  deliveries?: number[] | null;
+}
+/**
+ * Append an entry at a time, once. A timer that has the name already is replaced.
+ */
+export interface CommitSchedule {
+  fields?: FieldMap | null;
+  /**
+   * Names of fields whose values are base64 text of bytes.
+   */
+  base64?: string[] | null;
+  /**
+   * Instead of `fields`, where names repeat or their order matters.
+   */
+  pairs?: string[][] | null;
+  /**
+   * All names are base64 text of bytes.
+   */
+  names_base64?: boolean;
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  name: string;
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  stream: string;
+  /**
+   * Unix time at which the entry is appended.
+   */
+  at_ms: number;
+}
+/**
+ * Delete a timer, or any schedule, if it is there.
+ */
+export interface CommitCancel {
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  name: string;
 }
 /**
  * Ask for a pong.
@@ -816,6 +1046,30 @@ export interface AppendedFrame {
   ids: string[];
 }
 /**
+ * The steps are carried out, and safe.
+ */
+export interface CommittedFrame {
+  type: "committed";
+  rid?: string | null;
+  /**
+   * What came of each step, in order.
+   */
+  results: CommitResult[];
+  /**
+   * Nothing was changed: this is what the key's first use made.
+   */
+  repeated?: true | null;
+}
+/**
+ * What came of a step.
+ */
+export interface CommitResult {
+  /**
+   * The entries that the step has appended.
+   */
+  ids?: string[];
+}
+/**
  * A subscription has ended: you asked for it, or what it read is gone, or closed and read.
  */
 export interface Unsubscribed {
@@ -978,4 +1232,162 @@ export interface ProblemError {
    * The fault there.
    */
   detail: string;
+}
+/**
+ * Why a commit did nothing.
+ */
+export interface CommitProblemFrame {
+  type: "problem";
+  rid?: string | null;
+  sub?: string | null;
+  problem: FenceProblem | RowProblem | Problem;
+}
+/**
+ * Why a commit did nothing: entries are not pending with its consumer.
+ */
+export interface FenceProblem {
+  /**
+   * Page of this gateway: what the problem means, and what to do.
+   */
+  type: string;
+  /**
+   * The status in words.
+   */
+  title: string;
+  /**
+   * The HTTP status.
+   */
+  status: number;
+  /**
+   * The problem, for people.
+   */
+  detail: string;
+  /**
+   * The path that was asked for.
+   */
+  instance: string;
+  /**
+   * The problem, for programs.
+   */
+  code: "not_yours";
+  /**
+   * Whether the same request may succeed later.
+   */
+  retryable: boolean;
+  /**
+   * When to try again, if known.
+   */
+  retry_after_ms?: number | null;
+  /**
+   * The faults, each with its place.
+   */
+  errors?: ProblemError[] | null;
+  /**
+   * The stream's last id, where that was the matter.
+   */
+  last_id?: string | null;
+  /**
+   * The entry that is too large for its reader, where that was the matter.
+   */
+  entry_id?: string | null;
+  /**
+   * Of a commit: the number of the step that failed, from 0.
+   */
+  step?: number | null;
+  /**
+   * Of `not_leader`: the address of the gateway that leads, if it is known.
+   */
+  leader?: string | null;
+  /**
+   * `X-Request-Id` of the answer or of the WebSocket, as the log has it.
+   */
+  request_id?: string | null;
+  /**
+   * These entries, and who holds them.
+   */
+  held: HeldEntry[];
+}
+/**
+ * An entry that is not pending with the consumer of a commit.
+ */
+export interface HeldEntry {
+  /**
+   * Entry id.
+   */
+  id: string;
+  /**
+   * Who holds it; null: nobody.
+   */
+  consumer: string | null;
+  /**
+   * Its delivery count; null: it is not pending, or settled.
+   */
+  deliveries: number | null;
+}
+/**
+ * Why a row was not changed: it is not as the request expects it.
+ */
+export interface RowProblem {
+  /**
+   * Page of this gateway: what the problem means, and what to do.
+   */
+  type: string;
+  /**
+   * The status in words.
+   */
+  title: string;
+  /**
+   * The HTTP status.
+   */
+  status: number;
+  /**
+   * The problem, for people.
+   */
+  detail: string;
+  /**
+   * The path that was asked for.
+   */
+  instance: string;
+  /**
+   * The problem, for programs.
+   */
+  code: "row_changed";
+  /**
+   * Whether the same request may succeed later.
+   */
+  retryable: boolean;
+  /**
+   * When to try again, if known.
+   */
+  retry_after_ms?: number | null;
+  /**
+   * The faults, each with its place.
+   */
+  errors?: ProblemError[] | null;
+  /**
+   * The stream's last id, where that was the matter.
+   */
+  last_id?: string | null;
+  /**
+   * The entry that is too large for its reader, where that was the matter.
+   */
+  entry_id?: string | null;
+  /**
+   * Of a commit: the number of the step that failed, from 0.
+   */
+  step?: number | null;
+  /**
+   * Of `not_leader`: the address of the gateway that leads, if it is known.
+   */
+  leader?: string | null;
+  /**
+   * `X-Request-Id` of the answer or of the WebSocket, as the log has it.
+   */
+  request_id?: string | null;
+  /**
+   * The row as it is, if there is one.
+   */
+  row?: {
+    [k: string]: unknown;
+  } | null;
 }

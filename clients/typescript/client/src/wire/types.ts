@@ -74,6 +74,8 @@ export interface Types {
   SettledStream: SettledStream;
   SettledStreams: SettledStreams;
   RetriedPush: RetriedPush;
+  CommitStep: CommitStep;
+  CommitDone: CommitDone;
   Row: Row;
   TableRows: TableRows;
   RowWritten: RowWritten;
@@ -1719,6 +1721,225 @@ export interface RetriedPush {
    * Entries that had to wait after a failure, and are due now.
    */
   entries: number;
+}
+/**
+ * A step of a commit: an object with one of these members.
+ */
+export interface CommitStep {
+  append?: CommitAppend | null;
+  putRow?: CommitPutRow | null;
+  deleteRow?: CommitDeleteRow | null;
+  ack?: CommitAck | null;
+  nack?: CommitNack | null;
+  extend?: CommitExtend | null;
+  schedule?: CommitSchedule | null;
+  cancel?: CommitCancel | null;
+}
+/**
+ * Append entries to a stream. Their ids are given by the stream.
+ */
+export interface CommitAppend {
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  stream: string;
+  /**
+   * @minItems 1
+   * @maxItems 500
+   */
+  entries: EntryInput[];
+  /**
+   * Only if this is the stream's last id before the commit.
+   */
+  ifLastId?: string | null;
+  /**
+   * Create the stream if it is not there.
+   */
+  createStream?: boolean;
+}
+/**
+ * Write the row of a key. The key field is added.
+ */
+export interface CommitPutRow {
+  fields?: FieldMap | null;
+  /**
+   * Names of fields whose values are base64 text of bytes.
+   */
+  base64?: string[] | null;
+  /**
+   * Instead of `fields`, where names repeat or their order matters.
+   */
+  pairs?: string[][] | null;
+  /**
+   * All names are base64 text of bytes.
+   */
+  namesBase64?: boolean;
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  stream: string;
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  key: string;
+  /**
+   * Only if this is the id of the row before the commit.
+   */
+  ifMatch?: string | null;
+  /**
+   * Instead: only if there is no such row before the commit.
+   */
+  ifNoneMatch?: "*" | null;
+}
+/**
+ * Remove the row of a key.
+ */
+export interface CommitDeleteRow {
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  stream: string;
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  key: string;
+  /**
+   * Only if this is the id of the row before the commit.
+   */
+  ifMatch?: string | null;
+  /**
+   * Instead: only if there is no such row before the commit.
+   */
+  ifNoneMatch?: "*" | null;
+}
+/**
+ * Acknowledge entries of the consumer.
+ */
+export interface CommitAck {
+  /**
+   * @minItems 1
+   */
+  ids: string[];
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  stream: string;
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  group: string;
+  /**
+   * The delivery count of each id, as it came with the entry: the commit fails if an entry was delivered again since, even to the same consumer.
+   */
+  deliveries?: number[] | null;
+}
+/**
+ * Give entries of the consumer back.
+ */
+export interface CommitNack {
+  /**
+   * `silent`: it was never tried, and does not count. `fail`: it was tried. `fatal`: it cannot work; its count becomes the greatest there is.
+   */
+  mode?: "silent" | "fail" | "fatal";
+  /**
+   * Nobody gets them before that; the group's `backoff_ms` if it is left out.
+   */
+  delayMs?: number | null;
+  /**
+   * Error of the consumer. It comes as `last_error` with the next delivery, and goes into the dead letter as `_error`.
+   */
+  error?: string | null;
+  /**
+   * @minItems 1
+   */
+  ids: string[];
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  stream: string;
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  group: string;
+  /**
+   * The delivery count of each id, as it came with the entry: the commit fails if an entry was delivered again since, even to the same consumer.
+   */
+  deliveries?: number[] | null;
+}
+/**
+ * Restart the idle time of entries of the consumer.
+ */
+export interface CommitExtend {
+  /**
+   * @minItems 1
+   */
+  ids: string[];
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  stream: string;
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  group: string;
+  /**
+   * The delivery count of each id, as it came with the entry: the commit fails if an entry was delivered again since, even to the same consumer.
+   */
+  deliveries?: number[] | null;
+}
+/**
+ * Append an entry at a time, once. A timer that has the name already is replaced.
+ */
+export interface CommitSchedule {
+  fields?: FieldMap | null;
+  /**
+   * Names of fields whose values are base64 text of bytes.
+   */
+  base64?: string[] | null;
+  /**
+   * Instead of `fields`, where names repeat or their order matters.
+   */
+  pairs?: string[][] | null;
+  /**
+   * All names are base64 text of bytes.
+   */
+  namesBase64?: boolean;
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  name: string;
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  stream: string;
+  /**
+   * Unix time at which the entry is appended.
+   */
+  atMs: number;
+}
+/**
+ * Delete a timer, or any schedule, if it is there.
+ */
+export interface CommitCancel {
+  /**
+   * Name of the stream, group, consumer or timer.
+   */
+  name: string;
+}
+/**
+ * What came of each step, in order.
+ */
+export interface CommitDone {
+  results: CommitResult[];
+}
+/**
+ * What came of a step.
+ */
+export interface CommitResult {
+  /**
+   * The entries that the step has appended.
+   */
+  ids?: string[];
 }
 /**
  * The latest entry of a key.
