@@ -515,6 +515,7 @@ var Job = class {
   /** Whether it belongs to another consumer now, or to nobody: what is done for it is done in vain. */
   isLost = false;
   #losing;
+  #steps;
   /** Aborted when the job is lost: another consumer has claimed it. */
   get signal() {
     this.#losing ??= new AbortController();
@@ -534,8 +535,40 @@ var Job = class {
    * A crash leaves all of it or nothing.
    * @throws NotYours if it is somebody else's by now: it is lost, and nothing has changed
    */
-  commit(steps) {
-    return this.settler.commit(this, steps);
+  async commit(steps) {
+    const made = await this.settler.commit(this, [...steps, ...this.#steps?.removed() ?? []], "ack");
+    return made.slice(0, steps.length);
+  }
+  /** @internal Whether it has steps, which the commit that acknowledges it removes. */
+  get hasSteps() {
+    return this.#steps !== void 0;
+  }
+  /**
+   * Do something once, whatever becomes of this program; returns its result, which is remembered as JSON until the entry
+   * is settled. The next worker gets the result without calling the function again. Only what happens outside may happen
+   * twice, if this program dies before the result is remembered: pass a key on, such as `job.id`.
+   * @throws NotYours if it is somebody else's by now
+   */
+  step(name, act) {
+    return this.#remembered.step(name, act);
+  }
+  /**
+   * Go on later: the entry is given back, and its handler begins again after that time. What was done by `step` is not
+   * done again. It throws `Paused`, which ends the handler: let it pass.
+   */
+  sleep(duration) {
+    return this.#remembered.sleep(duration);
+  }
+  /**
+   * Go on once somebody has signalled a key (`Group.signal`); returns its value. The entry is given back meanwhile, as by
+   * `sleep`.
+   * @throws DOMException `TimeoutError` if nobody has signalled it within that time
+   */
+  waitFor(key, within) {
+    return this.#remembered.waitFor(key, within);
+  }
+  get #remembered() {
+    return this.#steps ??= this.settler.stepsOf(this);
   }
   /** Say that it is still being worked on; jobs that you hold are extended by themselves. */
   extend() {
@@ -570,6 +603,9 @@ function ack(stream, group, ids, options = {}) {
 }
 function nack(stream, group, ids, { error, ...options } = {}) {
   return { nack: { stream, group, ids, ...options, error: errorText(error) } };
+}
+function extend(stream, group, ids, options = {}) {
+  return { extend: { stream, group, ids, ...options } };
 }
 function schedule(name, { fields, ...parts }) {
   return { schedule: { name, ...parts, ...entryOf(fields) } };
@@ -757,6 +793,163 @@ async function* followed(context, place, options = {}) {
   }
 }
 
+// client/src/steps.ts
+init_problem();
+init_rest();
+var STEPS_MAX = 90;
+var CONFIG = { keyField: "key", retain: "latest", compactAfterMs: 6e4, tombstoneMs: 6e4, maxAgeMs: 90 * 864e5 };
+var WAKER = "headgate-signal";
+var UNITS = { ms: 1, s: 1e3, m: 6e4, h: 36e5, d: 864e5 };
+var Paused = class extends Error {
+  name = "Paused";
+  constructor() {
+    super("the entry comes again later");
+  }
+};
+function milliseconds(duration) {
+  if (typeof duration === "number") return duration;
+  const parts = /^(\d+)(ms|s|m|h|d)$/.exec(duration);
+  if (!parts) throw new RangeError(`${duration} is no time such as 2d, 3h, 90m, 10s or 500ms`);
+  return Number(parts[1]) * UNITS[parts[2]];
+}
+var StepTable = class {
+  constructor(context, stream, group) {
+    this.context = context;
+    this.stream = stream;
+    this.group = group;
+    this.name = `${stream}.${group}.steps`;
+  }
+  name;
+  /** Return rows by the rest of their keys. */
+  async rows(prefix) {
+    const rows = /* @__PURE__ */ new Map();
+    let after = {};
+    for (; ; ) {
+      const query = { prefix, limit: 1e3, ...after };
+      const page = await absent(this.context.rest.ask("GET", path`/v1/streams/${this.name}/table`, { query }));
+      for (const { key, id, fields } of page?.rows ?? []) rows.set(key.slice(prefix.length), { atMs: msOf(id), fields });
+      if (page?.nextAfterKey == null) return rows;
+      after = { after_key: page.nextAfterKey, as_of: page.asOf };
+    }
+  }
+  /** Let entries be delivered now that were given back for later. */
+  async wake(ids) {
+    if (!ids.length) return;
+    const place = path`/v1/streams/${this.stream}/groups/${this.group}/nack`;
+    await this.context.rest.ask("POST", place, { body: { ids, mode: "fail", delayMs: 0 }, query: { consumer: WAKER } });
+  }
+  async signal(key, value) {
+    const steps = [putRow(this.name, signalOf(key), { value: JSON.stringify(value ?? null) })];
+    await this.changed(() => this.context.rest.ask("POST", "/v1/commit", { body: { steps }, isRepeatable: true }));
+    await this.wake([...(await this.rows(waitingOf(key, ""))).keys()]);
+  }
+  /** Change rows; the table is made if it is not there. */
+  async changed(change) {
+    const made = await absent(change());
+    if (made !== void 0) return made;
+    await this.context.rest.ask("PUT", path`/v1/streams/${this.name}`, { body: CONFIG, isRepeatable: true });
+    return await change();
+  }
+};
+var Steps = class {
+  constructor(table, entryId, commit2) {
+    this.table = table;
+    this.entryId = entryId;
+    this.commit = commit2;
+  }
+  #known;
+  // by the rest of their keys
+  #asked = /* @__PURE__ */ new Set();
+  #sleeps = 0;
+  /** Return the steps of a commit that forget all of this. */
+  removed() {
+    return [...this.#known?.keys() ?? []].map((name) => deleteRow(this.table.name, this.#key(name)));
+  }
+  async step(name, act) {
+    const known2 = await this.#find(`step/${name}`);
+    if (known2) return JSON.parse(known2.fields.result);
+    const result = await act();
+    await this.#remember(`step/${name}`, { result: JSON.stringify(result ?? null) }, "extend");
+    return result;
+  }
+  async sleep(duration) {
+    this.#sleeps += 1;
+    const name = `sleep/${this.#sleeps}`;
+    const known2 = await this.#find(name);
+    if (!known2) {
+      const laterMs2 = milliseconds(duration);
+      await this.#remember(name, { for_ms: String(laterMs2) }, { laterMs: laterMs2 });
+      throw new Paused();
+    }
+    const laterMs = await this.#leftMs(name, known2);
+    if (laterMs <= 0) return;
+    await this.commit([], { laterMs });
+    throw new Paused();
+  }
+  async waitFor(key, within) {
+    const name = `wait/${encodeURIComponent(key)}`;
+    const known2 = await this.#find(name);
+    if (known2?.fields.value !== void 0) return JSON.parse(known2.fields.value);
+    if (known2?.fields.timed_out !== void 0) throw timedOut(key);
+    const waiting = waitingOf(key, this.entryId);
+    const isOver = deleteRow(this.table.name, waiting);
+    const value = (await this.table.rows(signalOf(key))).get("")?.fields.value;
+    if (value !== void 0) {
+      await this.#remember(name, { value }, "extend", isOver);
+      return JSON.parse(value);
+    }
+    if (!known2) {
+      const laterMs = milliseconds(within);
+      await this.#remember(name, { for_ms: String(laterMs) }, { laterMs }, putRow(this.table.name, waiting, {}));
+    } else {
+      const laterMs = await this.#leftMs(name, known2);
+      if (laterMs <= 0) {
+        await this.#remember(name, { timed_out: "1" }, "extend", isOver);
+        throw timedOut(key);
+      }
+      await this.commit([], { laterMs });
+    }
+    if ((await this.table.rows(signalOf(key))).size) await this.table.wake([this.entryId]);
+    throw new Paused();
+  }
+  /** Return how much of a wait is left, by the clock of the gateway: ids have its time. */
+  async #leftMs(name, { atMs, fields }) {
+    const sinceMs = Number(fields.since_ms ?? atMs);
+    const forMs = Number(fields.for_ms);
+    return sinceMs + forMs - await this.#remember(name, { for_ms: String(forMs), since_ms: String(sinceMs) }, "extend");
+  }
+  async #find(name) {
+    if (this.#asked.has(name)) throw new Error(`a handler has one ${name}: give each step a name of its own`);
+    this.#asked.add(name);
+    this.#known ??= await this.table.rows(this.#key(""));
+    if (!this.#known.has(name) && this.#known.size >= STEPS_MAX) throw new Error(`an entry has at most ${STEPS_MAX} steps`);
+    return this.#known.get(name);
+  }
+  /** Write a row, and return the time of the gateway (unix ms). */
+  async #remember(name, fields, settling, ...others) {
+    const row = putRow(this.table.name, this.#key(name), fields);
+    const [ids] = await this.table.changed(() => this.commit([row, ...others], settling));
+    const atMs = msOf(ids[0]);
+    this.#known.set(name, { atMs, fields });
+    return atMs;
+  }
+  #key(name) {
+    return `${this.entryId}/${name}`;
+  }
+};
+async function absent(answer) {
+  try {
+    return await answer;
+  } catch (error) {
+    if (isProblem(error, "stream_not_found")) return void 0;
+    throw error;
+  }
+}
+var timedOut = (key) => new DOMException(`nobody has signalled ${key}`, "TimeoutError");
+var msOf = (id) => Number(id.split("-", 1)[0]);
+var signalOf = (key) => `signal/${encodeURIComponent(key)}`;
+var waitingOf = (key, entryId) => `waiting/${encodeURIComponent(key)}/${entryId}`;
+
 // client/src/consumer.ts
 init_names();
 init_problem();
@@ -877,17 +1070,16 @@ var Consumer = class {
   extend(job) {
     return this.#settle(job, { type: "extend", sub: this.sub, ...named(job) });
   }
-  async commit(job, steps) {
+  async commit(job, steps, settling) {
     if (job.isSettled) throw new Error("the job is settled");
-    const { deliveries, stream = this.names.stream } = job;
-    const own = ack(stream, this.names.group, [job.id], { deliveries: [deliveries] });
+    const { deliveries } = job;
     try {
-      const ids = await commit(this.context, [...steps, own], { consumer: this.#name });
-      this.#settles(job);
+      const ids = await commit(this.context, [...steps, this.#own(job, settling)], { consumer: this.#name });
+      if (settling !== "extend") this.#settles(job);
       return ids.slice(0, -1);
     } catch (error) {
       if (!(error instanceof NotYours)) throw error;
-      if (job.deliveries !== deliveries) return await this.commit(job, steps);
+      if (job.deliveries !== deliveries) return await this.commit(job, steps, settling);
       this.#inHand.delete(job.key);
       job.lose();
       throw error;
@@ -895,6 +1087,19 @@ var Consumer = class {
       this.extend(job).catch(() => {
       });
     }
+  }
+  /** Return the step that settles a job, or extends it. */
+  #own({ id, deliveries, stream = this.names.stream }, settling) {
+    const place = [stream, this.names.group, [id]];
+    const fence = { deliveries: [deliveries] };
+    if (settling === "ack") return ack(...place, fence);
+    if (settling === "extend") return extend(...place, fence);
+    return nack(...place, { mode: "silent", delayMs: settling.laterMs, ...fence });
+  }
+  /** Return the steps of a job; they are kept in a table beside its group. */
+  stepsOf(job) {
+    const table = new StepTable(this.context, job.stream ?? this.names.stream, this.names.group);
+    return new Steps(table, job.id, (steps, settling) => this.commit(job, steps, settling));
   }
   /** Take a job out of the hand; false if it was settled before. */
   #settles(job) {
@@ -1041,9 +1246,10 @@ var Worker = class {
   async #run(job) {
     try {
       await this.handler(job);
+      if (job.hasSteps && !job.isSettled) await job.commit([]);
       this.consumer.finish(job);
     } catch (error) {
-      await this.#fail(job, error);
+      if (!(error instanceof Paused)) await this.#fail(job, error);
     }
     this.#running -= 1;
     this.#pump();
@@ -1141,6 +1347,10 @@ var Group = class extends Worked {
   /** Set its position, or its policy. */
   update(patch) {
     return this.context.rest.ask("PATCH", this.#path, { body: patch, isRepeatable: true });
+  }
+  /** Let handlers go on that wait for a key, or will wait for it (`Job.waitFor`). The last signal counts, for 90 days. */
+  signal(key, value) {
+    return new StepTable(this.context, this.stream, this.name).signal(key, value);
   }
   /** Delete the group with what is pending. */
   delete() {
@@ -2030,6 +2240,7 @@ export {
   Groups,
   Job,
   NotYours,
+  Paused,
   Problem,
   Push,
   RowChanged,
@@ -2042,6 +2253,7 @@ export {
   cancel,
   createClient,
   deleteRow,
+  extend,
   isProblem,
   nack,
   putRow,

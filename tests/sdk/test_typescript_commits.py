@@ -84,3 +84,16 @@ async def test_a_job_that_came_again_while_it_was_in_hand_is_committed_once(
     assert program.all("begun") == [wanted]
     assert [entry["fields"] for entry in results] == [{"of": wanted}]
     assert (await live.group("talk", "readers"))["pending"] == 0
+
+
+async def test_steps_that_were_done_are_not_done_again(live: Live, javascript: Path) -> None:
+    output = await output_of(tool("node"), "steps.mjs", live.url, folder=javascript)
+    assert json.loads(output) == {
+        "charged": 1,
+        "runs": 5,
+        "errors": ["it breaks"],
+        "late": "TimeoutError",
+        "bills": [{"n": "7", "receipt": "1", "by": "ana"}],
+        "left": ["signal/approved%3A7"],
+        "pending": 0,
+    }

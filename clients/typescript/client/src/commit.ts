@@ -51,6 +51,11 @@ export function nack(
   return { nack: { stream, group, ids, ...options, error: errorText(error) } };
 }
 
+/** Restart the idle time of entries of the consumer. */
+export function extend(stream: string, group: string, ids: string[], options: FenceOptions = {}): CommitStep {
+  return { extend: { stream, group, ids, ...options } };
+}
+
 /** Set a timer, which appends an entry at a unix time, once. */
 export function schedule(name: string, { fields, ...parts }: { stream: string; fields: Fields; atMs: number }): CommitStep {
   return { schedule: { name, ...parts, ...entryOf(fields) } };

@@ -6,11 +6,12 @@
  * - When the connection is lost, jobs that wait go to others or come again; what comes again while it is
  *   still in hand is not begun twice, and what was done meanwhile is acknowledged.
  */
-import { ack, commit } from "./commit.js";
+import { ack, commit, extend, nack } from "./commit.js";
 import type { Context } from "./context.js";
 import type { Entries, StreamDelivery, Subscribed } from "./wire/frames.js";
 import { errorText, Job, keyOf, type NackOptions, type Settler } from "./job.js";
 import type { LiveState, Settlement, Subscriber, Wanted } from "./live/line.js";
+import { type Settling, Steps, StepTable } from "./steps.js";
 import { fromWire } from "./wire/names.js";
 import { Disconnected, NotYours } from "./wire/problem.js";
 import type { CommitStep, Delivery, OnDisconnect, Outcome } from "./wire/types.js";
@@ -164,17 +165,16 @@ export class Consumer implements Subscriber, Settler {
     return this.#settle(job, { type: "extend", sub: this.sub, ...named(job) });
   }
 
-  async commit(job: Job, steps: CommitStep[]): Promise<string[][]> {
+  async commit(job: Job, steps: CommitStep[], settling: Settling): Promise<string[][]> {
     if (job.isSettled) throw new Error("the job is settled");
-    const { deliveries, stream = this.names.stream! } = job;
-    const own = ack(stream, this.names.group!, [job.id], { deliveries: [deliveries] });
+    const { deliveries } = job;
     try {
-      const ids = await commit(this.context, [...steps, own], { consumer: this.#name });
-      this.#settles(job);
+      const ids = await commit(this.context, [...steps, this.#own(job, settling)], { consumer: this.#name });
+      if (settling !== "extend") this.#settles(job);
       return ids.slice(0, -1);
     } catch (error) {
       if (!(error instanceof NotYours)) throw error;
-      if (job.deliveries !== deliveries) return await this.commit(job, steps); // it has come again meanwhile
+      if (job.deliveries !== deliveries) return await this.commit(job, steps, settling); // it has come again meanwhile
       this.#inHand.delete(job.key);
       job.lose();
       throw error;
@@ -182,6 +182,21 @@ export class Consumer implements Subscriber, Settler {
       // The connection counts it as held until it is asked about: then its credit comes back.
       this.extend(job).catch(() => {});
     }
+  }
+
+  /** Return the step that settles a job, or extends it. */
+  #own({ id, deliveries, stream = this.names.stream! }: Job, settling: Settling): CommitStep {
+    const place: [string, string, string[]] = [stream, this.names.group!, [id]];
+    const fence = { deliveries: [deliveries] };
+    if (settling === "ack") return ack(...place, fence);
+    if (settling === "extend") return extend(...place, fence);
+    return nack(...place, { mode: "silent", delayMs: settling.laterMs, ...fence });
+  }
+
+  /** Return the steps of a job; they are kept in a table beside its group. */
+  stepsOf(job: Job): Steps {
+    const table = new StepTable(this.context, job.stream ?? this.names.stream!, this.names.group!);
+    return new Steps(table, job.id, (steps, settling) => this.commit(job, steps, settling));
   }
 
   /** Take a job out of the hand; false if it was settled before. */

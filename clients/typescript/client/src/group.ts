@@ -6,6 +6,7 @@ import { errorText, type Job, type NackOptions } from "./job.js";
 import type { Wanted } from "./live/line.js";
 import { Push } from "./push.js";
 import { path } from "./wire/rest.js";
+import { StepTable } from "./steps.js";
 import type {
   Autoclaim, Autoclaimed, Claim, Claimed, DeletedConsumer, GroupConsumer, GroupEntries, GroupInfo,
   GroupInput, GroupKey, GroupKeys, GroupPatch, PendingEntries, PendingEntry, PendingSummary, ReadGroup, Redrive, Redriven, RedrivenEntries, Settled,
@@ -115,6 +116,11 @@ export class Group extends Worked {
   /** Set its position, or its policy. */
   update(patch: GroupPatch): Promise<GroupInfo> {
     return this.context.rest.ask("PATCH", this.#path, { body: patch, isRepeatable: true });
+  }
+
+  /** Let handlers go on that wait for a key, or will wait for it (`Job.waitFor`). The last signal counts, for 90 days. */
+  signal(key: string, value?: unknown): Promise<void> {
+    return new StepTable(this.context, this.stream, this.name).signal(key, value);
   }
 
   /** Delete the group with what is pending. */

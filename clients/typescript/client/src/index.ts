@@ -1,5 +1,5 @@
 export { Client, createClient, type ClientOptions } from "./client.js";
-export { ack, append, cancel, type CommitOptions, deleteRow, type FenceOptions, nack, putRow, schedule } from "./commit.js";
+export { ack, append, cancel, type CommitOptions, deleteRow, extend, type FenceOptions, nack, putRow, schedule } from "./commit.js";
 export type { ConsumeOptions } from "./consumer.js";
 export type { Token } from "./wire/credentials.js";
 export { bytesOf, type Fields, type Timing } from "./fields.js";
@@ -13,6 +13,7 @@ export { type Code, Disconnected, isProblem, NotYours, Problem, RowChanged } fro
 export { Push } from "./push.js";
 export { Schedule, type ScheduleParts } from "./schedule.js";
 export type { Socket, SocketClass } from "./live/socket.js";
+export { type Duration, Paused } from "./steps.js";
 export { type AppendOptions, type FollowHandlers, type Following, type ReadOptions, Stream } from "./stream.js";
 export { type ChangesOptions, type DeleteRowOptions, type PutRowOptions, type RowChange, type RowsOptions, Table } from "./table.js";
 export type * from "./wire/types.js";

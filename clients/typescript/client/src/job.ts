@@ -1,4 +1,5 @@
 /** Job: an entry delivered to a consumer, until it is settled. */
+import type { Duration, Settling, Steps } from "./steps.js";
 import type { CommitStep, FieldMap, Delivery, Outcome } from "./wire/types.js";
 
 /** Modes of a nack: `fail` counts as tried in vain, `silent` does not, `fatal` is never tried again. */
@@ -19,7 +20,8 @@ export interface Settler {
   ack(job: Job): Promise<Outcome>;
   nack(job: Job, options: NackOptions): Promise<Outcome>;
   extend(job: Job): Promise<Outcome>;
-  commit(job: Job, steps: CommitStep[]): Promise<string[][]>;
+  commit(job: Job, steps: CommitStep[], settling: Settling): Promise<string[][]>;
+  stepsOf(job: Job): Steps;
 }
 
 export const keyOf = ({ id, stream }: { id: string; stream?: string | undefined }): string =>
@@ -46,6 +48,7 @@ export class Job {
   /** Whether it belongs to another consumer now, or to nobody: what is done for it is done in vain. */
   isLost = false;
   #losing: AbortController | undefined;
+  #steps: Steps | undefined;
 
   /** @internal */
   constructor(
@@ -87,8 +90,45 @@ export class Job {
    * A crash leaves all of it or nothing.
    * @throws NotYours if it is somebody else's by now: it is lost, and nothing has changed
    */
-  commit(steps: CommitStep[]): Promise<string[][]> {
-    return this.settler.commit(this, steps);
+  async commit(steps: CommitStep[]): Promise<string[][]> {
+    const made = await this.settler.commit(this, [...steps, ...(this.#steps?.removed() ?? [])], "ack");
+    return made.slice(0, steps.length);
+  }
+
+  /** @internal Whether it has steps, which the commit that acknowledges it removes. */
+  get hasSteps(): boolean {
+    return this.#steps !== undefined;
+  }
+
+  /**
+   * Do something once, whatever becomes of this program; returns its result, which is remembered as JSON until the entry
+   * is settled. The next worker gets the result without calling the function again. Only what happens outside may happen
+   * twice, if this program dies before the result is remembered: pass a key on, such as `job.id`.
+   * @throws NotYours if it is somebody else's by now
+   */
+  step<T>(name: string, act: () => T | Promise<T>): Promise<T> {
+    return this.#remembered.step(name, act);
+  }
+
+  /**
+   * Go on later: the entry is given back, and its handler begins again after that time. What was done by `step` is not
+   * done again. It throws `Paused`, which ends the handler: let it pass.
+   */
+  sleep(duration: Duration): Promise<void> {
+    return this.#remembered.sleep(duration);
+  }
+
+  /**
+   * Go on once somebody has signalled a key (`Group.signal`); returns its value. The entry is given back meanwhile, as by
+   * `sleep`.
+   * @throws DOMException `TimeoutError` if nobody has signalled it within that time
+   */
+  waitFor<T>(key: string, within: Duration): Promise<T> {
+    return this.#remembered.waitFor(key, within);
+  }
+
+  get #remembered(): Steps {
+    return (this.#steps ??= this.settler.stepsOf(this));
   }
 
   /** Say that it is still being worked on; jobs that you hold are extended by themselves. */

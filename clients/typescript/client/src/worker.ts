@@ -1,6 +1,7 @@
 /** Worker: runs a handler for each job of a group, so many at once, and drains when it is told to end. */
 import type { ConsumeOptions, Consumer } from "./consumer.js";
 import type { Job } from "./job.js";
+import { Paused } from "./steps.js";
 import { Disconnected } from "./wire/problem.js";
 
 export type Handler = (job: Job) => unknown;
@@ -60,9 +61,10 @@ export class Worker {
   async #run(job: Job): Promise<void> {
     try {
       await this.handler(job);
+      if (job.hasSteps && !job.isSettled) await job.commit([]);
       this.consumer.finish(job);
     } catch (error) {
-      await this.#fail(job, error);
+      if (!(error instanceof Paused)) await this.#fail(job, error);
     }
     this.#running -= 1;
     this.#pump();

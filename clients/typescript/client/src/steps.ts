@@ -1,0 +1,212 @@
+/**
+ * Steps: what the handlers of an entry have done, remembered until the entry is settled.
+ *
+ * They are rows of a table beside the group, `STREAM.GROUP.steps`, each written by a commit that holds only while the
+ * entry is this consumer's. Its keys are `ENTRY/step/NAME`, `ENTRY/sleep/NUMBER` and `ENTRY/wait/KEY` for what an entry
+ * has done, `signal/KEY` for what entries may wait for, and `waiting/KEY/ENTRY` for those that do.
+ */
+import { deleteRow, putRow } from "./commit.js";
+import type { Context } from "./context.js";
+import { isProblem } from "./wire/problem.js";
+import { path } from "./wire/rest.js";
+import type { CommitStep, FieldMap, TableRows } from "./wire/types.js";
+
+/** Rows of one entry: they are removed by the commit that settles it, which has 100 steps. */
+export const STEPS_MAX = 90;
+
+const CONFIG = { keyField: "key", retain: "latest", compactAfterMs: 60_000, tombstoneMs: 60_000, maxAgeMs: 90 * 86_400_000 };
+
+/** A consumer that holds nothing. What it gives back is only what nobody holds. */
+const WAKER = "headgate-signal";
+
+const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** A time such as `2d`, `90m` or `500ms`, or a number of milliseconds. */
+export type Duration = string | number;
+
+/** Ends a handler whose entry comes again later. Let it pass: it is none of your errors. */
+export class Paused extends Error {
+  override readonly name = "Paused";
+
+  constructor() {
+    super("the entry comes again later");
+  }
+}
+
+/** How a commit settles its entry: it is extended, or given back for so long (ms). */
+export type Settling = "ack" | "extend" | { laterMs: number };
+
+export type Commit = (steps: CommitStep[], settling: Settling) => Promise<string[][]>;
+
+interface Row {
+  /** When it was written, by the clock of the gateway. */
+  atMs: number;
+  fields: FieldMap;
+}
+
+/** Return a duration in milliseconds. */
+export function milliseconds(duration: Duration): number {
+  if (typeof duration === "number") return duration;
+  const parts = /^(\d+)(ms|s|m|h|d)$/.exec(duration);
+  if (!parts) throw new RangeError(`${duration} is no time such as 2d, 3h, 90m, 10s or 500ms`);
+  return Number(parts[1]) * UNITS[parts[2] as keyof typeof UNITS];
+}
+
+/** The steps of all entries of a group. */
+export class StepTable {
+  readonly name: string;
+
+  constructor(
+    private readonly context: Context,
+    private readonly stream: string,
+    private readonly group: string,
+  ) {
+    this.name = `${stream}.${group}.steps`;
+  }
+
+  /** Return rows by the rest of their keys. */
+  async rows(prefix: string): Promise<Map<string, Row>> {
+    const rows = new Map<string, Row>();
+    let after: { after_key?: string; as_of?: string } = {};
+    for (;;) {
+      const query = { prefix, limit: 1000, ...after };
+      const page = await absent(this.context.rest.ask<TableRows>("GET", path`/v1/streams/${this.name}/table`, { query }));
+      for (const { key, id, fields } of page?.rows ?? []) rows.set(key.slice(prefix.length), { atMs: msOf(id), fields });
+      if (page?.nextAfterKey == null) return rows;
+      after = { after_key: page.nextAfterKey, as_of: page.asOf };
+    }
+  }
+
+  /** Let entries be delivered now that were given back for later. */
+  async wake(ids: string[]): Promise<void> {
+    if (!ids.length) return;
+    const place = path`/v1/streams/${this.stream}/groups/${this.group}/nack`;
+    await this.context.rest.ask("POST", place, { body: { ids, mode: "fail", delayMs: 0 }, query: { consumer: WAKER } });
+  }
+
+  async signal(key: string, value: unknown): Promise<void> {
+    const steps = [putRow(this.name, signalOf(key), { value: JSON.stringify(value ?? null) })];
+    await this.changed(() => this.context.rest.ask("POST", "/v1/commit", { body: { steps }, isRepeatable: true }));
+    await this.wake([...(await this.rows(waitingOf(key, ""))).keys()]);
+  }
+
+  /** Change rows; the table is made if it is not there. */
+  async changed<T>(change: () => Promise<T>): Promise<T> {
+    const made = await absent(change());
+    if (made !== undefined) return made;
+    await this.context.rest.ask("PUT", path`/v1/streams/${this.name}`, { body: CONFIG, isRepeatable: true });
+    return await change();
+  }
+}
+
+/** The steps of one entry, for one run of its handler. */
+export class Steps {
+  #known: Map<string, Row> | undefined; // by the rest of their keys
+  readonly #asked = new Set<string>();
+  #sleeps = 0;
+
+  constructor(
+    private readonly table: StepTable,
+    private readonly entryId: string,
+    private readonly commit: Commit,
+  ) {}
+
+  /** Return the steps of a commit that forget all of this. */
+  removed(): CommitStep[] {
+    return [...(this.#known?.keys() ?? [])].map((name) => deleteRow(this.table.name, this.#key(name)));
+  }
+
+  async step<T>(name: string, act: () => T | Promise<T>): Promise<T> {
+    const known = await this.#find(`step/${name}`);
+    if (known) return JSON.parse(known.fields.result!) as T;
+    const result = await act();
+    await this.#remember(`step/${name}`, { result: JSON.stringify(result ?? null) }, "extend");
+    return result;
+  }
+
+  async sleep(duration: Duration): Promise<void> {
+    this.#sleeps += 1;
+    const name = `sleep/${this.#sleeps}`;
+    const known = await this.#find(name);
+    if (!known) {
+      const laterMs = milliseconds(duration);
+      await this.#remember(name, { for_ms: String(laterMs) }, { laterMs });
+      throw new Paused();
+    }
+    const laterMs = await this.#leftMs(name, known);
+    if (laterMs <= 0) return;
+    await this.commit([], { laterMs });
+    throw new Paused();
+  }
+
+  async waitFor<T>(key: string, within: Duration): Promise<T> {
+    const name = `wait/${encodeURIComponent(key)}`;
+    const known = await this.#find(name);
+    if (known?.fields.value !== undefined) return JSON.parse(known.fields.value) as T;
+    if (known?.fields.timed_out !== undefined) throw timedOut(key);
+    const waiting = waitingOf(key, this.entryId);
+    const isOver = deleteRow(this.table.name, waiting);
+    const value = (await this.table.rows(signalOf(key))).get("")?.fields.value;
+    if (value !== undefined) {
+      await this.#remember(name, { value }, "extend", isOver);
+      return JSON.parse(value) as T;
+    }
+    if (!known) {
+      const laterMs = milliseconds(within);
+      await this.#remember(name, { for_ms: String(laterMs) }, { laterMs }, putRow(this.table.name, waiting, {}));
+    } else {
+      const laterMs = await this.#leftMs(name, known);
+      if (laterMs <= 0) {
+        await this.#remember(name, { timed_out: "1" }, "extend", isOver);
+        throw timedOut(key);
+      }
+      await this.commit([], { laterMs });
+    }
+    // Whoever has signalled between our look and our note may not have seen the note.
+    if ((await this.table.rows(signalOf(key))).size) await this.table.wake([this.entryId]);
+    throw new Paused();
+  }
+
+  /** Return how much of a wait is left, by the clock of the gateway: ids have its time. */
+  async #leftMs(name: string, { atMs, fields }: Row): Promise<number> {
+    const sinceMs = Number(fields.since_ms ?? atMs);
+    const forMs = Number(fields.for_ms);
+    return sinceMs + forMs - (await this.#remember(name, { for_ms: String(forMs), since_ms: String(sinceMs) }, "extend"));
+  }
+
+  async #find(name: string): Promise<Row | undefined> {
+    if (this.#asked.has(name)) throw new Error(`a handler has one ${name}: give each step a name of its own`);
+    this.#asked.add(name);
+    this.#known ??= await this.table.rows(this.#key(""));
+    if (!this.#known.has(name) && this.#known.size >= STEPS_MAX) throw new Error(`an entry has at most ${STEPS_MAX} steps`);
+    return this.#known.get(name);
+  }
+
+  /** Write a row, and return the time of the gateway (unix ms). */
+  async #remember(name: string, fields: FieldMap, settling: Settling, ...others: CommitStep[]): Promise<number> {
+    const row = putRow(this.table.name, this.#key(name), fields);
+    const [ids] = await this.table.changed(() => this.commit([row, ...others], settling));
+    const atMs = msOf(ids![0]!);
+    this.#known!.set(name, { atMs, fields });
+    return atMs;
+  }
+
+  #key(name: string): string {
+    return `${this.entryId}/${name}`;
+  }
+}
+
+/** Wait for an answer; undefined if the stream is not there. */
+async function absent<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (isProblem(error, "stream_not_found")) return undefined;
+    throw error;
+  }
+}
+
+const timedOut = (key: string): Error => new DOMException(`nobody has signalled ${key}`, "TimeoutError");
+const msOf = (id: string): number => Number(id.split("-", 1)[0]);
+const signalOf = (key: string): string => `signal/${encodeURIComponent(key)}`;
+const waitingOf = (key: string, entryId: string): string => `waiting/${encodeURIComponent(key)}/${entryId}`;
