@@ -7,8 +7,7 @@ entry that is settled twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import islice
 
 from headgate.engine.commands import Command, DuplicateCounted, KeyRemembered, StreamCreated
@@ -38,7 +37,6 @@ from headgate.engine.requests.schedules import DeleteSchedule, SetSchedule
 from headgate.engine.requests.tables import DeleteRow, PutRow
 from headgate.engine.state.idempotency import Made
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.transaction_cost import Cost
 
 Appending = Add | PutRow | DeleteRow
 
@@ -60,8 +58,11 @@ def commit_steps(keyspace: Keyspace, request: CommitSteps, now_ms: int) -> Decis
         return Decision(CommittedSteps(_by_step(steps, before), is_repeat=True), commands)
     commit = _Commit(keyspace, now_ms)
     for number, step in enumerate(steps):
-        with _at("steps", number):
+        try:
             commit.take(number, step)
+        except StreamError as error:
+            error.location = ("steps", number, *error.location)
+            raise
     made_now = commit.append_all()
     if idempotent is not None:
         commit.remember(idempotent, {name: made_now.get(name, []) for name in names})
@@ -106,16 +107,6 @@ def _by_step(steps: Sequence[CommitStep], ids: IdsMade) -> list[list[EntryId]]:
     ]
 
 
-@contextmanager
-def _at(*place: str | int) -> Iterator[None]:
-    """Let errors point at a part of the request."""
-    try:
-        yield
-    except StreamError as error:
-        error.location = (*place, *error.location)
-        raise
-
-
 class _Commit:
     """What the steps change, gathered."""
 
@@ -123,14 +114,12 @@ class _Commit:
         self.commands: list[Command] = []
         self._keyspace = keyspace
         self._now_ms = now_ms
-        self._cost = Cost(keyspace)
         self._drafts: dict[bytes, list[Draft]] = {}
         self._places: dict[bytes, list[Location]] = {}  # of each draft
         self._settled: set[tuple[bytes, bytes, EntryId]] = set()
         self._schedules: set[bytes] = set()
 
     def take(self, number: int, step: CommitStep) -> None:
-        self._cost.add(step)
         match step:
             case Add():
                 self._take_entries(number, step)
@@ -220,7 +209,7 @@ class _Commit:
         epoch, stream_count = self._keyspace.next_epoch(self._now_ms), len(self._keyspace.streams)
         for name, drafts in self._drafts.items():
             stream = self._keyspace.find(name)
-            with self._at_draft(self._places[name]):
+            try:
                 if stream is None:
                     self._keyspace.bounds.check_another_stream(stream_count)
                     stream_count += 1
@@ -228,23 +217,14 @@ class _Commit:
                     self.commands.append(StreamCreated(name, epoch, stream.config))
                     epoch += 1  # the next stream gets a greater epoch
                 appending = append(self._keyspace, stream, drafts, self._now_ms)
+            except StreamError as error:
+                _point_at(error, self._places[name])
+                raise
             self.commands += appending.commands
             written = appending.reply
             assert written is not None
             made[name] = Made(written.first_id, written.entries, b"", 0).ids()
         return made
-
-    @contextmanager
-    def _at_draft(self, places: Sequence[Location]) -> Iterator[None]:
-        try:
-            yield
-        except StreamError as error:
-            match error.location:
-                case ("drafts", int(index), *inner):
-                    error.location = (*places[index], *inner)
-                case _:
-                    error.location = places[0][:2]
-            raise
 
     def remember(self, idempotent: Idempotent, ids: IdsMade) -> None:
         """Keep the key in streams, with what was appended there."""
@@ -258,6 +238,15 @@ class _Commit:
             kept = Made(first_id, len(made), digest, self._now_ms)
             count_max = keys_max(self._keyspace, stream)
             self.commands.append(KeyRemembered(name, producer, key, kept, count_max))
+
+
+def _point_at(error: StreamError, places: Sequence[Location]) -> None:
+    """Let an error about the appends to a stream point at the step that it is about."""
+    match error.location:
+        case ("drafts", int(index), *inner):
+            error.location = (*places[index], *inner)
+        case _:
+            error.location = places[0][:2]
 
 
 DECISIONS: Decisions = {CommitSteps: commit_steps}
