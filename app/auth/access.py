@@ -335,7 +335,9 @@ def _narrow_steps(request: CommitSteps, principal: Principal) -> CommitSteps:
         step if (narrow := _NARROW.get(type(step))) is None else narrow(step, principal)
         for step in request.steps
     ]
-    return _narrow_repeatable(replace(request, steps=steps), principal)
+    if any(step is not before for step, before in zip(steps, request.steps, strict=True)):
+        request = replace(request, steps=steps)
+    return _narrow_repeatable(request, principal)
 
 
 def _narrow_group(request: CreateGroup, principal: Principal) -> CreateGroup:

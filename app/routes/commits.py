@@ -7,7 +7,8 @@ from fastapi import APIRouter, Depends, Response
 from headgate.app.auth.needs import needs
 from headgate.app.http.dependencies import AccessDep, OptionalConsumerDep
 from headgate.app.http.idempotency import REPLAYED, WriterKey, writer_key
-from headgate.app.http.operation import Operation, prompt
+from headgate.app.http.operation import Operation, plain_body, prompt
+from headgate.app.wire.plain_commits import plain_commit
 from headgate.app.wire.problems import responses
 from headgate.app.wire.schemas.commits import CommitDone, CommitInput, commit_wire
 from headgate.engine.errors import StreamError
@@ -45,12 +46,13 @@ router = APIRouter(prefix="/v1", tags=["Delivery"], route_class=Operation)
 )
 @needs()
 @prompt
+@plain_body(plain_commit)
 async def commit(
     access: AccessDep,
     consumer: OptionalConsumerDep,
     key: Annotated[WriterKey | None, Depends(writer_key)],
     response: Response,
-    request: CommitInput,
+    request: CommitInput,  # or what `plain_commit` makes of its body
 ) -> CommitDone:
     """Carry out steps together: all of them, at one moment, or none.
 

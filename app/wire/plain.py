@@ -17,7 +17,7 @@ from headgate.engine.limits import COUNT_MAX
 _Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)]
 
 
-class _PlainEntry(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+class PlainDraft(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     fields: dict[str, str]
     delay_ms: _Milliseconds | None = None
     deliver_at_ms: _Milliseconds | None = None
@@ -27,7 +27,7 @@ class _PlainEntry(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 class _PlainAppend(msgspec.Struct, tag_field="type", tag="append", forbid_unknown_fields=True):
     stream: str
-    entries: list[_PlainEntry]
+    entries: list[PlainDraft]
     rid: str | None = None
 
 
@@ -50,10 +50,10 @@ class PlainAppend(NamedTuple):
     drafts: list[Draft]
 
 
-_entry = msgspec.json.Decoder(_PlainEntry).decode
+_entry = msgspec.json.Decoder(PlainDraft).decode
 _frame = msgspec.json.Decoder(_PlainAppend).decode
-_lines = msgspec.json.Decoder(_PlainEntry).decode_lines
-_array = msgspec.json.Decoder(list[_PlainEntry]).decode
+_lines = msgspec.json.Decoder(PlainDraft).decode_lines
+_array = msgspec.json.Decoder(list[PlainDraft]).decode
 
 
 def plain_drafts(body: bytes, *, is_lines: bool) -> list[Draft] | None:
@@ -62,8 +62,8 @@ def plain_drafts(body: bytes, *, is_lines: bool) -> list[Draft] | None:
         entries = _lines(body) if is_lines else _array(body)
         if is_lines and len(entries) != body.count(b"\n") + (not body.endswith(b"\n")):
             return None  # there are empty lines
-        return _drafts(entries)
-    except _NOT_PLAIN:
+        return drafts_of_plain(entries)
+    except NOT_PLAIN:
         return None
 
 
@@ -72,8 +72,8 @@ def plain_entry(body: bytes) -> PlainEntry | None:
     if len(body) > DENSE_BYTES_MIN:
         return None
     try:
-        drafts = _drafts([_entry(body)])
-    except _NOT_PLAIN:
+        drafts = drafts_of_plain([_entry(body)])
+    except NOT_PLAIN:
         return None
     return PlainEntry(drafts[0]) if drafts else None
 
@@ -82,17 +82,17 @@ def plain_append(text: str, entries_max: int) -> PlainAppend | None:
     """Return the append of a frame; None unless it has entries and all are plain and valid."""
     try:
         frame = _frame(text)
-        drafts = _drafts(frame.entries) if len(frame.entries) <= entries_max else None
-    except _NOT_PLAIN:
+        drafts = drafts_of_plain(frame.entries) if len(frame.entries) <= entries_max else None
+    except NOT_PLAIN:
         return None
     return PlainAppend(frame.rid, frame.stream, drafts) if drafts else None
 
 
 _NO_TIMES = (None, None, None, None)
-_NOT_PLAIN = (msgspec.DecodeError, UnicodeError, RecursionError)
+NOT_PLAIN = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
-def _drafts(entries: Iterable[_PlainEntry]) -> list[Draft] | None:
+def drafts_of_plain(entries: Iterable[PlainDraft]) -> list[Draft] | None:
     drafts = []
     for entry in entries:
         fields = entry.fields

@@ -23,6 +23,7 @@ from headgate.app.wire.schemas.entries import (
 )
 from headgate.app.wire.schemas.tables import check_key, key_of_text
 from headgate.engine.entry import EntryId
+from headgate.engine.errors import Location
 from headgate.engine.limits import COMMIT_ITEMS_MAX, COMMIT_STEPS_MAX
 from headgate.engine.replies import CommittedSteps
 from headgate.engine.requests.commits import CommitStep, CommitSteps
@@ -269,30 +270,42 @@ class CommitInput(Request):
         Raises:
             GatewayError: with a pointer to what is wrong in the body.
         """
-        steps = self._to_engine(consumer)
-        if key is None:
-            return CommitSteps(steps)
-        digest = Digest()
-        digest.add_framed(msgspec.msgpack.encode(steps))
-        return CommitSteps(steps, Idempotent(_OF_COMMITS + producer, key, digest.value()))
+        settler = consumer_of(self.consumer, consumer)
+        steps = enumerate(self.steps)
+        engine_steps = [step.to_engine(settler, f"/body/steps/{at}") for at, step in steps]
+        return commit_request(engine_steps, producer, key)
 
-    def _to_engine(self, consumer: bytes | None) -> list[CommitStep]:
-        if self.consumer is not None:
-            named = check_name(self.consumer, pointer="/body/consumer")
-            if consumer not in (None, named):
-                text = "the body and the request name different consumers"
-                raise GatewayError("consumer_conflict", text, pointer="/body/consumer")
-            consumer = named
-        return [step.to_engine(consumer, f"/body/steps/{at}") for at, step in enumerate(self.steps)]
-
-    def place(self, location: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    def place(self, location: Location) -> Location:
         """Return the place in the body of what is wrong with the engine's form."""
-        match location:
-            case ("steps", int(number), *inner):
-                if inner[:1] == ["drafts"]:
-                    inner[0] = "entries"
-                return "steps", number, self.steps[number].name, *inner
-        return location
+        return place_of(location, [step.name for step in self.steps])
+
+
+def consumer_of(in_body: str | None, beside: bytes | None) -> bytes | None:
+    """Return the consumer that a commit names in its body, or beside it; GatewayError if both."""
+    if in_body is None:
+        return beside
+    named = check_name(in_body, pointer="/body/consumer")
+    if beside not in (None, named):
+        text = "the body and the request name different consumers"
+        raise GatewayError("consumer_conflict", text, pointer="/body/consumer")
+    return named
+
+
+def commit_request(steps: Sequence[CommitStep], producer: bytes, key: bytes | None) -> CommitSteps:
+    if key is None:
+        return CommitSteps(steps)
+    digest = Digest()
+    digest.add_framed(msgspec.msgpack.encode(steps))
+    return CommitSteps(steps, Idempotent(_OF_COMMITS + producer, key, digest.value()))
+
+
+def place_of(location: Location, names: Sequence[str]) -> Location:
+    match location:
+        case ("steps", int(number), *inner):
+            if inner[:1] == ["drafts"]:
+                inner[0] = "entries"
+            return "steps", number, names[number], *inner
+    return location
 
 
 class CommitResult(TypedDict):
