@@ -37,6 +37,7 @@ class Problem(HeadgateError):
         retryable: whether the same request may succeed later.
         retry_after_s: when, in seconds; None: the gateway does not say.
         errors: the fields that are wrong, each with `pointer` and `detail`.
+        step: the number of the step of a commit that failed, from 0.
         last_id: the last id of the stream (`LastIdMismatch`).
         leader: the address of the gateway that leads, if it is known (`NotLeader`).
     """
@@ -50,6 +51,7 @@ class Problem(HeadgateError):
         retry_after_ms = problem.get("retry_after_ms")
         self.retry_after_s: float | None = None if retry_after_ms is None else retry_after_ms / 1000
         self.errors: list[dict[str, str]] = problem.get("errors") or []
+        self.step: int | None = problem.get("step")
         self.last_id: str | None = problem.get("last_id")
         self.leader: str | None = problem.get("leader")
         places = "".join(f"\n  {error['pointer']}: {error['detail']}" for error in self.errors)

@@ -13,7 +13,6 @@ from itertools import count
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
-from headgate.app.http.idempotency import WriterKey
 from headgate.app.wire.schemas.commits import CommitInput
 from headgate.engine.engine import Engine
 from headgate.engine.entry import Fields
@@ -23,7 +22,6 @@ from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.rewrites import Growth
 from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.requests import Request
-from headgate.engine.requests.commits import CommitSteps
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Range
 from headgate.engine.requests.tables import ReadRow
@@ -177,9 +175,7 @@ class SimulatedClient:
         self, consumer: str | None, steps: Sequence[dict[str, Any]], key: str
     ) -> list[str]:
         body = CommitInput.model_validate({"consumer": consumer, "steps": steps})
-        sent = body.to_engine(None)
-        producer = (consumer or "").encode()
-        request = CommitSteps(sent, WriterKey(producer, key.encode()).of_steps(sent))
+        request = body.to_request(None, (consumer or "").encode(), key.encode())
         if self._gateway.chance.random() < LATE_SHARE:
             self._gateway.perform_late(request)
         try:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from headgate.engine.limits import COMMIT_ITEMS_MAX, FILTER_NODES_MAX, LOOKUPS_AT_ONCE_MAX
+from headgate.engine.limits import FILTER_NODES_MAX
 from tests.arrow_bodies import ARROW, FIELDS, arrow_of
 from tests.stalls.case import Case, Target, destructive, request
 from tests.stalls.client import JSON
@@ -75,16 +75,6 @@ _FORMS: list[tuple[str, str, Callable[[list[Any]], Any]]] = [
     ("NDJSON", NDJSON, _lines),
     ("Arrow", ARROW, _rows),
 ]
-
-
-def _steps(size: Size) -> dict[str, Any]:
-    """Return a commit of as many entries as may be: some go back, others are acknowledged."""
-    held = {"stream": BIG, "group": GROUP}
-    ids = [entry_id(number) for number in range(0, 5 * (COMMIT_ITEMS_MAX - 100), 5)]
-    back, done = ids[:LOOKUPS_AT_ONCE_MAX], ids[LOOKUPS_AT_ONCE_MAX:]
-    appended = {"stream": "committed", "entries": _wide_entries(size)[:100]}
-    settled = [{"nack": held | {"ids": back, "mode": "fail"}}, {"ack": held | {"ids": done}}]
-    return {"consumer": HOLDER, "steps": [*settled, {"append": appended}]}
 
 
 def _shaped(
@@ -333,7 +323,6 @@ CHANGING: list[Case] = [
         {"min_idle_ms": 10**12, "limit": 10000},
         name="of nothing idle for so long",
     ),
-    request("commit", "POST /v1/commit", _steps),
     request("nackEntries", f"POST {_GROUP}/nack", lambda size: _ids(size, mode="fail", delay_ms=1)),
     request("ackEntries", f"POST {_GROUP}/ack", _ids),
     request("readGroup", f"POST {_STREAM}/groups/{FRESH}/read?consumer=one", {"limit": 10000}),

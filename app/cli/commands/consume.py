@@ -18,43 +18,61 @@ from headgate.client.entries import Delivery, encoded
 from headgate.client.group import Worked
 from headgate.client.groups import NewGroups
 from headgate.client.job import Job
+from headgate.client.problems import NotYours, Problem
 
 _KEPT_BYTES = 4096
 """Of standard error, for the last line."""
 
+_STEPS_BYTES_MAX = 16 * 2**20
+"""Of standard output with --commit: as much as a request may have, unless a gateway is told so."""
+
 
 class Process:
-    def __init__(self, process: asyncio.subprocess.Process, errors: "_StandardError") -> None:
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        errors: "_StandardError",
+        output: "_StandardOutput | None",
+    ) -> None:
         self._process = process
         self._errors = errors
+        self._output = output
 
     @classmethod
-    async def start(cls, words: Sequence[str], variables: Mapping[str, str]) -> Self:
-        """Start a command with these variables added to the environment that it inherits.
-
-        The pipe is our own: asyncio does not consider a process ended before its pipes are closed,
-        and a background process may keep them open.
-        """
-        read_end, write_end = os.pipe()
-        errors = _StandardError(FileIO(read_end))
+    async def start(
+        cls, words: Sequence[str], variables: Mapping[str, str], *, keeps_output: bool
+    ) -> Self:
+        """Start a command with these variables added to the environment that it inherits."""
+        errors, output = _StandardError(), _StandardOutput() if keeps_output else None
+        pipes = [errors] if output is None else [errors, output]
         try:
-            await asyncio.get_running_loop().connect_read_pipe(lambda: errors, errors.pipe)
+            for pipe in pipes:
+                await pipe.open()
             process = await asyncio.create_subprocess_exec(
                 *words,
                 stdin=asyncio.subprocess.PIPE,
-                stderr=write_end,
+                stdout=None if output is None else output.write_end,
+                stderr=errors.write_end,
                 env={**os.environ, **variables},
                 process_group=0,  # Ctrl-C is for this process; it lets the others end
             )
         finally:
-            os.close(write_end)
-        return cls(process, errors)
+            for pipe in pipes:
+                os.close(pipe.write_end)
+        return cls(process, errors, output)
 
     async def finish(self, data: bytes) -> int:
         await self._process.communicate(data)
         self._errors.drain()
+        if self._output is not None:
+            self._output.drain()
         assert self._process.returncode is not None
         return self._process.returncode
+
+    @property
+    def output(self) -> bytes:
+        """Return its standard output if it is kept, up to a bound; call it after the end."""
+        return b"" if self._output is None else bytes(self._output.begin)
 
     @property
     def last_line(self) -> str:
@@ -65,9 +83,27 @@ class Process:
         self._process.terminate()
 
 
-class _StandardError(asyncio.Protocol):
-    def __init__(self, pipe: FileIO) -> None:
-        self.pipe = pipe
+class _Pipe(asyncio.Protocol):
+    """A pipe of our own: asyncio does not consider a process ended before its pipes are closed.
+
+    A background process may keep them open.
+    """
+
+    def __init__(self) -> None:
+        read_end, self.write_end = os.pipe()
+        self._pipe = FileIO(read_end)
+
+    async def open(self) -> None:
+        await asyncio.get_running_loop().connect_read_pipe(lambda: self, self._pipe)
+
+    def drain(self) -> None:
+        while not self._pipe.closed and (data := self._pipe.read(_KEPT_BYTES)):
+            self.data_received(data)
+
+
+class _StandardError(_Pipe):
+    def __init__(self) -> None:
+        super().__init__()
         self.end = b""
 
     def data_received(self, data: bytes) -> None:
@@ -75,9 +111,14 @@ class _StandardError(asyncio.Protocol):
         sys.stderr.buffer.flush()
         self.end = (self.end + data)[-_KEPT_BYTES:]
 
-    def drain(self) -> None:
-        while not self.pipe.closed and (data := self.pipe.read(_KEPT_BYTES)):
-            self.data_received(data)
+
+class _StandardOutput(_Pipe):
+    def __init__(self) -> None:
+        super().__init__()
+        self.begin = bytearray()
+
+    def data_received(self, data: bytes) -> None:
+        self.begin += data[: _STEPS_BYTES_MAX + 1 - len(self.begin)]
 
 
 @gateway_command(
@@ -106,6 +147,9 @@ async def consume_command(
     start: str | None = option(
         "With --match: create the group where there is none; 0 reads all, $ what is new."
     ),
+    commit: bool = option(
+        "Commit the steps that COMMAND prints, one a line, with the acknowledgement."
+    ),
 ) -> None:
     """Work the entries of a group off: for each of them COMMAND is run.
 
@@ -118,6 +162,14 @@ async def consume_command(
 
         headgate consume orders billing --concurrency 4 -- ./charge.sh
         headgate consume orders billing -- jq -c .sku
+
+    With --commit each line of the command's standard output is a step of a commit, as JSON. If the
+    command ends with 0, its steps and the acknowledgement of the entry are carried out together, or
+    not at all. If somebody else has the entry by then, nothing is. An entry with a line that is no
+    step has failed.
+
+        headgate consume orders billing --commit -- ./bill.sh
+        {"append": {"stream": "bills", "entries": [{"fields": {"sku": "42"}}]}}
 
     With --match the group of that name is read in all streams that match, those that are made later
     included. Streams take turns, and ENTRY_STREAM is the stream of the entry.
@@ -139,7 +191,7 @@ async def consume_command(
         raise click.UsageError("Missing argument '-- COMMAND…'.")
     if shutil.which(words[0]) is None:
         raise click.ClickException(f"there is no command {words[0]!r}")
-    runs = _Runs(words, limit=limit, as_json=as_json)
+    runs = _Runs(words, limit=limit, as_json=as_json, commits=commit)
     runs.stop_at_signals()
     await worked.work(
         runs.handle,
@@ -158,9 +210,17 @@ class _Failed(Exception):
         self.code = code if code >= 0 else 128 - code
 
 
+class _NoStep(Exception):
+    def __init__(self, number: int, why: str) -> None:
+        super().__init__(f"line {number} of the output: {why}")
+
+
 class _Runs:
-    def __init__(self, words: tuple[str, ...], *, limit: int | None, as_json: bool) -> None:
+    def __init__(
+        self, words: tuple[str, ...], *, limit: int | None, as_json: bool, commits: bool
+    ) -> None:
         self.stop = asyncio.Event()
+        self._commits = commits
         self._words = words
         self._left = limit
         self._as_json = as_json
@@ -173,7 +233,10 @@ class _Runs:
             loop.add_signal_handler(number, self._signalled)
 
     async def handle(self, job: Job) -> None:
-        """Run the command for an entry. Raises _Failed unless it exits with 0."""
+        """Run the command for an entry. Raises _Failed unless it exits with 0.
+
+        With steps, raises _NoStep and what `Job.commit` raises.
+        """
         if self._left is not None:
             if not self._left:  # it came in the moment in which the others reached the limit
                 job.nack(mode="silent")
@@ -183,7 +246,8 @@ class _Runs:
                 self.stop.set()
         entry = job.delivery
         body = encoded(entry.fields)
-        process = await Process.start(self._words, _variables(entry, body))
+        variables = _variables(entry, body)
+        process = await Process.start(self._words, variables, keeps_output=self._commits)
         self._processes.add(process)
         try:
             line = json.dumps(body["fields"], ensure_ascii=False)
@@ -194,14 +258,22 @@ class _Runs:
             failure, last_line = _Failed(code), process.last_line
             job.nack(f"{failure}: {last_line}" if last_line else str(failure))
             raise failure
+        if self._commits:
+            try:
+                await _commit(job, process.output)
+            except _NoStep as no_step:
+                job.nack(str(no_step))
+                raise
 
     def report(self, job: Job, error: Exception) -> None:
+        why = error.detail if isinstance(error, Problem) else str(error)
         if self._as_json:
             code = error.code if isinstance(error, _Failed) else None
             facts = {"id": job.id, "deliveries": job.deliveries, "exit": code}
-            text = json.dumps(facts if code is not None else {**facts, "why": str(error)})
+            text = json.dumps(facts if code is not None else {**facts, "why": why})
         else:
-            text = f"{job.id} failed: {one_line(str(error))} (delivery {job.deliveries})"
+            what = "lost" if isinstance(error, NotYours) else "failed"
+            text = f"{job.id} {what}: {one_line(why)} (delivery {job.deliveries})"
         click.echo(text, err=True)
 
     def _signalled(self) -> None:
@@ -211,6 +283,32 @@ class _Runs:
         elif self._processes and sys.stderr.isatty():
             click.echo(f"{len(self._processes)} still run; once more ends them", err=True)
         self.stop.set()
+
+
+async def _commit(job: Job, output: bytes) -> None:
+    """Commit the steps that a command has printed, with the acknowledgement of its entry."""
+    lines = [(at, line) for at, line in enumerate(output.split(b"\n"), 1) if line.strip()]
+    if len(output) > _STEPS_BYTES_MAX:
+        raise _NoStep(lines[-1][0], f"more than {_STEPS_BYTES_MAX} bytes")
+    steps = [_step(at, line) for at, line in lines]
+    try:
+        await job.commit(*steps)
+    except NotYours:
+        raise
+    except Problem as problem:
+        if problem.step is None or problem.step >= len(lines):
+            raise
+        raise _NoStep(lines[problem.step][0], problem.detail) from None
+
+
+def _step(number: int, line: bytes) -> dict[str, Any]:
+    try:
+        step = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _NoStep(number, f"not JSON: {error}") from None
+    if not isinstance(step, dict):
+        raise _NoStep(number, "a step is an object")
+    return step
 
 
 def _variables(entry: Delivery, body: dict[str, Any]) -> dict[str, str]:

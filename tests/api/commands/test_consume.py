@@ -5,7 +5,7 @@ import json
 import signal
 from pathlib import Path
 
-from tests.api.commands.command_line import END_S_MAX, next_line, separately, start
+from tests.api.commands.command_line import END_S_MAX, next_error_line, next_line, separately, start
 from tests.api.conftest import Live
 
 GROUP = ["orders", "billing"]
@@ -121,3 +121,62 @@ async def test_options_of_patterns_and_the_command_are_needed_where_they_say(liv
     assert "give --match" in without_match.error
     assert without_command.code == 2
     assert "COMMAND" in without_command.error
+
+
+STEP = '{"append":{"stream":"bills","entries":[{"fields":{"of":"\'$ENTRY_ID\'"}}]}}'
+
+
+async def bills(live: Live) -> list[str]:
+    entries = (await live.ask("GET /v1/streams/bills/entries"))["entries"]
+    return [entry["fields"]["of"] for entry in entries]
+
+
+async def test_the_steps_that_a_command_prints_are_committed_with_its_entry(live: Live) -> None:
+    ids = await group_of(live, "1", "2")
+    words = ["--commit", "--limit", "2", "--", "sh", "-c", f"echo '{STEP}'"]
+
+    assert await separately(live.url, "consume", *GROUP, *words) == (0, "", "")
+
+    assert await bills(live) == ids
+    assert await pending_count(live) == 0
+
+
+async def test_nothing_is_committed_if_the_command_fails_or_a_line_is_no_step(live: Live) -> None:
+    [entry_id] = await group_of(live, "1")
+    missing = '{"delete_row":{"stream":"missing","key":"1"}}'
+    errors = {
+        f"echo '{STEP}'; exit 3": "exit 3",
+        f"echo '{STEP}'; echo; echo '[]'": "line 3 of the output: a step is an object",
+        f"echo '{STEP}'; echo oops": "line 2 of the output: not JSON",
+        f"echo '{STEP}'; echo; echo '{missing}'": "line 3 of the output: /body/steps/1/delete_row",
+        "echo '{}'": "line 1 of the output: /body/steps/0",
+        f"yes '{STEP}' | head -100": "/body/steps: ",
+    }
+    for script, error in errors.items():
+        words = ["--commit", "--limit", "1", "--", "sh", "-c", script]
+        ended = await separately(live.url, "consume", *GROUP, *words)
+        assert ended.error.startswith(f"{entry_id} failed: {error}"), ended
+        pending = await separately(live.url, "pending", *GROUP, "--json")
+        assert error in json.loads(pending.output)["last_error"]
+    assert (await live.http.get("/v1/streams/bills")).status_code == 404
+
+
+async def test_an_entry_that_somebody_else_has_by_now_is_lost_and_the_next_one_comes(
+    live: Live, tmp_path: Path
+) -> None:
+    lost, done = await group_of(live, "1", "2")
+    go = tmp_path / "go"
+    script = f"echo begun >&2; until [ -e {go} ]; do sleep 0.01; done; echo '{STEP}'"
+    words = ["--commit", "--limit", "2", "--", "sh", "-c", script]
+    process = await start(live.url, "consume", *GROUP, *words)
+    assert await next_error_line(process) == "begun"
+
+    await live.claim("orders", "billing", "rival", ids=[lost])
+    go.touch()
+    async with asyncio.timeout(END_S_MAX):
+        _, error = await process.communicate()
+
+    assert process.returncode == 0
+    assert f"{lost} lost: ".encode() in error
+    assert b"pending with 'rival', delivery 2" in error
+    assert await bills(live) == [done]

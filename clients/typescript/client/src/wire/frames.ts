@@ -1316,13 +1316,13 @@ export interface HeldEntry {
    */
   id: string;
   /**
-   * Who holds it; null: nobody.
+   * Who holds it; left out: nobody.
    */
-  consumer: string | null;
+  consumer?: string | null;
   /**
-   * Its delivery count; null: it is not pending, or settled.
+   * Its delivery count; left out: it is not pending, or settled.
    */
-  deliveries: number | null;
+  deliveries?: number | null;
 }
 /**
  * Why a row was not changed: it is not as the request expects it.
