@@ -45,7 +45,6 @@ _CODES: Mapping[type[StreamError], str] = {NotYours: "not_yours", RowChanged: "r
 
 class _Life(NamedTuple):
     engine: Engine
-    running: asyncio.Task[None]
     end: asyncio.Future[None]
 
 
@@ -91,7 +90,7 @@ class SimulatedGateway:
         end = asyncio.get_running_loop().create_future()
         disk.on_crash = lambda: None if end.done() else end.set_result(None)
         running = asyncio.create_task(engine.run())
-        self._life = _Life(engine, running, end)
+        self._life = _Life(engine, end)
         self._up.set()
         try:
             await asyncio.wait([end, running], return_when=asyncio.FIRST_COMPLETED)

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -33,7 +33,8 @@ SETTINGS: Mapping[str, object] = {"rewrite_bytes_min": 200_000, "memory_bytes_ma
 """Rewrites begin in the middle of things, and little stays in memory."""
 
 STOPPED_S_MAX = 3 * CLAIM_IDLE_MS / 1_000
-LOOK_S = 0.2
+
+Failure = Callable[[], Awaitable[None]]
 
 
 class Member:
@@ -126,9 +127,17 @@ class Site:
         )
 
     async def operate(self, is_over: Callable[[], bool], calm_s_max: float) -> None:
-        """Let one after the other fail until it is over, with some calm between."""
-        failures = [self._kill_worker] * 3 + [self._stop_worker] * 3 + [self._kill_gateway]
-        failures += [self._end_gateway, *([self._stop_gateway] * self.is_pair)]
+        """Let workers fail one after the other, and gateways less often, until it is over."""
+        of_gateways = [self._kill_gateway, self._end_gateway]
+        of_gateways += [self._stop_gateway] * self.is_pair
+        of_workers = [self._kill_worker, self._stop_worker]
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._fail(of_workers, is_over, calm_s_max))
+            tasks.create_task(self._fail(of_gateways, is_over, 4 * calm_s_max))
+
+    async def _fail(
+        self, failures: Sequence[Failure], is_over: Callable[[], bool], calm_s_max: float
+    ) -> None:
         while not is_over():
             await asyncio.sleep(self.chance.random() * calm_s_max)
             failure = self.chance.choice(failures)
