@@ -333,7 +333,7 @@ class RowChanged(Conflict):
         self.row_id = row_id
 
 
-class Held(NamedTuple):
+class EntryHolder(NamedTuple):
     """An entry, and who has it."""
 
     id: tuple[int, int]
@@ -344,7 +344,7 @@ class Held(NamedTuple):
 class NotYours(Conflict):
     """A commit settles entries that are not, or no longer, pending with its consumer."""
 
-    def __init__(self, held: Sequence[Held]) -> None:
+    def __init__(self, held: Sequence[EntryHolder]) -> None:
         ms, seq = held[0].id
         what = "is not pending"
         if held[0].deliveries is not None:

@@ -343,7 +343,7 @@ def _with_facts(problem: Problem, error: Exception) -> Problem:
     return problem
 
 
-def _held(held: errors.Held) -> HeldEntry:
+def _held(held: errors.EntryHolder) -> HeldEntry:
     consumer = None if held.consumer is None else held.consumer.decode(errors="replace")
     return HeldEntry(id="{}-{}".format(*held.id), consumer=consumer, deliveries=held.deliveries)
 

@@ -25,7 +25,7 @@ from headgate.client.shapes.answers import (
     Redriven,
 )
 from headgate.client.shapes.settings import OnDisconnect, Policy
-from headgate.client.steps import Table
+from headgate.client.steps import StepTable
 from headgate.client.stream import OnClaimed, until_ready
 from headgate.client.subscription import Mode, Outcome, Subscription
 
@@ -246,7 +246,7 @@ class Group(Worked):
             key: what they wait for. The last signal of a key counts, for 90 days.
             value: what they get; it is kept as JSON.
         """
-        await Table(self._calls, self.stream, self.name).signal(key, value)
+        await StepTable(self._calls, self.stream, self.name).signal(key, value)
 
     # Reading over the live connection
 

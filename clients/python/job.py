@@ -11,7 +11,7 @@ from headgate.client.commits import Step, commit
 from headgate.client.entries import Delivery, Value, delivery_of
 from headgate.client.live import Live
 from headgate.client.problems import NotYours
-from headgate.client.steps import Duration, OwnStep, Paused, Steps, Table
+from headgate.client.steps import Duration, OwnStep, Paused, Steps, StepTable
 from headgate.client.subscription import Mode, Nack, Subscription, key_of
 
 _ERROR_LENGTH_MAX = 1_000
@@ -184,7 +184,7 @@ class Job:
     def _remembered(self) -> Steps:
         if self._steps is None:
             group = self._subscription.group or ""
-            table = Table(self._calls, self._stream, group)
+            table = StepTable(self._calls, self._stream, group)
             self._steps = Steps(table, self.id, self._commit)
         return self._steps
 

@@ -60,7 +60,7 @@ Later = Callable[[int], OwnStep]
 Commit = Callable[[Sequence[Step | OwnStep]], Awaitable[list[list[str]]]]
 
 
-class Row(NamedTuple):
+class StepRow(NamedTuple):
     at_ms: int  # when it was written, by the clock of the gateway
     fields: Mapping[str, str]
 
@@ -77,7 +77,7 @@ def milliseconds(duration: Duration) -> int:
     return round(duration * 1000)
 
 
-class Table:
+class StepTable:
     """The steps of all entries of a group."""
 
     def __init__(self, calls: Calls, stream: str, group: str) -> None:
@@ -85,9 +85,9 @@ class Table:
         self.name = f"{stream}.{group}.steps"
         self._group_path = f"/v1/streams/{segment(stream)}/groups/{segment(group)}"
 
-    async def rows(self, prefix: str) -> dict[str, Row]:
+    async def rows(self, prefix: str) -> dict[str, StepRow]:
         """Return rows by the rest of their keys."""
-        path, rows = f"/v1/streams/{segment(self.name)}/table", dict[str, Row]()
+        path, rows = f"/v1/streams/{segment(self.name)}/table", dict[str, StepRow]()
         query: dict[str, Any] = {"prefix": prefix, "limit": 1000}
         while True:
             try:
@@ -95,7 +95,7 @@ class Table:
             except StreamNotFound:
                 return {}
             for row in page["rows"]:
-                rows[row["key"].removeprefix(prefix)] = Row(_ms_of(row["id"]), row["fields"])
+                rows[row["key"].removeprefix(prefix)] = StepRow(_ms_of(row["id"]), row["fields"])
             if page["next_after_key"] is None:
                 return rows
             query |= {"after_key": page["next_after_key"], "as_of": page["as_of"]}
@@ -129,12 +129,12 @@ class Table:
 class Steps:
     """The steps of one entry, for one run of its handler."""
 
-    def __init__(self, table: Table, entry_id: str, commit: Commit) -> None:
+    def __init__(self, table: StepTable, entry_id: str, commit: Commit) -> None:
         """Take the table, and what commits steps while the entry is this consumer's."""
         self._table = table
         self._entry_id = entry_id
         self._commit = commit
-        self._known: dict[str, Row] | None = None  # by the rest of their keys
+        self._known: dict[str, StepRow] | None = None  # by the rest of their keys
         self._asked: set[str] = set()
         self._sleeps = 0
 
@@ -196,14 +196,14 @@ class Steps:
             await self._table.wake([self._entry_id])
         raise Paused
 
-    async def _left_ms(self, name: str, known: Row, extend: OwnStep) -> int:
+    async def _left_ms(self, name: str, known: StepRow, extend: OwnStep) -> int:
         """Return how much of a wait is left, by the clock of the gateway: ids have its time."""
         wait_ms = int(known.fields["for_ms"])
         since_ms = int(known.fields.get("since_ms", known.at_ms))
         fields = {"for_ms": str(wait_ms), "since_ms": str(since_ms)}
         return since_ms + wait_ms - await self._remember(name, fields, extend)
 
-    async def _find(self, name: str) -> Row | None:
+    async def _find(self, name: str) -> StepRow | None:
         if name in self._asked:
             raise ValueError(f"a handler has one {name}: give each step a name of its own")
         self._asked.add(name)
@@ -218,7 +218,7 @@ class Steps:
         row = put_row(self._table.name, self._key(name), dict(fields))
         [[entry_id], *_] = await self._table.changed(lambda: self._commit([row, *others]))
         assert self._known is not None
-        self._known[name] = Row(_ms_of(entry_id), fields)
+        self._known[name] = StepRow(_ms_of(entry_id), fields)
         return _ms_of(entry_id)
 
     def _key(self, name: str) -> str:

@@ -19,7 +19,7 @@ from headgate.engine.decisions.schedules import delete_schedule, set_schedule
 from headgate.engine.decisions.tables import check_row, fields_put, fields_removing, table_of
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import (
-    Held,
+    EntryHolder,
     Invalid,
     Location,
     NotYours,
@@ -176,16 +176,16 @@ class _Commit:
     def _check_fence(self, step: Settling) -> None:
         pel = self._keyspace.group(step.stream, step.group).pel.by_id
         counts = step.counts
-        others: list[Held] = []
+        others: list[EntryHolder] = []
         for entry_id in step.ids:
             pending = pel.get(entry_id)
             if pending is None:
-                others.append(Held(entry_id, None, None))
+                others.append(EntryHolder(entry_id, None, None))
                 continue
             owner = None if pending.owner is None else pending.owner.name
             count = pending.delivery_count
             if owner != step.consumer or (counts is not None and counts.get(entry_id) != count):
-                others.append(Held(entry_id, owner, count))
+                others.append(EntryHolder(entry_id, owner, count))
         if others:
             raise NotYours(others)
 

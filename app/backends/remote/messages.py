@@ -78,7 +78,7 @@ class ErrorFacts(NamedTuple):
     location: Location
     facts: dict[str, Fact]
     names: dict[str, bytes]  # the facts that are bytes: a decoder cannot tell them from text
-    held: list[errors.Held] = []  # noqa: RUF012 it is never changed
+    held: list[errors.EntryHolder] = []  # noqa: RUF012 it is never changed
 
 
 class EngineState(NamedTuple):

@@ -46,7 +46,7 @@ EXAMPLES: dict[str, Any] = {
     "row_id": FIRST,
     "as_of": FIRST,
     "through": FIRST,
-    "held": [errors.Held(FIRST, b"ana", 2)],
+    "held": [errors.EntryHolder(FIRST, b"ana", 2)],
 }
 
 
