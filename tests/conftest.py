@@ -23,6 +23,7 @@ LONG = (
     "durable_streams/",
     "e2e/",
     "fuzz/",
+    "ledger/processes/",
     "oracles/",
     "outages/",
     "pipeline/",

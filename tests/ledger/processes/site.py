@@ -18,7 +18,7 @@ from deploy.local_cluster.server import free_ports
 from tests.conditions import eventually
 from tests.ledger.bank import Event
 from tests.ledger.client import CLAIM_IDLE_MS
-from tests.ledger.rest import RestClient
+from tests.ledger.processes.rest import RestClient
 from tests.processes.gateway import HOST, ROOT, Gateway
 
 LEASE_MS = 2_000
@@ -121,7 +121,7 @@ class Site:
     async def _employ(self, worker: Worker) -> None:
         life = f"{worker.name}.{next(self._lives)}"
         worker.process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.ledger.worker"),
+            *(sys.executable, "-m", "tests.ledger.processes.worker"),
             *(worker.work, worker.name, life, str(self._logs), *self._urls),
             cwd=ROOT,
         )

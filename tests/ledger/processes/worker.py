@@ -1,4 +1,4 @@
-"""`python -m tests.ledger.worker bank w0 life0 FOLDER URL…`: a worker in a process of its own."""
+"""Worker: one life of it in a process of its own, `bank w0 life0 FOLDER URL…`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from random import Random
 import msgspec
 
 from tests.ledger.bank import Event, Teller
-from tests.ledger.rest import RestClient
+from tests.ledger.processes.rest import RestClient
 from tests.ledger.stages import STAGES, Operator
 
 PAUSES_SHARE, PAUSE_S_MAX = 0.1, 0.02

@@ -18,7 +18,7 @@ from tests.ledger import bank, stages
 from tests.ledger.bank import ACCOUNTS, DONE, KEY_FIELD, NAMES, TELLERS, TRANSFERS
 from tests.ledger.checker import Books, violations
 from tests.ledger.client import append
-from tests.ledger.site import Site
+from tests.ledger.processes.site import Site
 from tests.ledger.stages import GROUP, STAGES, STREAMS, violations_of_order
 from tests.processes.chaos import rng_of_test
 from tests.processes.gateway import no_gateway_left
@@ -36,7 +36,7 @@ LOOK_S = 0.2
 BANK_CALM_S_MAX, STAGES_CALM_S_MAX = 1.0, 5.0
 SETTLED_S_MAX, STAGES_S_MAX = 300.0, 3_000.0
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(7_200)]
+pytestmark = pytest.mark.timeout(7_200)
 
 
 async def no_pause() -> None:
@@ -56,7 +56,7 @@ async def test_each_transfer_is_done_once_and_everybody_is_told_the_truth(
         async with site.working():
             ordering = asyncio.create_task(_order(site, over_s))
             await site.operate(lambda: time.monotonic() > over_s, BANK_CALM_S_MAX)
-            ordered = await ordering
+            ordered = await asyncio.wait_for(ordering, SETTLED_S_MAX)
             await site.until_settled(TRANSFERS, TELLERS, SETTLED_S_MAX)
         books, log = await _books(site), site.log()
     print(f"{len(ordered)} transfers, {dict(site.failures)}, {bank.tally(log)}")
