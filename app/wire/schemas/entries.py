@@ -159,12 +159,8 @@ class FieldsInput(Request):
         return self.fields.items() if self.fields is not None else self.pairs or ()
 
 
-class EntryInput(FieldsInput):
-    """An entry to append."""
-
-    id: str = Field(
-        "*", description="`*`, `ms-*`, or an explicit id above the last.", examples=["*"]
-    )
+class NewEntry(FieldsInput):
+    """An entry to append, whose id the stream chooses."""
 
     delay_ms: Milliseconds | None = Field(
         None, description="Groups deliver it so much later. Up to 90 days."
@@ -181,9 +177,21 @@ class EntryInput(FieldsInput):
 
     def to_draft(self, place: str = "/body") -> Draft:
         """Return the engine's form; `place` is a pointer to it, for errors."""
-        new_id = None if self.id == "*" else parse_new_id(self.id, field=f"{place}/id")
         timing = Timing(self.delay_ms, self.deliver_at_ms, self.ttl_ms, self.expires_at_ms)
-        return Draft(new_id, self.to_fields(place), timing.or_none())
+        return Draft(None, self.to_fields(place), timing.or_none())
+
+
+class EntryInput(NewEntry):
+    """An entry to append."""
+
+    id: str = Field(
+        "*", description="`*`, `ms-*`, or an explicit id above the last.", examples=["*"]
+    )
+
+    def to_draft(self, place: str = "/body") -> Draft:
+        """Return the engine's form; `place` is a pointer to it, for errors."""
+        new_id = None if self.id == "*" else parse_new_id(self.id, field=f"{place}/id")
+        return super().to_draft(place)._replace(id=new_id)
 
 
 class Append(EntryInput):

@@ -306,10 +306,17 @@ A_STREAM: dict[str, Any] = {"type": "subscribe", "rid": "1", "sub": "s", "stream
 A_GROUP = {**A_STREAM, "group": "{g}", "consumer": "{c}"}
 AN_APPEND = {"type": "append", "rid": "1", "stream": "{s}", "entries": [{"fields": {"f": "v"}}]}
 
+A_COMMIT = {
+    "type": "commit",
+    "rid": "1",
+    "steps": [{"append": {"stream": "{s}", "entries": [{"fields": {"n": "1"}}]}}],
+}
+
 FRAMES = {
     "subscribe to a stream": (A_STREAM, Verb.READ),
     "subscribe to a group": (A_GROUP, Verb.CONSUME),
     "append": (AN_APPEND, Verb.APPEND),
+    "commit": (A_COMMIT, Verb.APPEND),
 }
 
 SHORT = {
@@ -366,7 +373,7 @@ async def test_the_matrix_has_every_frame() -> None:
         get_args(model.model_fields["type"].annotation)[0]
         for model in get_args(get_args(AnyClientFrame)[0])
     }
-    assert kinds == {"subscribe", "append"} | OF_A_SUBSCRIPTION | OPEN
+    assert kinds == {"subscribe", "append", "commit"} | OF_A_SUBSCRIPTION | OPEN
 
 
 @pytest.mark.parametrize("name", FRAMES)

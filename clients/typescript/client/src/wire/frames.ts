@@ -356,10 +356,6 @@ export interface EntryInput {
    */
   names_base64?: boolean;
   /**
-   * `*`, `ms-*`, or an explicit id above the last.
-   */
-  id?: string;
-  /**
    * Groups deliver it so much later. Up to 90 days.
    */
   delay_ms?: number | null;
@@ -375,6 +371,10 @@ export interface EntryInput {
    * Instead: groups deliver it until this unix time.
    */
   expires_at_ms?: number | null;
+  /**
+   * `*`, `ms-*`, or an explicit id above the last.
+   */
+  id?: string;
 }
 /**
  * The entry's fields.
@@ -430,7 +430,7 @@ export interface CommitAppend {
    * @minItems 1
    * @maxItems 500
    */
-  entries: EntryInput[];
+  entries: NewEntry[];
   /**
    * Only if this is the stream's last id before the commit.
    */
@@ -439,6 +439,40 @@ export interface CommitAppend {
    * Create the stream if it is not there.
    */
   create_stream?: boolean;
+}
+/**
+ * An entry to append, whose id the stream chooses.
+ */
+export interface NewEntry {
+  fields?: FieldMap | null;
+  /**
+   * Names of fields whose values are base64 text of bytes.
+   */
+  base64?: string[] | null;
+  /**
+   * Instead of `fields`, where names repeat or their order matters.
+   */
+  pairs?: string[][] | null;
+  /**
+   * All names are base64 text of bytes.
+   */
+  names_base64?: boolean;
+  /**
+   * Groups deliver it so much later. Up to 90 days.
+   */
+  delay_ms?: number | null;
+  /**
+   * Instead: groups deliver it no sooner than this unix time.
+   */
+  deliver_at_ms?: number | null;
+  /**
+   * Groups deliver it for so long, from now on, and then no more.
+   */
+  ttl_ms?: number | null;
+  /**
+   * Instead: groups deliver it until this unix time.
+   */
+  expires_at_ms?: number | null;
 }
 /**
  * Write the row of a key. The key field is added.

@@ -183,10 +183,6 @@ export interface EntryInput {
    */
   namesBase64?: boolean;
   /**
-   * `*`, `ms-*`, or an explicit id above the last.
-   */
-  id?: string;
-  /**
    * Groups deliver it so much later. Up to 90 days.
    */
   delayMs?: number | null;
@@ -202,6 +198,10 @@ export interface EntryInput {
    * Instead: groups deliver it until this unix time.
    */
   expiresAtMs?: number | null;
+  /**
+   * `*`, `ms-*`, or an explicit id above the last.
+   */
+  id?: string;
 }
 /**
  * Entries of one stream.
@@ -1747,7 +1747,7 @@ export interface CommitAppend {
    * @minItems 1
    * @maxItems 500
    */
-  entries: EntryInput[];
+  entries: NewEntry[];
   /**
    * Only if this is the stream's last id before the commit.
    */
@@ -1756,6 +1756,40 @@ export interface CommitAppend {
    * Create the stream if it is not there.
    */
   createStream?: boolean;
+}
+/**
+ * An entry to append, whose id the stream chooses.
+ */
+export interface NewEntry {
+  fields?: FieldMap | null;
+  /**
+   * Names of fields whose values are base64 text of bytes.
+   */
+  base64?: string[] | null;
+  /**
+   * Instead of `fields`, where names repeat or their order matters.
+   */
+  pairs?: string[][] | null;
+  /**
+   * All names are base64 text of bytes.
+   */
+  namesBase64?: boolean;
+  /**
+   * Groups deliver it so much later. Up to 90 days.
+   */
+  delayMs?: number | null;
+  /**
+   * Instead: groups deliver it no sooner than this unix time.
+   */
+  deliverAtMs?: number | null;
+  /**
+   * Groups deliver it for so long, from now on, and then no more.
+   */
+  ttlMs?: number | null;
+  /**
+   * Instead: groups deliver it until this unix time.
+   */
+  expiresAtMs?: number | null;
 }
 /**
  * Write the row of a key. The key field is added.
