@@ -92,13 +92,15 @@ async def measure() -> list[Figure]:
 async def _settled(workers: Sequence[_Worker], per_second: float | None) -> list[float]:
     """Settle entries for a while; returns the milliseconds of each.
 
-    At a rate, each has its moment, and what it waits for those before it counts as well.
+    At a rate, each has its moment, and what it waits for those before it counts as well. The first
+    work is taken before that.
     """
+    first = await asyncio.gather(*(worker.take() for worker in workers))
     began_s = time.perf_counter()
     end_s, numbers, taken_ms = began_s + SECONDS, count(), list[float]()
 
-    async def work(worker: _Worker) -> None:
-        entries: list[str] = []
+    async def work(worker: _Worker, taken: Sequence[str]) -> None:
+        entries = list(taken)
         while (now_s := time.perf_counter()) < end_s:
             due_s = now_s if per_second is None else began_s + next(numbers) / per_second
             await asyncio.sleep(max(due_s - now_s, 0))
@@ -108,7 +110,7 @@ async def _settled(workers: Sequence[_Worker], per_second: float | None) -> list
             await worker.settle(entries.pop())
             taken_ms.append((time.perf_counter() - from_s) * 1e3)
 
-    await asyncio.gather(*map(work, workers))
+    await asyncio.gather(*map(work, workers, first))
     return taken_ms
 
 
