@@ -8,6 +8,7 @@ from typing import Any
 
 from headgate.client.calls import Calls
 from headgate.client.entries import Draft, Fields, Pairs, encoded
+from headgate.client.subscription import Mode
 
 Step = Mapping[str, Any]
 """A step of a commit, as the functions of this module make it."""
@@ -56,8 +57,27 @@ def ack(
         ids: of the entries.
         deliveries: the delivery count of each: the commit fails if one was delivered again.
     """
-    counts = None if deliveries is None else list(deliveries)
-    return _step("ack", stream=stream, group=group, ids=list(ids), deliveries=counts)
+    return _settling("ack", stream, group, ids, deliveries)
+
+
+def nack(
+    stream: str,
+    group: str,
+    ids: Sequence[str],
+    *,
+    mode: Mode = "fail",
+    delay_ms: int | None = None,
+    deliveries: Sequence[int] | None = None,
+) -> dict[str, Any]:
+    """Return the step that gives entries of the commit's consumer back; see `Job.nack`, `ack`."""
+    return _settling("nack", stream, group, ids, deliveries, mode=mode, delay_ms=delay_ms)
+
+
+def extend(
+    stream: str, group: str, ids: Sequence[str], *, deliveries: Sequence[int] | None = None
+) -> dict[str, Any]:
+    """Return the step that restarts the idle time of entries of the consumer; see `ack`."""
+    return _settling("extend", stream, group, ids, deliveries)
 
 
 def schedule(name: str, stream: str, fields: Fields | Pairs, *, at_ms: int) -> dict[str, Any]:
@@ -68,6 +88,18 @@ def schedule(name: str, stream: str, fields: Fields | Pairs, *, at_ms: int) -> d
 def cancel(name: str) -> dict[str, Any]:
     """Return the step that deletes a timer, or any schedule, if it is there."""
     return _step("cancel", name=name)
+
+
+def _settling(
+    kind: str,
+    stream: str,
+    group: str,
+    ids: Sequence[str],
+    deliveries: Sequence[int] | None,
+    **more: Any,
+) -> dict[str, Any]:
+    counts = None if deliveries is None else list(deliveries)
+    return _step(kind, stream=stream, group=group, ids=list(ids), deliveries=counts, **more)
 
 
 def _step(kind: str, /, **members: Any) -> dict[str, Any]:

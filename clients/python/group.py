@@ -246,7 +246,7 @@ class Group(Worked):
             key: what they wait for. The last signal of a key counts, for 90 days.
             value: what they get; it is kept as JSON.
         """
-        await StepTable(self._calls, self.stream, self.name).signal(key, value)
+        await StepTable(self._calls, self.live, self.stream, self.name).signal(key, value)
 
     # Reading over the live connection
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Self
 
 from headgate.client.calls import Calls
-from headgate.client.commits import Step, commit
+from headgate.client.commits import Step, ack, commit, extend, nack
 from headgate.client.entries import Delivery, Value, delivery_of
 from headgate.client.live import Live
 from headgate.client.problems import NotYours
-from headgate.client.steps import Duration, OwnStep, Paused, Steps, StepTable
+from headgate.client.steps import Duration, Paused, Settling, Steps, StepTable
 from headgate.client.subscription import Mode, Nack, Subscription, key_of
 
 _ERROR_LENGTH_MAX = 1_000
@@ -132,8 +132,7 @@ class Job:
             Problem: a step failed; nothing has changed.
         """
         removed = [] if self._steps is None else self._steps.removed()
-        made = await self._commit([*steps, *removed, partial(self._settling, "ack")])
-        self._leave()
+        made = await self._commit([*steps, *removed], "ack")
         return made[: len(steps)]
 
     async def step(self, name: str, function: Callable[[], Any]) -> Any:
@@ -152,7 +151,7 @@ class Job:
             NotYours: the entry is no longer this consumer's.
             TypeError: the result is not JSON.
         """
-        return await self._remembered.step(name, function, partial(self._settling, "extend"))
+        return await self._remembered.step(name, function)
 
     async def sleep(self, duration: Duration) -> None:
         """Go on later: the entry is given back, and its handler begins again after that time.
@@ -163,7 +162,7 @@ class Job:
         Args:
             duration: such as `2d`, `90m` or `10s`; a number of seconds; or a timedelta.
         """
-        await self._remembered.sleep(duration, partial(self._settling, "extend"), self._later)
+        await self._remembered.sleep(duration)
 
     async def wait_for(self, key: str, within: Duration) -> Any:
         """Go on once somebody has signalled a key (`Group.signal`), and return its value.
@@ -177,45 +176,51 @@ class Job:
         Raises:
             TimeoutError: nobody has signalled the key in that time.
         """
-        extend = partial(self._settling, "extend")
-        return await self._remembered.wait_for(key, within, extend, self._later)
+        return await self._remembered.wait_for(key, within)
 
     @property
     def _remembered(self) -> Steps:
         if self._steps is None:
-            group = self._subscription.group or ""
-            table = StepTable(self._calls, self._stream, group)
+            table = StepTable(self._calls, self._live, self._stream, self._group)
             self._steps = Steps(table, self.id, self._commit)
         return self._steps
 
-    def _settling(self, kind: str, **more: Any) -> Step:
-        own = {"stream": self._stream, "group": self._subscription.group, "ids": [self.id]}
-        return {kind: {**own, "deliveries": [self._held_count], **more}}
-
-    def _later(self, delay_ms: int) -> OwnStep:
-        return partial(self._settling, "nack", mode="silent", delay_ms=delay_ms)
-
-    @property
-    def _held_count(self) -> int:
-        """Return the delivery count: behind a loss of the connection the entry comes again."""
-        return self._subscription.held.get(self._key, self.deliveries)
-
-    async def _commit(self, steps: Sequence[Step | OwnStep]) -> list[list[str]]:
+    async def _commit(self, steps: Sequence[Step], settling: Settling) -> list[list[str]]:
+        """Carry out steps while the entry is this consumer's, and settle it in the same commit."""
+        subscription, key = self._subscription, self._key
+        is_for_later = not isinstance(settling, str)
         while True:
             if self._is_settled:
                 raise ValueError("this job is settled")
-            count = self._held_count
-            sent = [step() if callable(step) else step for step in steps]
+            # Behind a loss of the connection the entry comes again, and has another count.
+            count = subscription.held.get(key, self.deliveries)
+            if is_for_later:  # it may be here again before the answer
+                subscription.part_with(key)
+            own = self._own(settling, count)
             try:
-                return await commit(self._calls, sent, self._subscription.consumer, None)
+                made = await commit(self._calls, [*steps, own], subscription.consumer, None)
             except NotYours:
-                if self._held_count == count:
-                    self._leave()
-                    raise
+                if not is_for_later and subscription.held.get(key, count) != count:
+                    continue
+                self._leave(is_for_later=is_for_later)
+                raise
+            if settling != "extend":
+                self._leave(is_for_later=is_for_later)
+            return made[:-1]
 
-    def _leave(self) -> None:
+    def _own(self, settling: Settling, count: int) -> Step:
+        place = self._stream, self._group, [self.id]
+        if settling == "ack":
+            return ack(*place, deliveries=[count])
+        if settling == "extend":
+            return extend(*place, deliveries=[count])
+        return nack(*place, mode="silent", delay_ms=settling, deliveries=[count])
+
+    def _leave(self, *, is_for_later: bool) -> None:
         """Note that the entry is settled, or somebody else's."""
         self._is_settled = True
+        if not is_for_later:
+            self._subscription.part_with(self._key)
         self._subscription.settled_elsewhere(self._key)
         self._live.say()
 
@@ -223,13 +228,16 @@ class Job:
     def _stream(self) -> str:
         return self.stream or self._subscription.stream
 
+    @property
+    def _group(self) -> str:
+        return self._subscription.group or ""
+
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *raised: object) -> bool:
         _, error, _ = raised
         if isinstance(error, Paused):
-            self._leave()
             return True
         if error is None and self._steps is not None and not self._is_settled:
             await self.commit()

@@ -16,12 +16,16 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Literal, TypeVar
 from urllib.parse import quote
 
 from headgate.client.calls import Calls, segment
 from headgate.client.commits import Step, delete_row, put_row
+from headgate.client.live import Live
 from headgate.client.problems import StreamNotFound
+from headgate.client.shapes.settings import StreamConfig
+from headgate.client.stream import Stream
+from headgate.client.table import Row
 
 T = TypeVar("T")
 
@@ -31,7 +35,7 @@ STEPS_MAX: Final = 90
 _KEPT_MS: Final = 90 * 86_400_000
 """What no handler has removed, as its entry became a dead letter, goes after that time."""
 
-_CONFIG: Final = {
+_CONFIG: Final[StreamConfig] = {
     "key_field": "key",
     "retain": "latest",
     "compact_after_ms": 60_000,
@@ -52,17 +56,10 @@ class Paused(BaseException):
     """Ends a handler whose entry comes again later. It passes through `async with job`."""
 
 
-OwnStep = Callable[[], Step]
-"""Returns the step that settles the entry, as it is held when the commit is sent."""
+Settling = Literal["ack", "extend"] | int
+"""How a commit settles its entry: it is extended, or given back for so long (ms)."""
 
-Later = Callable[[int], OwnStep]
-
-Commit = Callable[[Sequence[Step | OwnStep]], Awaitable[list[list[str]]]]
-
-
-class StepRow(NamedTuple):
-    at_ms: int  # when it was written, by the clock of the gateway
-    fields: Mapping[str, str]
+Commit = Callable[[Sequence[Step], Settling], Awaitable[list[list[str]]]]
 
 
 def milliseconds(duration: Duration) -> int:
@@ -80,29 +77,20 @@ def milliseconds(duration: Duration) -> int:
 class StepTable:
     """The steps of all entries of a group."""
 
-    def __init__(self, calls: Calls, stream: str, group: str) -> None:
-        self._calls = calls
+    def __init__(self, calls: Calls, live: Live, stream: str, group: str) -> None:
         self.name = f"{stream}.{group}.steps"
+        self._calls = calls
+        self._stream = Stream(calls, live, self.name, None)
+        self._table = self._stream.table()
         self._group_path = f"/v1/streams/{segment(stream)}/groups/{segment(group)}"
 
-    async def rows(self, prefix: str) -> dict[str, StepRow]:
+    async def rows(self, prefix: str) -> dict[str, Row]:
         """Return rows by the rest of their keys."""
-        path, rows = f"/v1/streams/{segment(self.name)}/table", dict[str, StepRow]()
-        query: dict[str, Any] = {"prefix": prefix, "limit": 1000}
-        while True:
-            try:
-                page = await self._calls.call("GET", path, query=query)
-            except StreamNotFound:
-                return {}
-            for row in page["rows"]:
-                rows[row["key"].removeprefix(prefix)] = StepRow(_ms_of(row["id"]), row["fields"])
-            if page["next_after_key"] is None:
-                return rows
-            query |= {"after_key": page["next_after_key"], "as_of": page["as_of"]}
-
-    async def create(self) -> None:
-        path = f"/v1/streams/{segment(self.name)}"
-        await self._calls.call("PUT", path, body=_CONFIG)
+        found = self._table.rows(prefix=prefix)
+        try:
+            return {row.key.removeprefix(prefix): row async for row in found}
+        except StreamNotFound:
+            return {}
 
     async def wake(self, ids: Sequence[str]) -> None:
         """Let entries be delivered now that were given back for later."""
@@ -113,8 +101,8 @@ class StepTable:
 
     async def signal(self, key: str, value: object) -> None:
         """See `Group.signal`."""
-        row = put_row(self.name, _signal(key), {"value": json.dumps(value)})
-        await self.changed(lambda: self._calls.call("POST", "/v1/commit", body={"steps": [row]}))
+        fields = {"value": json.dumps(value)}
+        await self.changed(lambda: self._table.put(_signal(key), fields))
         await self.wake(list(await self.rows(_waiting(key, ""))))
 
     async def changed(self, change: Callable[[], Awaitable[T]]) -> T:
@@ -122,7 +110,7 @@ class StepTable:
         try:
             return await change()
         except StreamNotFound:
-            await self.create()
+            await self._stream.create(_CONFIG)
             return await change()
 
 
@@ -134,7 +122,7 @@ class Steps:
         self._table = table
         self._entry_id = entry_id
         self._commit = commit
-        self._known: dict[str, StepRow] | None = None  # by the rest of their keys
+        self._known: dict[str, Row] | None = None  # by the rest of their keys
         self._asked: set[str] = set()
         self._sleeps = 0
 
@@ -142,8 +130,8 @@ class Steps:
         """Return the steps of a commit that forget all of this."""
         return [delete_row(self._table.name, self._key(name)) for name in self._known or ()]
 
-    async def step(self, name: str, function: Callable[[], Any], extend: OwnStep) -> Any:
-        """See `Job.step`; `extend` is the step that restarts the idle time of the entry."""
+    async def step(self, name: str, function: Callable[[], Any]) -> Any:
+        """See `Job.step`."""
         known = await self._find(f"step/{name}")
         if known is not None:
             return json.loads(known.fields["result"])
@@ -151,24 +139,24 @@ class Steps:
         result = function() if is_async else await asyncio.to_thread(function)
         if inspect.isawaitable(result):
             result = await result
-        await self._remember(f"step/{name}", {"result": json.dumps(result)}, extend)
+        await self._remember(f"step/{name}", {"result": json.dumps(result)}, "extend")
         return result
 
-    async def sleep(self, duration: Duration, extend: OwnStep, later: Later) -> None:
-        """See `Job.sleep`; `later` returns the step that gives the entry back for so long (ms)."""
+    async def sleep(self, duration: Duration) -> None:
+        """See `Job.sleep`."""
         self._sleeps += 1
         name = f"sleep/{self._sleeps}"
         known = await self._find(name)
         if known is None:
             wait_ms = milliseconds(duration)
-            await self._remember(name, {"for_ms": str(wait_ms)}, later(wait_ms))
+            await self._remember(name, {"for_ms": str(wait_ms)}, wait_ms)
             raise Paused
-        left_ms = await self._left_ms(name, known, extend)
+        left_ms = await self._left_ms(name, known)
         if left_ms > 0:
-            await self._commit([later(left_ms)])
+            await self._commit([], left_ms)
             raise Paused
 
-    async def wait_for(self, key: str, within: Duration, extend: OwnStep, later: Later) -> Any:
+    async def wait_for(self, key: str, within: Duration) -> Any:
         """See `Job.wait_for`."""
         name = f"wait/{quote(key, safe='')}"
         known = await self._find(name)
@@ -180,30 +168,30 @@ class Steps:
         is_over = delete_row(self._table.name, waiting)
         signal = (await self._table.rows(_signal(key))).get("")
         if signal is not None:
-            await self._remember(name, {"value": signal.fields["value"]}, is_over, extend)
+            await self._remember(name, {"value": str(signal.fields["value"])}, "extend", is_over)
             return json.loads(signal.fields["value"])
         if known is None:
             wait_ms, note = milliseconds(within), put_row(self._table.name, waiting, {})
-            await self._remember(name, {"for_ms": str(wait_ms)}, note, later(wait_ms))
+            await self._remember(name, {"for_ms": str(wait_ms)}, wait_ms, note)
         else:
-            left_ms = await self._left_ms(name, known, extend)
+            left_ms = await self._left_ms(name, known)
             if left_ms <= 0:
-                await self._remember(name, {"timed_out": "1"}, is_over, extend)
+                await self._remember(name, {"timed_out": "1"}, "extend", is_over)
                 raise TimeoutError(f"nobody has signalled {key!r}")
-            await self._commit([later(left_ms)])
+            await self._commit([], left_ms)
         # Whoever has signalled between our look and our note may not have seen the note.
         if await self._table.rows(_signal(key)):
             await self._table.wake([self._entry_id])
         raise Paused
 
-    async def _left_ms(self, name: str, known: StepRow, extend: OwnStep) -> int:
+    async def _left_ms(self, name: str, known: Row) -> int:
         """Return how much of a wait is left, by the clock of the gateway: ids have its time."""
         wait_ms = int(known.fields["for_ms"])
-        since_ms = int(known.fields.get("since_ms", known.at_ms))
+        since_ms = int(known.fields.get("since_ms", _ms_of(known.id)))
         fields = {"for_ms": str(wait_ms), "since_ms": str(since_ms)}
-        return since_ms + wait_ms - await self._remember(name, fields, extend)
+        return since_ms + wait_ms - await self._remember(name, fields, "extend")
 
-    async def _find(self, name: str) -> StepRow | None:
+    async def _find(self, name: str) -> Row | None:
         if name in self._asked:
             raise ValueError(f"a handler has one {name}: give each step a name of its own")
         self._asked.add(name)
@@ -213,12 +201,15 @@ class Steps:
             raise ValueError(f"an entry has at most {STEPS_MAX} steps")
         return self._known.get(name)
 
-    async def _remember(self, name: str, fields: Mapping[str, str], *others: Step | OwnStep) -> int:
+    async def _remember(
+        self, name: str, fields: Mapping[str, str], settling: Settling, *others: Step
+    ) -> int:
         """Write a row, and return the time of the gateway (unix ms)."""
-        row = put_row(self._table.name, self._key(name), dict(fields))
-        [[entry_id], *_] = await self._table.changed(lambda: self._commit([row, *others]))
+        key = self._key(name)
+        row = put_row(self._table.name, key, fields)
+        [[entry_id], *_] = await self._table.changed(lambda: self._commit([row, *others], settling))
         assert self._known is not None
-        self._known[name] = StepRow(_ms_of(entry_id), fields)
+        self._known[name] = Row(key, entry_id, {**fields})
         return _ms_of(entry_id)
 
     def _key(self, name: str) -> str:

@@ -217,14 +217,18 @@ class Subscription:
             else:
                 self._nacks.setdefault(nack, []).append(key)
 
-    def settled_elsewhere(self, key: str) -> None:
-        """Note that a request has settled an entry in work, or that somebody else has it.
-
-        The gateway still counts it against the credit. To extend it is harmless, and shows that it
-        is held no more.
-        """
+    def part_with(self, key: str) -> None:
+        """Note that an entry is no longer in work: if it comes again, it is a new job."""
         self._in_work.discard(key)
-        if self.held.pop(key, None) is not None:
+
+    def settled_elsewhere(self, key: str) -> None:
+        """Note that a request has settled an entry, or that somebody else has it.
+
+        It may be here again before the answer. Otherwise the gateway still counts it against the
+        credit: to extend it is harmless, and shows that it is held no more.
+        """
+        is_here_again = key in self._in_work or any(key_of(item) == key for item in self.items)
+        if not is_here_again and self.held.pop(key, None) is not None:
             self._committed.append(key)
 
     def extend_all(self) -> None:

@@ -4,12 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+import httpx
 import pytest
 
 import headgate
 from headgate.client import problems
 from headgate.client.commits import append
 from headgate.client.steps import STEPS_MAX, milliseconds
+from tests.api.conftest import Live
+from tests.conditions import until
 
 TABLE = "orders.billing.steps"
 
@@ -180,6 +183,42 @@ async def test_a_worker_goes_on_with_others_while_an_entry_sleeps(
 
     await hg.group("orders", "billing").work(handle, stop=stop)
     assert done == ["0", "2"]
+
+
+class Late(httpx.AsyncHTTPTransport):
+    """Holds the answer to the first commit that gives an entry back, until something holds."""
+
+    def __init__(self, holds: Callable[[], object]) -> None:
+        super().__init__()
+        self._holds: Callable[[], object] | None = holds
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        answer = await super().handle_async_request(request)
+        holds = self._holds
+        if holds is not None and answer.is_success and b'"nack"' in request.content:
+            self._holds = None
+            await until(holds)
+        return answer
+
+
+async def test_an_entry_that_is_here_again_before_the_answer_is_worked_off(live: Live) -> None:
+    begun: list[str] = []
+    stop = asyncio.Event()
+
+    async def handle(job: headgate.Job) -> None:
+        begun.append(job.id)
+        await job.sleep("1ms")
+        await job.commit(append("bills", {"n": "1"}))
+        stop.set()
+
+    transport = Late(lambda: len(begun) == 2)
+    async with headgate.AsyncClient(live.url, transport=transport) as hg:
+        [entry_id] = await ordered(hg)
+        billing = hg.group("orders", "billing")
+        await billing.work(handle, concurrency=2, stop=stop)
+        assert begun == [entry_id] * 2
+        assert (await billing.info())["pending"] == 0
+        assert await rows(hg) == []
 
 
 async def test_an_entry_has_a_bounded_number_of_steps(hg: headgate.AsyncClient) -> None:
