@@ -793,6 +793,169 @@ async function* followed(context, place, options = {}) {
   }
 }
 
+// client/src/table.ts
+init_names();
+init_problem();
+init_rest();
+var Table = class {
+  constructor(context, stream) {
+    this.context = context;
+    this.stream = stream;
+  }
+  /** Return the row of a key; undefined if there is none. */
+  get(key, { signal } = {}) {
+    return found(this.context.rest.ask("GET", this.#place(key), { signal }));
+  }
+  /** Return the row of a key once it has changed after an id, or when the time is over. */
+  wait(key, options) {
+    const { after, waitMs = 2e4, signal } = options;
+    return found(this.context.rest.ask("GET", this.#place(key), { query: { after, wait_ms: waitMs }, signal }));
+  }
+  /**
+   * Append the entry that is the row of a key from now on; returns its id. The field of the key is added.
+   * @throws RowChanged if the row is not as expected
+   */
+  async put(key, fields, options = {}) {
+    return (await this.#change("PUT", key, options, entryOf(fields))).id;
+  }
+  /**
+   * Append an entry that removes the row of a key; false: there is none.
+   * @throws RowChanged if the row is not as expected
+   */
+  async delete(key, options = {}) {
+    return !!await found(this.#change("DELETE", key, options));
+  }
+  /**
+   * Return all rows in order of their keys, as of one id, page by page.
+   * @throws Problem `gone` if too much has changed meanwhile: begin again
+   */
+  async *rows(options) {
+    for await (const { rows } of this.#pages(options)) yield* rows;
+  }
+  /**
+   * Return all rows, and then each change as it comes, over every reconnection. Where entries were trimmed unseen,
+   * all rows come again, of which you get what differs. It ends with the loop or its signal, or when the stream is closed.
+   */
+  async *changes(options = {}) {
+    const { signal } = options;
+    const arrivals = new Arrivals(signal);
+    const follower = new TableFollower(this.context, this.stream, options, arrivals);
+    try {
+      for (let arrived = await arrivals.next(); arrived; arrived = await arrivals.next()) {
+        for (const change of arrived.changes) {
+          if (signal?.aborted) return;
+          yield change;
+        }
+        follower.taken(arrived.count);
+        if (arrived.state) options.onState?.(arrived.state);
+      }
+    } finally {
+      arrivals.close();
+      follower.close();
+    }
+  }
+  async *#pages({ signal, limit = 1e3, prefix, filter, columns } = {}) {
+    const asked = { limit, prefix, filter: jsonOf(filter), columns: jsonOf(columns) };
+    for (let next = {}; ; ) {
+      const page = await this.context.rest.ask("GET", this.#place(), { query: { ...asked, ...next }, signal });
+      yield page;
+      if (page.nextAfterKey === null) return;
+      next = { after_key: page.nextAfterKey, as_of: page.asOf };
+    }
+  }
+  #change(method, key, options, body) {
+    const { ifMatch, ifAbsent, idempotencyKey, signal } = options;
+    const headers = {
+      ...once(this.context, idempotencyKey),
+      ...ifMatch && { "if-match": `"${ifMatch}"` },
+      ...ifAbsent && { "if-none-match": "*" }
+    };
+    return this.context.rest.ask(method, this.#place(key), { body, headers, signal, isRepeatable: true });
+  }
+  #place(key) {
+    const table = path`/v1/streams/${this.stream}/table`;
+    if (key === void 0) return table;
+    return table + path`/${/^\.\.?$/.test(key) ? `base64:${btoa(key)}` : key}`;
+  }
+};
+async function found(asking) {
+  return asking.catch((error) => {
+    if (!isProblem(error, "entry_not_found")) throw error;
+    return void 0;
+  });
+}
+var TableFollower = class {
+  constructor(context, stream, options, arrivals) {
+    this.context = context;
+    this.stream = stream;
+    this.options = options;
+    this.arrivals = arrivals;
+    this.#sub = context.nextSub();
+    this.#window = new CreditWindow(context, this.#sub, options.credit);
+    context.line.add(this.#sub, this);
+  }
+  isBusy = false;
+  #after;
+  // undefined: all rows come
+  #asOf = "";
+  #keys;
+  // of the rows that have come, until they are all there
+  #known = /* @__PURE__ */ new Map();
+  // the id of each row
+  #sub;
+  #window;
+  taken(rows) {
+    this.#window.taken(rows);
+  }
+  close() {
+    void this.context.line.remove(this.#sub);
+  }
+  wanted() {
+    const { prefix } = this.options;
+    const after = this.#after;
+    return { stream: this.stream, view: "table", credit: this.#window.begin(), ...prefix && { prefix }, ...after && { after } };
+  }
+  subscribed({ position, gap }) {
+    if (gap || this.#after === void 0) this.#begin(position);
+  }
+  rows({ rows, again, position }) {
+    if (again) this.#begin("");
+    this.#window.came(rows.length);
+    const changes = fromWire(rows).filter((row) => this.#isNews(row));
+    this.arrivals.add({ changes, count: rows.length });
+    if (position) this.#after = position;
+  }
+  state(state) {
+    const keys = state === "caught_up" ? this.#keys : void 0;
+    const gone = keys ? [...this.#known.keys()].filter((key) => !keys.has(key) && this.#known.delete(key)) : [];
+    if (keys) {
+      this.#keys = void 0;
+      this.#after ??= this.#asOf || void 0;
+    }
+    this.arrivals.add({ changes: gone.map((key) => ({ key, id: this.#asOf, fields: null })), count: 0, state });
+  }
+  ended(error) {
+    this.arrivals.end(error);
+  }
+  entries() {
+  }
+  claimed() {
+  }
+  lost() {
+  }
+  /** All rows come. Those that do not are gone. */
+  #begin(asOf) {
+    this.#after = void 0;
+    this.#asOf = asOf;
+    this.#keys = /* @__PURE__ */ new Set();
+  }
+  #isNews({ key, id, fields }) {
+    this.#keys?.add(key);
+    if (!fields) return this.#known.delete(key);
+    return this.#known.get(key) !== id && !!this.#known.set(key, id);
+  }
+};
+
 // client/src/steps.ts
 init_problem();
 init_rest();
@@ -818,19 +981,19 @@ var StepTable = class {
     this.stream = stream;
     this.group = group;
     this.name = `${stream}.${group}.steps`;
+    this.#table = new Table(context, this.name);
   }
   name;
+  #table;
   /** Return rows by the rest of their keys. */
   async rows(prefix) {
     const rows = /* @__PURE__ */ new Map();
-    let after = {};
-    for (; ; ) {
-      const query = { prefix, limit: 1e3, ...after };
-      const page = await absent(this.context.rest.ask("GET", path`/v1/streams/${this.name}/table`, { query }));
-      for (const { key, id, fields } of page?.rows ?? []) rows.set(key.slice(prefix.length), { atMs: msOf(id), fields });
-      if (page?.nextAfterKey == null) return rows;
-      after = { after_key: page.nextAfterKey, as_of: page.asOf };
+    try {
+      for await (const row of this.#table.rows({ prefix })) rows.set(row.key.slice(prefix.length), row);
+    } catch (error) {
+      if (!isProblem(error, "stream_not_found")) throw error;
     }
+    return rows;
   }
   /** Let entries be delivered now that were given back for later. */
   async wake(ids) {
@@ -839,14 +1002,16 @@ var StepTable = class {
     await this.context.rest.ask("POST", place, { body: { ids, mode: "fail", delayMs: 0 }, query: { consumer: WAKER } });
   }
   async signal(key, value) {
-    const steps = [putRow(this.name, signalOf(key), { value: JSON.stringify(value ?? null) })];
-    await this.changed(() => this.context.rest.ask("POST", "/v1/commit", { body: { steps }, isRepeatable: true }));
+    await this.changed(() => this.#table.put(signalOf(key), { value: JSON.stringify(value ?? null) }));
     await this.wake([...(await this.rows(waitingOf(key, ""))).keys()]);
   }
   /** Change rows; the table is made if it is not there. */
   async changed(change) {
-    const made = await absent(change());
-    if (made !== void 0) return made;
+    try {
+      return await change();
+    } catch (error) {
+      if (!isProblem(error, "stream_not_found")) throw error;
+    }
     await this.context.rest.ask("PUT", path`/v1/streams/${this.name}`, { body: CONFIG, isRepeatable: true });
     return await change();
   }
@@ -913,8 +1078,8 @@ var Steps = class {
     throw new Paused();
   }
   /** Return how much of a wait is left, by the clock of the gateway: ids have its time. */
-  async #leftMs(name, { atMs, fields }) {
-    const sinceMs = Number(fields.since_ms ?? atMs);
+  async #leftMs(name, { id, fields }) {
+    const sinceMs = Number(fields.since_ms ?? msOf(id));
     const forMs = Number(fields.for_ms);
     return sinceMs + forMs - await this.#remember(name, { for_ms: String(forMs), since_ms: String(sinceMs) }, "extend");
   }
@@ -927,24 +1092,17 @@ var Steps = class {
   }
   /** Write a row, and return the time of the gateway (unix ms). */
   async #remember(name, fields, settling, ...others) {
-    const row = putRow(this.table.name, this.#key(name), fields);
+    const key = this.#key(name);
+    const row = putRow(this.table.name, key, fields);
     const [ids] = await this.table.changed(() => this.commit([row, ...others], settling));
-    const atMs = msOf(ids[0]);
-    this.#known.set(name, { atMs, fields });
-    return atMs;
+    const id = ids[0];
+    this.#known.set(name, { key, id, fields });
+    return msOf(id);
   }
   #key(name) {
     return `${this.entryId}/${name}`;
   }
 };
-async function absent(answer) {
-  try {
-    return await answer;
-  } catch (error) {
-    if (isProblem(error, "stream_not_found")) return void 0;
-    throw error;
-  }
-}
 var timedOut = (key) => new DOMException(`nobody has signalled ${key}`, "TimeoutError");
 var msOf = (id) => Number(id.split("-", 1)[0]);
 var signalOf = (key) => `signal/${encodeURIComponent(key)}`;
@@ -1073,6 +1231,8 @@ var Consumer = class {
   async commit(job, steps, settling) {
     if (job.isSettled) throw new Error("the job is settled");
     const { deliveries } = job;
+    const isForLater = typeof settling === "object";
+    if (isForLater) this.#inHand.delete(job.key);
     try {
       const ids = await commit(this.context, [...steps, this.#own(job, settling)], { consumer: this.#name });
       if (settling !== "extend") this.#settles(job);
@@ -1080,11 +1240,11 @@ var Consumer = class {
     } catch (error) {
       if (!(error instanceof NotYours)) throw error;
       if (job.deliveries !== deliveries) return await this.commit(job, steps, settling);
-      this.#inHand.delete(job.key);
+      this.#drop(job);
       job.lose();
       throw error;
     } finally {
-      this.extend(job).catch(() => {
+      if (job.isSettled || job.isLost) this.extend(job).catch(() => {
       });
     }
   }
@@ -1104,8 +1264,12 @@ var Consumer = class {
   /** Take a job out of the hand; false if it was settled before. */
   #settles(job) {
     if (job.isSettled) return false;
-    this.#inHand.delete(job.key);
+    this.#drop(job);
     return job.isSettled = true;
+  }
+  /** Have a job in hand no more; another one of the same entry stays. */
+  #drop(job) {
+    if (this.#inHand.get(job.key) === job) this.#inHand.delete(job.key);
   }
   async #settle(job, frame) {
     if (job.connection !== this.#connection) throw stale();
@@ -1881,169 +2045,6 @@ var Schedule = class {
   /** Delete it; its stream stays. */
   delete() {
     return this.context.rest.ask("DELETE", this.#path, { isRepeatable: true });
-  }
-};
-
-// client/src/table.ts
-init_names();
-init_problem();
-init_rest();
-var Table = class {
-  constructor(context, stream) {
-    this.context = context;
-    this.stream = stream;
-  }
-  /** Return the row of a key; undefined if there is none. */
-  get(key, { signal } = {}) {
-    return found(this.context.rest.ask("GET", this.#place(key), { signal }));
-  }
-  /** Return the row of a key once it has changed after an id, or when the time is over. */
-  wait(key, options) {
-    const { after, waitMs = 2e4, signal } = options;
-    return found(this.context.rest.ask("GET", this.#place(key), { query: { after, wait_ms: waitMs }, signal }));
-  }
-  /**
-   * Append the entry that is the row of a key from now on; returns its id. The field of the key is added.
-   * @throws RowChanged if the row is not as expected
-   */
-  async put(key, fields, options = {}) {
-    return (await this.#change("PUT", key, options, entryOf(fields))).id;
-  }
-  /**
-   * Append an entry that removes the row of a key; false: there is none.
-   * @throws RowChanged if the row is not as expected
-   */
-  async delete(key, options = {}) {
-    return !!await found(this.#change("DELETE", key, options));
-  }
-  /**
-   * Return all rows in order of their keys, as of one id, page by page.
-   * @throws Problem `gone` if too much has changed meanwhile: begin again
-   */
-  async *rows(options) {
-    for await (const { rows } of this.#pages(options)) yield* rows;
-  }
-  /**
-   * Return all rows, and then each change as it comes, over every reconnection. Where entries were trimmed unseen,
-   * all rows come again, of which you get what differs. It ends with the loop or its signal, or when the stream is closed.
-   */
-  async *changes(options = {}) {
-    const { signal } = options;
-    const arrivals = new Arrivals(signal);
-    const follower = new TableFollower(this.context, this.stream, options, arrivals);
-    try {
-      for (let arrived = await arrivals.next(); arrived; arrived = await arrivals.next()) {
-        for (const change of arrived.changes) {
-          if (signal?.aborted) return;
-          yield change;
-        }
-        follower.taken(arrived.count);
-        if (arrived.state) options.onState?.(arrived.state);
-      }
-    } finally {
-      arrivals.close();
-      follower.close();
-    }
-  }
-  async *#pages({ signal, limit = 1e3, prefix, filter, columns } = {}) {
-    const asked = { limit, prefix, filter: jsonOf(filter), columns: jsonOf(columns) };
-    for (let next = {}; ; ) {
-      const page = await this.context.rest.ask("GET", this.#place(), { query: { ...asked, ...next }, signal });
-      yield page;
-      if (page.nextAfterKey === null) return;
-      next = { after_key: page.nextAfterKey, as_of: page.asOf };
-    }
-  }
-  #change(method, key, options, body) {
-    const { ifMatch, ifAbsent, idempotencyKey, signal } = options;
-    const headers = {
-      ...once(this.context, idempotencyKey),
-      ...ifMatch && { "if-match": `"${ifMatch}"` },
-      ...ifAbsent && { "if-none-match": "*" }
-    };
-    return this.context.rest.ask(method, this.#place(key), { body, headers, signal, isRepeatable: true });
-  }
-  #place(key) {
-    const table = path`/v1/streams/${this.stream}/table`;
-    if (key === void 0) return table;
-    return table + path`/${/^\.\.?$/.test(key) ? `base64:${btoa(key)}` : key}`;
-  }
-};
-async function found(asking) {
-  return asking.catch((error) => {
-    if (!isProblem(error, "entry_not_found")) throw error;
-    return void 0;
-  });
-}
-var TableFollower = class {
-  constructor(context, stream, options, arrivals) {
-    this.context = context;
-    this.stream = stream;
-    this.options = options;
-    this.arrivals = arrivals;
-    this.#sub = context.nextSub();
-    this.#window = new CreditWindow(context, this.#sub, options.credit);
-    context.line.add(this.#sub, this);
-  }
-  isBusy = false;
-  #after;
-  // undefined: all rows come
-  #asOf = "";
-  #keys;
-  // of the rows that have come, until they are all there
-  #known = /* @__PURE__ */ new Map();
-  // the id of each row
-  #sub;
-  #window;
-  taken(rows) {
-    this.#window.taken(rows);
-  }
-  close() {
-    void this.context.line.remove(this.#sub);
-  }
-  wanted() {
-    const { prefix } = this.options;
-    const after = this.#after;
-    return { stream: this.stream, view: "table", credit: this.#window.begin(), ...prefix && { prefix }, ...after && { after } };
-  }
-  subscribed({ position, gap }) {
-    if (gap || this.#after === void 0) this.#begin(position);
-  }
-  rows({ rows, again, position }) {
-    if (again) this.#begin("");
-    this.#window.came(rows.length);
-    const changes = fromWire(rows).filter((row) => this.#isNews(row));
-    this.arrivals.add({ changes, count: rows.length });
-    if (position) this.#after = position;
-  }
-  state(state) {
-    const keys = state === "caught_up" ? this.#keys : void 0;
-    const gone = keys ? [...this.#known.keys()].filter((key) => !keys.has(key) && this.#known.delete(key)) : [];
-    if (keys) {
-      this.#keys = void 0;
-      this.#after ??= this.#asOf || void 0;
-    }
-    this.arrivals.add({ changes: gone.map((key) => ({ key, id: this.#asOf, fields: null })), count: 0, state });
-  }
-  ended(error) {
-    this.arrivals.end(error);
-  }
-  entries() {
-  }
-  claimed() {
-  }
-  lost() {
-  }
-  /** All rows come. Those that do not are gone. */
-  #begin(asOf) {
-    this.#after = void 0;
-    this.#asOf = asOf;
-    this.#keys = /* @__PURE__ */ new Set();
-  }
-  #isNews({ key, id, fields }) {
-    this.#keys?.add(key);
-    if (!fields) return this.#known.delete(key);
-    return this.#known.get(key) !== id && !!this.#known.set(key, id);
   }
 };
 

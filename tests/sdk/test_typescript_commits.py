@@ -97,3 +97,10 @@ async def test_steps_that_were_done_are_not_done_again(live: Live, javascript: P
         "left": ["signal/approved%3A7"],
         "pending": 0,
     }
+
+
+async def test_an_entry_that_is_here_again_before_the_answer_is_worked_off(
+    live: Live, javascript: Path
+) -> None:
+    output = await output_of(tool("node"), "here-again.mjs", live.url, folder=javascript)
+    assert json.loads(output) == {"begun": [True, True], "pending": 0}

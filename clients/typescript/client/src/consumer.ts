@@ -168,6 +168,8 @@ export class Consumer implements Subscriber, Settler {
   async commit(job: Job, steps: CommitStep[], settling: Settling): Promise<string[][]> {
     if (job.isSettled) throw new Error("the job is settled");
     const { deliveries } = job;
+    const isForLater = typeof settling === "object";
+    if (isForLater) this.#inHand.delete(job.key); // it may be here again before the answer
     try {
       const ids = await commit(this.context, [...steps, this.#own(job, settling)], { consumer: this.#name });
       if (settling !== "extend") this.#settles(job);
@@ -175,12 +177,12 @@ export class Consumer implements Subscriber, Settler {
     } catch (error) {
       if (!(error instanceof NotYours)) throw error;
       if (job.deliveries !== deliveries) return await this.commit(job, steps, settling); // it has come again meanwhile
-      this.#inHand.delete(job.key);
+      this.#drop(job);
       job.lose();
       throw error;
     } finally {
       // The connection counts it as held until it is asked about: then its credit comes back.
-      this.extend(job).catch(() => {});
+      if (job.isSettled || job.isLost) this.extend(job).catch(() => {});
     }
   }
 
@@ -202,8 +204,13 @@ export class Consumer implements Subscriber, Settler {
   /** Take a job out of the hand; false if it was settled before. */
   #settles(job: Job): boolean {
     if (job.isSettled) return false;
-    this.#inHand.delete(job.key);
+    this.#drop(job);
     return (job.isSettled = true);
+  }
+
+  /** Have a job in hand no more; another one of the same entry stays. */
+  #drop(job: Job): void {
+    if (this.#inHand.get(job.key) === job) this.#inHand.delete(job.key);
   }
 
   async #settle(job: Job, frame: Settlement): Promise<Outcome> {

@@ -7,9 +7,10 @@
  */
 import { deleteRow, putRow } from "./commit.js";
 import type { Context } from "./context.js";
+import { Table } from "./table.js";
 import { isProblem } from "./wire/problem.js";
 import { path } from "./wire/rest.js";
-import type { CommitStep, FieldMap, TableRows } from "./wire/types.js";
+import type { CommitStep, FieldMap, Row } from "./wire/types.js";
 
 /** Rows of one entry: they are removed by the commit that settles it, which has 100 steps. */
 export const STEPS_MAX = 90;
@@ -38,12 +39,6 @@ export type Settling = "ack" | "extend" | { laterMs: number };
 
 export type Commit = (steps: CommitStep[], settling: Settling) => Promise<string[][]>;
 
-interface Row {
-  /** When it was written, by the clock of the gateway. */
-  atMs: number;
-  fields: FieldMap;
-}
-
 /** Return a duration in milliseconds. */
 export function milliseconds(duration: Duration): number {
   if (typeof duration === "number") return duration;
@@ -56,25 +51,26 @@ export function milliseconds(duration: Duration): number {
 export class StepTable {
   readonly name: string;
 
+  readonly #table: Table;
+
   constructor(
     private readonly context: Context,
     private readonly stream: string,
     private readonly group: string,
   ) {
     this.name = `${stream}.${group}.steps`;
+    this.#table = new Table(context, this.name);
   }
 
   /** Return rows by the rest of their keys. */
   async rows(prefix: string): Promise<Map<string, Row>> {
     const rows = new Map<string, Row>();
-    let after: { after_key?: string; as_of?: string } = {};
-    for (;;) {
-      const query = { prefix, limit: 1000, ...after };
-      const page = await absent(this.context.rest.ask<TableRows>("GET", path`/v1/streams/${this.name}/table`, { query }));
-      for (const { key, id, fields } of page?.rows ?? []) rows.set(key.slice(prefix.length), { atMs: msOf(id), fields });
-      if (page?.nextAfterKey == null) return rows;
-      after = { after_key: page.nextAfterKey, as_of: page.asOf };
+    try {
+      for await (const row of this.#table.rows({ prefix })) rows.set(row.key.slice(prefix.length), row);
+    } catch (error) {
+      if (!isProblem(error, "stream_not_found")) throw error;
     }
+    return rows;
   }
 
   /** Let entries be delivered now that were given back for later. */
@@ -85,15 +81,17 @@ export class StepTable {
   }
 
   async signal(key: string, value: unknown): Promise<void> {
-    const steps = [putRow(this.name, signalOf(key), { value: JSON.stringify(value ?? null) })];
-    await this.changed(() => this.context.rest.ask("POST", "/v1/commit", { body: { steps }, isRepeatable: true }));
+    await this.changed(() => this.#table.put(signalOf(key), { value: JSON.stringify(value ?? null) }));
     await this.wake([...(await this.rows(waitingOf(key, ""))).keys()]);
   }
 
   /** Change rows; the table is made if it is not there. */
   async changed<T>(change: () => Promise<T>): Promise<T> {
-    const made = await absent(change());
-    if (made !== undefined) return made;
+    try {
+      return await change();
+    } catch (error) {
+      if (!isProblem(error, "stream_not_found")) throw error;
+    }
     await this.context.rest.ask("PUT", path`/v1/streams/${this.name}`, { body: CONFIG, isRepeatable: true });
     return await change();
   }
@@ -168,8 +166,8 @@ export class Steps {
   }
 
   /** Return how much of a wait is left, by the clock of the gateway: ids have its time. */
-  async #leftMs(name: string, { atMs, fields }: Row): Promise<number> {
-    const sinceMs = Number(fields.since_ms ?? atMs);
+  async #leftMs(name: string, { id, fields }: Row): Promise<number> {
+    const sinceMs = Number(fields.since_ms ?? msOf(id));
     const forMs = Number(fields.for_ms);
     return sinceMs + forMs - (await this.#remember(name, { for_ms: String(forMs), since_ms: String(sinceMs) }, "extend"));
   }
@@ -184,25 +182,16 @@ export class Steps {
 
   /** Write a row, and return the time of the gateway (unix ms). */
   async #remember(name: string, fields: FieldMap, settling: Settling, ...others: CommitStep[]): Promise<number> {
-    const row = putRow(this.table.name, this.#key(name), fields);
+    const key = this.#key(name);
+    const row = putRow(this.table.name, key, fields);
     const [ids] = await this.table.changed(() => this.commit([row, ...others], settling));
-    const atMs = msOf(ids![0]!);
-    this.#known!.set(name, { atMs, fields });
-    return atMs;
+    const id = ids![0]!;
+    this.#known!.set(name, { key, id, fields });
+    return msOf(id);
   }
 
   #key(name: string): string {
     return `${this.entryId}/${name}`;
-  }
-}
-
-/** Wait for an answer; undefined if the stream is not there. */
-async function absent<T>(answer: Promise<T>): Promise<T | undefined> {
-  try {
-    return await answer;
-  } catch (error) {
-    if (isProblem(error, "stream_not_found")) return undefined;
-    throw error;
   }
 }
 
