@@ -10,7 +10,7 @@ Acts of management and denials are written to the audit log.
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from copy import copy
 from typing import Any, Self, TypeVar
 
@@ -186,8 +186,8 @@ class Access:
     def settle(self, requests: Sequence[Request[Any]], outcomes: Sequence[Any]) -> None:
         """Adjust the charge and the audit log to the outcomes of such requests."""
         for request, outcome in zip(requests, outcomes, strict=True):
-            if self._is_act(request):
-                self.audit.note(self.principal, request, outcome)
+            for act in self._acts(request):
+                self.audit.note(self.principal, act, outcome)
             if self.usage.is_rated and not isinstance(outcome, StreamError):
                 metering.settle(request, outcome, self.usage)
 
@@ -211,7 +211,8 @@ class Access:
             needs = policy_needs(request.to, [error.stream])
             refusal = Forbidden(next(need for need in needs if not self.principal.may(need)))
         elif isinstance(error, StreamNotFound) and (
-            _creates(request) != _creates(admitted) or _is_target(request, error.stream)
+            error.stream in _created_by(request) - _created_by(admitted)
+            or _is_target(request, error.stream)
         ):
             refusal = Forbidden(_CREATE)
         else:
@@ -246,18 +247,27 @@ class Access:
             for need in needs:
                 principal.check(need)
         except (Forbidden, Unauthenticated) as error:
-            self.audit.denial(error, principal, request or need)
+            # A commit has no names of its own.
+            what = need if isinstance(request, CommitSteps) else request or need
+            self.audit.denial(error, principal, what)
             raise
 
     def _is_act(self, request: Request[Any]) -> bool:
-        parts = request.steps if isinstance(request, CommitSteps) else (request,)
-        return any(aspects_of(part).is_act for part in parts) and not self.principal.is_home
+        return bool(self._acts(request))
+
+    def _acts(self, request: Request[Any]) -> Sequence[Request[Any]]:
+        """Return what of a request the audit log has: the request, or steps of a commit."""
+        if self.principal.is_home:
+            return ()
+        if isinstance(request, CommitSteps):
+            return [step for step in request.steps if aspects_of(step).is_act]
+        return (request,) if aspects_of(request).is_act else ()
 
     async def _perform(self, request: Request[T], admitted: Request[T]) -> T:
-        if self._is_act(request):
-            with self.audit.act(self.principal, request):
-                return await self._within_limits(request, admitted)
-        return await self._within_limits(request, admitted)
+        with ExitStack() as audited:
+            for act in self._acts(request):
+                audited.enter_context(self.audit.act(self.principal, act))
+            return await self._within_limits(request, admitted)
 
     async def _within_limits(self, request: Request[T], admitted: Request[T]) -> T:
         try:
@@ -278,15 +288,16 @@ _APPENDABLE_MAX = 1_000
 """Streams to which a principal is known to append."""
 
 
-def _creates(request: Request[Any]) -> bool | list[bool]:
+def _created_by(request: Request[Any]) -> frozenset[bytes]:
+    """Return the streams that a request creates if they are not there."""
     match request:
-        case Add(create_stream=creates) | CreateGroup(create_stream=creates):
-            return creates
-        case CommitBatch(create_streams=creates):
-            return creates
-        case CommitSteps(steps=steps):
-            return [bool(_creates(step)) for step in steps]
-    return False
+        case Add(create_stream=True) | CreateGroup(create_stream=True):
+            return frozenset((request.stream,))
+        case CommitBatch(create_streams=True):
+            return frozenset(request.drafts)
+        case CommitSteps():
+            return frozenset().union(*map(_created_by, request.steps))
+    return frozenset()
 
 
 def _is_target(request: Request[Any], stream: bytes) -> bool:

@@ -27,7 +27,7 @@ from headgate.app.runtime.threads import SCHEDULES
 from headgate.app.wire.problems import code_of
 from headgate.engine.errors import Disconnected, Invalid, StreamError, Unavailable
 from headgate.engine.requests.schedules import AwaitSchedules, PassSchedule, RunSchedule
-from headgate.engine.schedules import Missed, Refusal, ScheduleInfo
+from headgate.engine.schedules import ONCE, Missed, Refusal, ScheduleInfo
 
 # Due times: those of a cron expression in a time zone.
 #
@@ -43,7 +43,7 @@ COUNTED_MAX = 1_000
 """Due times that are counted after an outage. Each one takes up to 20 µs."""
 
 _CRON = re.compile(r"[0-9A-Za-z*/,#-]+( +[0-9A-Za-z*/,#-]+){4}")
-_ONCE = re.compile(r"@[0-9]{1,15}")
+_ONCE = re.compile(ONCE + r"[0-9]{1,15}")
 _CRON_MAX, _ZONE_MAX = 256, 64
 """Characters. A time that never comes is searched for 50 years, which takes up to 15 ms."""
 
@@ -53,7 +53,7 @@ class DueTimes:
 
     def __init__(self, cron: str, time_zone: str) -> None:
         """Raises Invalid for a wrong expression or time zone; the location says which."""
-        self._once_ms = int(cron[1:]) if _ONCE.fullmatch(cron) else None
+        self._once_ms = int(cron.removeprefix(ONCE)) if _ONCE.fullmatch(cron) else None
         self._cron = cron if self._once_ms is not None else _checked(cron)
         self._zone = _zone_of(time_zone)
 

@@ -14,7 +14,7 @@ from headgate.engine.requests.tables import DeleteRow, PutRow
 
 Settling = Ack | Nack | Extend
 
-CommitStep = Add | PutRow | DeleteRow | Ack | Nack | Extend | SetSchedule | DeleteSchedule
+CommitStep = Add | PutRow | DeleteRow | Settling | SetSchedule | DeleteSchedule
 
 
 class CommitSteps(Request[CommittedSteps], frozen=True):

@@ -70,6 +70,20 @@ async def test_each_act_leaves_a_line_and_work_leaves_none(
     assert {key for (key,) in lines(caplog, "key")} == {key_id}
 
 
+async def test_steps_of_a_commit_leave_lines_with_their_names(
+    gateway: Secured, caplog: pytest.LogCaptureFixture
+) -> None:
+    timer = {"name": "t", "stream": "late", "fields": {"a": "1"}, "at_ms": 2**45}
+    append = {"append": {"stream": "jobs", "entries": [{"fields": {"a": "1"}}]}}
+    steps = [append, {"schedule": timer}, {"cancel": {"name": "other"}}]
+    await gateway.admin.post("/v1/commit", json={"steps": steps})
+    await gateway.admin.post("/v1/commit", json={"steps": [append]})
+    assert lines(caplog, "message", "what", "schedule", "operation", "outcome") == [
+        ("act", "DeleteSchedule", "other", "commit", "ok"),
+        ("act", "SetSchedule", "t", "commit", "ok"),
+    ]
+
+
 async def test_acts_on_durable_streams(gateway: Secured, caplog: pytest.LogCaptureFixture) -> None:
     http, place = gateway.admin, "/v1/stream/run"
     wanted = {"type": "pull-wake", "pattern": "*", "wake_stream": "w"}
