@@ -116,12 +116,14 @@ TOMBSTONE_FIELD = b"deleted"
 class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """The retention of a stream's entries and of its writers' keys; None is the default."""
 
-    max_length: Annotated[int | None, About("Keep the newest so many.")] = None
-    max_age_ms: Annotated[int | None, About("Keep entries whose id is not older.", 1)] = None
+    max_length: Annotated[int | None, About("Keep this many of the newest entries.")] = None
+    max_age_ms: Annotated[
+        int | None, About("Maximum age of entries, by the time in their ids.", 1)
+    ] = None
     idempotency_window_ms: Annotated[
         int | None,
         About(
-            "How long an idempotency key protects; 100 s unless given.",
+            "How long an idempotency key is remembered. Default: 100 s.",
             IDEMPOTENCY_WINDOW_MS_MIN,
             IDEMPOTENCY_WINDOW_MS_MAX,
         ),
@@ -129,20 +131,21 @@ class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
     idempotency_max: Annotated[
         int | None,
         About(
-            "Keys remembered of each producer, the newest; 100 unless given.",
+            "Number of idempotency keys remembered per producer, the newest ones. Default: 100.",
             1,
             IDEMPOTENCY_KEYS_MAX,
         ),
     ] = None
 
     archive: Annotated[
-        bool, About("What its retention and trims remove stays readable over REST, as its archive.")
+        bool,
+        About("Archive the entries that retention and trims remove. They stay readable over REST."),
     ] = False
     local_bytes: Annotated[
         int | None,
         About(
-            "Of its newest entries, so many bytes stay on the disk when others leave it for the "
-            "bucket, as far as there is room.",
+            "Bytes of the newest entries that stay on the disk, if there is room, when older "
+            "entries move to the bucket.",
             1,
         ),
     ] = None
@@ -150,25 +153,29 @@ class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
     key_field: Annotated[
         FieldName | None,
         About(
-            "The stream is a table as well: the latest entry of each value of this field is a row. "
-            f"Entries with a value of more than {ROW_KEY_BYTES_MAX:,} bytes are in no row."
+            "Makes the stream a table: the latest entry of each value of this field is a row. "
+            f"Entries whose value has more than {ROW_KEY_BYTES_MAX:,} bytes are in no row."
         ),
     ] = None
     tombstone_field: Annotated[
         FieldName | None,
-        About("An entry with this field removes the row of its key; `deleted` unless given."),
+        About(
+            "Field that marks a removal: an entry with this field removes the row of its key. "
+            "Default: `deleted`."
+        ),
     ] = None
     retain: Annotated[
         bool,
         About(
-            "`latest` compacts the stream of a table: an entry is removed in the background once a "
-            "later one with its key has superseded it and no group has to read or settle it.",
+            "`latest` compacts the stream of a table. It removes an entry in the background once "
+            "a later entry with the same key supersedes it and no group still has to read or "
+            "settle it.",
             words=get_args(Retained),
         ),
     ] = False
     compact_after_ms: Annotated[
         int | None,
-        About("With `retain: latest`, the minimum age of entries to remove; 1 hour unless given."),
+        About("With `retain: latest`, the minimum age of entries to remove. Default: 1 hour."),
     ] = None
     compact_unread: Annotated[
         bool, About("With `retain: latest`, also remove entries that groups have not read yet.")
@@ -176,15 +183,15 @@ class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
     archived_until_ms: Annotated[
         int | None,
         About(
-            "With `retain: latest`, remove only entries whose ids are below this unix time: later "
-            "ones are not archived yet. `headgate-pipeline trim --superseded` sets it."
+            "With `retain: latest`, remove only entries with ids below this unix time. Later "
+            "entries are not archived yet. `headgate-pipeline trim --superseded` sets it."
         ),
     ] = None
     tombstone_ms: Annotated[
         int | None,
         About(
-            "With `retain: latest`, the minimum age of an entry that removed a row before it is "
-            "removed, too; 1 day unless given."
+            "With `retain: latest`, the age after which an entry that removed a row is removed "
+            "itself. Default: 1 day."
         ),
     ] = None
 
@@ -228,73 +235,90 @@ TABLE_SETTINGS = (
 
 class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     claim_idle_ms: Annotated[
-        int | None, About("Reads that do not say it take over entries idle for so long.")
+        int | None,
+        About(
+            "Default `claim_idle_ms` of reads: they take over entries that have been idle for "
+            "this long."
+        ),
     ] = None
     max_deliveries: Annotated[
         int | None,
-        About("An entry delivered so often goes to `dead_letter_stream` when it fails.", 1),
+        About(
+            "Number of deliveries after which an entry that fails is moved to "
+            "`dead_letter_stream`.",
+            1,
+        ),
     ] = None
     dead_letter_stream: Annotated[
         bytes | None,
         About(
-            "Where such entries go, with `_stream`, `_id`, `_group`, `_deliveries` and `_reason` "
-            "behind their own fields; then `_error`, if a nack carried one."
+            "Stream for dead letters. Each has the fields of its entry, followed by `_stream`, "
+            "`_id`, `_group`, `_deliveries` and `_reason`, and by `_error` if a nack gave an "
+            "error."
         ),
     ] = None
     backoff_ms: Annotated[
         tuple[int, ...],
-        About(
-            "How long a failed entry rests before its 2nd, 3rd … delivery.", items_max=BACKOFFS_MAX
-        ),
+        About("Delays before the 2nd, 3rd, … delivery of a failed entry.", items_max=BACKOFFS_MAX),
     ] = ()
     max_pending: Annotated[
-        int | None, About("A consumer with so many unacknowledged entries gets no more.", 1)
+        int | None, About("Maximum number of unacknowledged entries per consumer.", 1)
     ] = None
     on_disconnect: Annotated[
         bool,
         About(
-            "What becomes of a connection's unacknowledged entries in the end.",
+            "What to do with a connection's unacknowledged entries when it ends for good.",
             words=get_args(OnDisconnect),
         ),
     ] = False
     consumer_ttl_ms: Annotated[
-        int | None, About("A consumer idle for so long, with nothing pending, is removed.", 1)
+        int | None, About("Idle time after which a consumer without pending entries is removed.", 1)
     ] = None
     filters: Annotated[
         str | None,
         About(
-            "Conditions on fields, in the dialects of CloudEvents subscriptions, that all must "
-            "hold. The group passes by entries that do not meet them.",
+            "Filters on fields, in the dialects of CloudEvents subscriptions. The group skips "
+            "entries that do not match all of them.",
             items_max=FILTER_NODES_MAX,
         ),
     ] = None
     paused_until_ms: Annotated[
-        int | None, About("The group delivers nothing before this unix time.")
+        int | None, About("Unix time before which the group delivers nothing.")
     ] = None
     rate_per_s: Annotated[
-        int | None, About("The group delivers so many entries a second, at most.", 1, RATE_MAX)
+        int | None,
+        About("Maximum number of entries that the group delivers per second.", 1, RATE_MAX),
     ] = None
     rate_burst: Annotated[
         int | None,
-        About("So many may come at once after a rest; `rate_per_s` unless given.", 1, RATE_MAX),
+        About(
+            "Maximum number of entries in a burst after a quiet time. Default: `rate_per_s`.",
+            1,
+            RATE_MAX,
+        ),
     ] = None
     key_field: Annotated[
         FieldName | None,
         About(
-            "Entries with the same value of this field are delivered in order: the next one when "
-            "the one before is acknowledged or a dead letter."
+            "Deliver entries with the same value of this field in order: the next entry follows "
+            "when the previous one is acknowledged or a dead letter."
         ),
     ] = None
     key_pending_max: Annotated[
         int | None,
-        About("So many with the same value are pending at once; 1 unless given.", 1, KEY_TURNS_MAX),
+        About(
+            "Maximum number of pending entries per value of `key_field`. Default: 1.",
+            1,
+            KEY_TURNS_MAX,
+        ),
     ] = None
     key_ahead_max: Annotated[
         int | None,
         About(
-            "So many entries are held back until others with their value are settled; 10,000 "
-            "unless given, 100,000 at most. The group reads no further then. With `fair_field`, so "
-            "many are indexed ahead; 10,000,000 unless given. Those behind them wait in order.",
+            "Maximum number of entries held back until earlier entries with their value are "
+            "settled. Default: 10,000; at most 100,000. At the limit, the group stops reading. "
+            "With `fair_field`, number of entries indexed ahead. Default: 10,000,000. Further "
+            "entries wait in order.",
             1,
             AHEAD_MAX,
         ),
@@ -303,7 +327,7 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
     on_expiry: Annotated[
         bool,
         About(
-            "What becomes of entries whose deadline is over; `dead_letter` needs a "
+            "What to do with entries whose deadline has passed; `dead_letter` needs a "
             "`dead_letter_stream`.",
             words=get_args(OnExpiry),
         ),
@@ -311,14 +335,14 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
     fair_field: Annotated[
         FieldName | None,
         About(
-            "Values of this field take turns: however many entries wait with one value, those "
-            "with another come next. Entries without the field share one turn."
+            "Values of this field take turns: however many entries one value has, the other "
+            "values get their turns. Entries without the field share one turn."
         ),
     ] = None
     weights: Annotated[
         Weights,
         About(
-            "So many entries of a value in its turn, by value; 1 of all others.",
+            "Number of entries per turn, by value. Default: 1.",
             1,
             WEIGHT_MAX,
             items_max=WEIGHTS_MAX,
@@ -326,10 +350,13 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
     ] = ()
     priority_field: Annotated[
         FieldName | None,
-        About("Entries with a higher digit, 0 to 9, in this field come first; 0 if there is none."),
+        About(
+            "Field with a priority from 0 to 9. Entries with a higher priority are delivered "
+            "first. Default: 0."
+        ),
     ] = None
     priority_age_ms: Annotated[
-        int | None, About("An entry that waits rises by one priority in so long.", 1)
+        int | None, About("Waiting time after which an entry rises by one priority.", 1)
     ] = None
 
     @property

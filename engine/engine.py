@@ -77,6 +77,7 @@ from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.extent import Missing
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory, MemoryBounds
+from headgate.engine.state.schemas import Compile, Schemas
 from headgate.engine.threads import this_turn
 from headgate.engine.transactions import Transactions
 
@@ -118,6 +119,7 @@ class Engine:
         memory: MemoryBounds = MemoryBounds(),  # noqa: B008 it is a value
         bounds: KeyspaceBounds = KeyspaceBounds(),  # noqa: B008 it is a value
         has_bucket: bool = False,
+        compile_schema: Compile | None = None,
         watch: Watch = unwatched,
     ) -> None:
         """Start with a recovered state.
@@ -130,6 +132,8 @@ class Engine:
             memory: how much memory the streams may use.
             bounds: how many streams, groups, consumers and producers may exist.
             has_bucket: a bucket is behind the storage, so streams may have archives.
+            compile_schema: returns what checks entries by the text of a schema; without it, no
+                entry is checked.
             watch: returns what is told of the failures of periodic work.
         """
         self._executor = executor = Executor(
@@ -140,6 +144,7 @@ class Engine:
             memory=memory,
             bounds=bounds,
             has_bucket=has_bucket,
+            schemas=Schemas(compile_schema),
         )
         self.has_bucket = has_bucket
         self._storage = storage

@@ -30,6 +30,7 @@
     │   ├── InvalidId
     │   ├── EntryTooLarge
     │   ├── CounterTooLow
+    │   ├── SchemaMismatch
     │   └── TransactionTooLong
     ├── LimitExceeded
     │   ├── ReplyTooLarge
@@ -117,8 +118,8 @@ class TooManyWaiters(LimitExceeded):
 
 class NotSupported(StreamError):
     def __init__(self, ability: str) -> None:
-        text = f"this backend lacks {ability}, which the embedded engine has"
-        super().__init__(f"{text}; GET /v1/limits lists what a backend can")
+        text = f"this backend does not support {ability}, unlike the embedded engine"
+        super().__init__(f"{text}; GET /v1/limits lists what a backend supports")
         self.ability = ability
 
 
@@ -130,7 +131,7 @@ class SeveralSlots(NotSupported):
 class NoArchive(NotSupported):
     def __init__(self) -> None:
         text = "an archive needs an engine with a bucket behind its data directory"
-        StreamError.__init__(self, f"{text}; GET /v1/limits lists what a backend can")
+        StreamError.__init__(self, f"{text}; GET /v1/limits lists what a backend supports")
         self.ability = "archives"
 
 
@@ -142,7 +143,7 @@ class Draining(Unavailable):
     """The engine is about to stop. It still answers, but no request may wait any more."""
 
     def __init__(self) -> None:
-        super().__init__("the gateway is about to stop")
+        super().__init__("the gateway is shutting down")
 
 
 class NotLeader(Unavailable):
@@ -150,7 +151,7 @@ class NotLeader(Unavailable):
 
     def __init__(self, leader: str, why: str = "this gateway is not the leader") -> None:
         self.leader = leader  # its address; empty if nobody knows
-        where = f", but the one at {leader}" if leader else ""
+        where = f"; the leader is {leader}" if leader else ""
         super().__init__(f"{why}{where}")
 
 
@@ -172,7 +173,7 @@ class Disconnected(Unavailable):
     """The servers that keep the streams are not there for now. Nothing has happened."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"the servers that keep the streams are not there: {why}")
+        super().__init__(f"the servers that store the streams cannot be reached: {why}")
 
 
 class AnswerLost(Disconnected):
@@ -186,7 +187,7 @@ class MemoryFull(Unavailable):
     """The state uses all the memory that it may, and the request would add to it."""
 
     def __init__(self) -> None:
-        text = "the streams take all the memory they may: acknowledge, trim or delete something"
+        text = "the streams have reached their memory limit: acknowledge, trim or delete entries"
         super().__init__(text)
 
 
@@ -247,9 +248,7 @@ class ScheduleExists(Conflict):
     """A schedule of this name exists, and belongs to somebody else."""
 
     def __init__(self, schedule: bytes) -> None:
-        text = (
-            f"a schedule has the name {_quoted(schedule)}, and a stream that is not yours to manage"
-        )
+        text = f"the schedule {_quoted(schedule)} exists for a stream that you may not manage"
         super().__init__(text)
         self.schedule = schedule
 
@@ -272,7 +271,7 @@ class GroupExists(Conflict):
     """A group of this name exists (Redis: BUSYGROUP)."""
 
     def __init__(self, stream: bytes, group: bytes) -> None:
-        super().__init__(f"stream {_quoted(stream)} has a group {_quoted(group)} already")
+        super().__init__(f"stream {_quoted(stream)} already has a group {_quoted(group)}")
         self.stream = stream
         self.group = group
 
@@ -300,13 +299,13 @@ class LastIdMismatch(Conflict):
 
 class ClosedToAppends(Conflict):
     def __init__(self, stream: bytes) -> None:
-        super().__init__(f"stream {_quoted(stream)} is closed, and takes no entries any more")
+        super().__init__(f"stream {_quoted(stream)} is closed and accepts no more entries")
         self.stream = stream
 
 
 class IdempotencyMismatch(Conflict):
     def __init__(self, key: bytes) -> None:
-        super().__init__("the idempotency key was used for another request")
+        super().__init__("the idempotency key was already used for another request")
         self.key = key
 
 
@@ -314,12 +313,12 @@ class StreamsChanged(Conflict):
     """Streams have changed since somebody looked (Redis: WATCH)."""
 
     def __init__(self) -> None:
-        super().__init__("streams that were watched have changed")
+        super().__init__("watched streams have changed")
 
 
 class NotATable(Conflict):
     def __init__(self, stream: bytes) -> None:
-        super().__init__(f"stream {_quoted(stream)} is no table: it has no `key_field`")
+        super().__init__(f"stream {_quoted(stream)} is not a table: it has no `key_field`")
         self.stream = stream
 
 
@@ -327,8 +326,8 @@ class RowChanged(Conflict):
     """The row is not as the request expects it."""
 
     def __init__(self, key: bytes, row_id: object) -> None:
-        what = "there is none" if row_id is None else f"its id is {row_id}"
-        super().__init__(f"the row of key {_quoted(key)} is not as expected: {what}")
+        what = "it does not exist" if row_id is None else f"its id is {row_id}"
+        super().__init__(f"the row of key {_quoted(key)} is not in the expected state: {what}")
         self.key = key
         self.row_id = row_id
 
@@ -368,7 +367,7 @@ class WrongType(Conflict):
     """A server has something else than a stream under the name of the stream."""
 
     def __init__(self, stream: bytes) -> None:
-        super().__init__(f"the server has something under {_quoted(stream)} that is no stream")
+        super().__init__(f"the key {_quoted(stream)} at the server is not a stream")
         self.stream = stream
 
 
@@ -376,7 +375,7 @@ class RangeClosed(Conflict):
     """A range that is read page by page is not open any more: somebody else needs the memory."""
 
     def __init__(self) -> None:
-        super().__init__("this range is not open any more: read it again")
+        super().__init__("this range is no longer open: read it again")
 
 
 class OutOfReach(Conflict):
@@ -391,7 +390,7 @@ class WrongSideKey(WrongType):
     """A server has something else under a key than what the gateway keeps there."""
 
     def __init__(self, key: bytes, why: str) -> None:
-        text = f"the server has something under the key {_quoted(key)} that is not the gateway's"
+        text = f"the gateway did not write the key {_quoted(key)} at the server"
         Conflict.__init__(self, f"{text}: {why}")
         self.key = key
 
@@ -408,15 +407,39 @@ class LimitReached(Conflict):
 class InvalidId(Invalid):
     def __init__(self, text: str) -> None:
         shown = text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
-        why = f"{shown!r} is not an entry id: write ms-seq, as 1718000000000-0"
+        why = f"{shown!r} is not an entry id: use the form ms-seq, such as 1718000000000-0"
         super().__init__(why)
         self.text = text
 
 
 class EntryTooLarge(Invalid):
     def __init__(self, size_bytes_max: int, *, location: Location) -> None:
-        super().__init__(f"an entry has at most {size_bytes_max} bytes", location=location)
+        super().__init__(f"an entry may have at most {size_bytes_max} bytes", location=location)
         self.size_bytes_max = size_bytes_max
+
+
+class FieldFault(NamedTuple):
+    """A fault of an entry; `field` is empty if the fault is about the entry as a whole."""
+
+    field: str
+    text: str
+
+
+class SchemaMismatch(Invalid):
+    """An entry does not match the schema of its stream."""
+
+    def __init__(self, faults: Sequence[FieldFault], index: int) -> None:
+        """Take the faults of the draft at `index`, at least one."""
+        field, text = faults[0]
+        place = ("drafts", index, "fields")
+        named = f"{field}: {text}" if field else text
+        super().__init__(f"schema: {named}", location=(*place, field) if field else place)
+        self.faults = list(faults)
+
+    def name_stream(self, stream: bytes) -> None:
+        """Say in the text where the entry is, for who cannot be told by the location."""
+        _, index, *_ = self.location
+        self.args = (f"stream {_quoted(stream)}, entry {index}: {self}",)
 
 
 class CounterTooLow(Invalid):
@@ -437,6 +460,6 @@ class TransactionTooLong(Invalid):
 
     def __init__(self) -> None:
         super().__init__(
-            "this is too much for one transaction, as nothing else runs meanwhile: send fewer "
-            "commands at once, and what is about a large stream by itself"
+            "the transaction would take too long, and nothing else can run meanwhile: send fewer "
+            "commands at once, and commands about a large stream separately"
         )

@@ -90,6 +90,12 @@ ATTRIBUTES_BYTES_MAX = 2**20
 ATTRIBUTE_BYTES = 180
 """Memory of an attribute besides its name and its value."""
 
+COMPILED_BYTES_MAX = 8 * 2**20
+"""Texts of the schemas that are kept compiled, those used last."""
+
+CHECKED_AT_ONCE_US = 2_000
+"""Microseconds that a check by a schema may take within a decision; longer ones have turns."""
+
 SCHEDULES_MAX = 10_000
 """Schedules. Each one takes about 2 kB besides its fields; if all are due at one moment, the last
 one runs some seconds later."""

@@ -19,7 +19,7 @@ class Origin(NamedTuple):
     stream: bytes
     id: bytes
     group: bytes
-    deliveries: bytes  # empty where a consumer has given the entry up
+    deliveries: bytes  # empty where the count was lost: it is the greatest there is
     reason: bytes
     error: bytes | None = None
 

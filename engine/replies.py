@@ -291,6 +291,8 @@ class GroupInfo(NamedTuple):
     is_over: bool = False  # it is, and all of it is settled: nothing comes any more
     delayed_count: int = 0  # pending entries that are not due yet, about
     noisy_key: NoisyKey | None = None
+    waiting_since_ms: int | None = None  # time of the next entry that it has to deliver, about
+    idle_since_ms: int | None = None  # it has delivered nothing since, though entries waited
 
 
 class FairKey(NamedTuple):
@@ -383,6 +385,7 @@ class ObservedGroup(NamedTuple):
     expired_count: int | None  # their deadline was over
     acked_count: int | None
     dead_letter_count: int | None
+    severity: int = 0  # see `headgate.engine.attention`
     waits: tuple[tuple[bytes | None, int], ...] = ()  # the longest of keys (ms), if it is fair
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
@@ -139,6 +139,16 @@ def this_turn() -> Turn:
     if turn is None:
         turn = _turns[loop] = Turn(loop)
     return turn
+
+
+async def filter_in_turns(items: Iterable[T], holds: Callable[[T], bool]) -> list[T]:
+    """Return the items of which something holds. Others have their turns meanwhile."""
+    turn, those = this_turn(), []
+    for item in items:
+        if holds(item):
+            those.append(item)
+        await turn.pause()
+    return those
 
 
 class Turn:

@@ -83,6 +83,10 @@ class Transactions:
         itself before. What a step needs because of those before it is read while all others wait.
         """
         executor = self._executor
+        for step in steps:
+            request = step.request
+            if isinstance(request, Add):
+                executor.schemas.prepare(executor.current().find(request.stream), request.drafts)
         if executor.keyspace.memory.cold_bytes:
             for step in steps:
                 self._require(step.request)

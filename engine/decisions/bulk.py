@@ -9,7 +9,7 @@ from headgate.engine.commands import BatchCommitted, Command, EntriesTimed, Stre
 from headgate.engine.decisions import Decision, Decisions, Step
 from headgate.engine.decisions.entries import append
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
-from headgate.engine.errors import IdNotGreater, Invalid, StreamNotFound
+from headgate.engine.errors import IdNotGreater, Invalid, SchemaMismatch, StreamNotFound
 from headgate.engine.limits import COMMIT_STREAMS_MAX, TIMED_AT_ONCE_MAX
 from headgate.engine.replies import Commit, Committed, Portion, Written
 from headgate.engine.requests.bulk import BulkCursor, CommitBatch, LastCommit, PlanRead
@@ -126,9 +126,7 @@ def commit_batch(keyspace: Keyspace, request: CommitBatch, now_ms: int) -> Decis
         try:
             appending = append(keyspace, stream, wanted, now_ms)
         except (IdNotGreater, Invalid) as error:
-            error.location = ()  # the location would not tell which stream
-            if isinstance(error, IdNotGreater):
-                error.stream = name
+            _name_stream(error, name)
             raise
         commands += appending.commands
         assert appending.reply is not None
@@ -139,6 +137,15 @@ def commit_batch(keyspace: Keyspace, request: CommitBatch, now_ms: int) -> Decis
     commands.append(BatchCommitted(writer, batch, now_ms))
     reply = Committed(is_repeat=False, streams=written)
     return Decision(reply, commands, partial(_go_on, reply, next_parts) if next_parts else None)
+
+
+def _name_stream(error: IdNotGreater | Invalid, stream: bytes) -> None:
+    """Let an error say which stream it is about, as its location does not tell that."""
+    if isinstance(error, SchemaMismatch):
+        error.name_stream(stream)
+    if isinstance(error, IdNotGreater):
+        error.stream = stream
+    error.location = ()
 
 
 def _check_timed(commands: Iterable[Command]) -> None:

@@ -8,6 +8,7 @@ from itertools import islice, takewhile
 
 from headgate.engine.commands import (
     Command,
+    ConsumerDeleted,
     EntriesAcked,
     EntriesClaimed,
     EntriesDelayed,
@@ -231,7 +232,8 @@ def _give_back(
     stream = keyspace.find(request.stream)
     if stream is None or request.group not in stream.groups:
         return Decision(None, [])
-    pel, counts = stream.groups[request.group].pel.by_id, request.counts
+    group, counts = stream.groups[request.group], request.counts
+    pel = group.pel.by_id
     released = [
         (entry_id, max(counts[entry_id] - 1, 0))
         for entry_id in ids
@@ -240,7 +242,11 @@ def _give_back(
         and pending.delivery_count == counts[entry_id]
     ]
     names = request.stream, request.group
-    return Decision(None, [EntriesReleased(*names, released)] if released else [])
+    commands: list[Command] = [EntriesReleased(*names, released)] if released else []
+    consumer = group.consumers.get(request.consumer)
+    if request.is_temporary and consumer is not None and len(consumer.pending) == len(released):
+        commands.append(ConsumerDeleted(*names, consumer.name, release=True))
+    return Decision(None, commands)
 
 
 def extend(keyspace: Keyspace, request: Extend, now_ms: int) -> Decision[list[Outcome]]:

@@ -8,6 +8,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
+from headgate.engine.attention import attention_of, severity_of
 from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.decisions.group_keys import longest_waits
 from headgate.engine.decisions.groups import consumer_info, group_info
@@ -107,7 +108,7 @@ def group_details(keyspace: Keyspace, request: DetailStream, now_ms: int) -> lis
     groups = list(islice(stream.groups.values(), left))
     left = _without(left, groups)
     for group in groups:
-        info = group_info(stream, group)
+        info = group_info(keyspace, stream, group)
         if left == 0:
             details.append(GroupDetail(info, [], []))
             continue
@@ -130,13 +131,12 @@ def _without(left: int | None, taken: Sequence[object]) -> int | None:
 
 
 def observed(keyspace: Keyspace, request: Observe, now_ms: int) -> Observation:
-    steady_ms = keyspace.steady_ms(now_ms)
     measured: list[ObservedStream] = []
     after, room = request.after, request.limit
     for name in _observed_names(keyspace, request):
         if room <= max(request.limit - OBSERVED_AT_ONCE_MAX, 0):
             break
-        stream = _observed_stream(keyspace.streams[name], room - 1, steady_ms, now_ms)
+        stream = _observed_stream(keyspace, keyspace.streams[name], room - 1, now_ms)
         measured.append(stream)
         after, room = name, room - 1 - len(stream.groups)
     left_out = sum(len(names.places(keyspace)) for names in _observed_ranges(request, after))
@@ -157,7 +157,7 @@ def _observed_ranges(request: Observe, after: bytes | None) -> Iterator[NameRang
 
 
 def _observed_stream(
-    stream: Stream, groups_max: int, steady_ms: int, now_ms: int
+    keyspace: Keyspace, stream: Stream, groups_max: int, now_ms: int
 ) -> ObservedStream:
     groups = list(islice(stream.groups.values(), groups_max))
     return ObservedStream(
@@ -166,25 +166,27 @@ def _observed_stream(
         hot_bytes=stream.log.memory_bytes,
         cold_bytes=stream.log.extents.size_bytes,
         added_count=stream.entries_added,
-        groups=[_observed_group(stream, group, steady_ms, now_ms) for group in groups],
+        groups=[_observed_group(keyspace, stream, group, now_ms) for group in groups],
         groups_left_out=len(stream.groups) - len(groups),
         archived_count=0 if stream.archive is None else stream.archive.length,
     )
 
 
-def _observed_group(stream: Stream, group: Group, steady_ms: int, now_ms: int) -> ObservedGroup:
+def _observed_group(keyspace: Keyspace, stream: Stream, group: Group, now_ms: int) -> ObservedGroup:
     oldest, activity = group.pel.longest_held(), group.activity
+    info = group_info(keyspace, stream, group)
     return ObservedGroup(
         name=group.name,
-        lag=stream.lag_of(group),
-        pending_count=len(group.pel),
-        delayed_count=group.pel.delayed_count,
-        oldest_pending_ms=0 if oldest is None else oldest.idle_ms(steady_ms),
+        lag=info.lag,
+        pending_count=info.pending_count,
+        delayed_count=info.delayed_count,
+        oldest_pending_ms=0 if oldest is None else oldest.idle_ms(keyspace.steady_ms(now_ms)),
         delivered_count=activity.delivered_count,
         redelivered_count=activity.redelivered_count,
         passed_count=activity.passed_count,
         expired_count=activity.expired_count,
         acked_count=activity.acked_count,
         dead_letter_count=activity.dead_letter_count,
+        severity=severity_of(attention_of(info, now_ms)),
         waits=longest_waits(group.ahead, now_ms),
     )

@@ -83,8 +83,13 @@ from headgate.engine.state.stream import Stream
 T = TypeVar("T")
 
 
-def add(keyspace: Keyspace, request: Add, now_ms: int) -> Decision[Added]:
-    """Decide to append entries, all or none (XADD); a repeat under a key gets the first ids."""
+def add(
+    keyspace: Keyspace, request: Add, now_ms: int, *, has_schema: bool = True
+) -> Decision[Added]:
+    """Decide to append entries, all or none (XADD); a repeat under a key gets the first ids.
+
+    Dead letters are not checked by a schema (`has_schema`): nobody could correct them.
+    """
     name, drafts, idempotent, trim = (
         request.stream,
         request.drafts,
@@ -99,10 +104,8 @@ def add(keyspace: Keyspace, request: Add, now_ms: int) -> Decision[Added]:
     made = made_before(keyspace, stream, idempotent, now_ms)
     if made is not None:
         return Decision(Added(made.ids(), is_repeat=True), [DuplicateCounted(name)])
-    if stream is not None and request.is_new:
-        raise StreamExists(name)
-    if stream is not None and stream.closed_at_ms is not None:
-        raise ClosedToAppends(name)
+    if stream is not None:
+        _check_takes(keyspace, stream, request, has_schema=has_schema)
     check_last_id(stream, request.expected_last_id)
     check_attributes(stream, request.attributes)
     created = None
@@ -128,6 +131,15 @@ def add(keyspace: Keyspace, request: Add, now_ms: int) -> Decision[Added]:
     return _and_trims(reply, commands, keyspace, stream, appending, trim, now_ms)
 
 
+def _check_takes(keyspace: Keyspace, stream: Stream, request: Add, *, has_schema: bool) -> None:
+    if request.is_new:
+        raise StreamExists(stream.name)
+    if stream.closed_at_ms is not None:
+        raise ClosedToAppends(stream.name)
+    if stream.attributes and has_schema:
+        keyspace.schemas.check(stream, request.drafts)
+
+
 def check_last_id(stream: Stream | None, expected: EntryId | None) -> None:
     last_id = stream.last_id if stream is not None else MIN_ID
     if expected is not None and expected != last_id:
@@ -144,6 +156,8 @@ def append(
     """
     if stream.closed_at_ms is not None:
         raise ClosedToAppends(stream.name)
+    if stream.attributes:
+        keyspace.schemas.check(stream, drafts)
     appending = _appending(stream, drafts, now_ms)
     if appending is None:
         return Decision(None, [])

@@ -49,12 +49,15 @@ from headgate.engine.state.stream import Stream
 
 T = TypeVar("T")
 
+_LOOKED_AT_MAX = 1_000
+"""Consumers that are asked when they last got something: each takes some 50 ns."""
+
 
 def list_groups(keyspace: Keyspace, request: ListGroups, now_ms: int) -> Decision[list[GroupInfo]]:
     del now_ms
     stream = keyspace.stream(request.stream)
     page = _page(stream.groups, request.after, request.limit)
-    return Decision([group_info(stream, group) for group in page], [])
+    return Decision([group_info(keyspace, stream, group) for group in page], [])
 
 
 def describe_group(keyspace: Keyspace, request: DescribeGroup, now_ms: int) -> Decision[GroupInfo]:
@@ -218,7 +221,9 @@ def _position(stream: Stream, start: GroupStart) -> tuple[EntryId, int | None]:
     return last_id, entries_read
 
 
-def group_info(stream: Stream, group: Group) -> GroupInfo:
+def group_info(keyspace: Keyspace, stream: Stream, group: Group) -> GroupInfo:
+    """Describe a group."""
+    waiting_since_ms = _waiting_since_ms(stream, group)
     return GroupInfo(
         name=group.name,
         last_id=group.position,
@@ -232,7 +237,28 @@ def group_info(stream: Stream, group: Group) -> GroupInfo:
         is_over=stream.is_over_for(group),
         delayed_count=group.pel.delayed_count,
         noisy_key=noisy_key(group.ahead),
+        waiting_since_ms=waiting_since_ms,
+        idle_since_ms=_idle_since_ms(keyspace, group, waiting_since_ms),
     )
+
+
+def _waiting_since_ms(stream: Stream, group: Group) -> int | None:
+    first_id = stream.log.first_id_about(group.position)
+    return None if first_id is None else first_id.ms
+
+
+def _idle_since_ms(keyspace: Keyspace, group: Group, waiting_since_ms: int | None) -> int | None:
+    """Return since when nothing was delivered, though something waited all that time.
+
+    It is not known since when entries wait that were given back.
+    """
+    if waiting_since_ms is None and not group.pel.released_count:
+        return None
+    consumers = islice(group.consumers.values(), _LOOKED_AT_MAX)
+    active = [each.active_at_ms for each in consumers if each.active_at_ms is not None]
+    times_ms = [keyspace.wall_ms(max(active))] if active else []
+    times_ms += [] if waiting_since_ms is None else [waiting_since_ms]
+    return max(times_ms, default=None)
 
 
 def consumer_info(consumer: Consumer, steady_ms: int) -> ConsumerInfo:
@@ -247,7 +273,7 @@ def consumer_info(consumer: Consumer, steady_ms: int) -> ConsumerInfo:
 
 def _described(keyspace: Keyspace, stream: bytes, group: bytes) -> GroupInfo:
     existing = keyspace.group(stream, group)
-    return group_info(keyspace.stream(stream), existing)
+    return group_info(keyspace, keyspace.stream(stream), existing)
 
 
 def _page(by_name: SortedDict[bytes, T], after: bytes | None, limit: int | None) -> Iterator[T]:

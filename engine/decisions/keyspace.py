@@ -309,7 +309,7 @@ def _inspected_group(
     keyspace: Keyspace, stream: Stream, group: Group, count: int | None
 ) -> GroupInspection:
     return GroupInspection(
-        group_info(stream, group),
+        group_info(keyspace, stream, group),
         [_inspected(keyspace, pending) for pending in islice(group.pel.walk(), count)],
         [_inspected_consumer(keyspace, each, count) for each in group.consumers.values()],
     )

@@ -172,7 +172,8 @@ def _send_back(
     new_ids: dict[EntryId, EntryId] = {}
     if gone:
         drafts = [Draft(None, fields) for _, _, fields in gone]
-        appended = add(keyspace, Add(stream.name, drafts, create_stream=False), now_ms)
+        adding = Add(stream.name, drafts, create_stream=False)
+        appended = add(keyspace, adding, now_ms, has_schema=False)
         commands += appended.commands
         new_ids = {
             letter_id: entry_id

@@ -41,12 +41,13 @@ from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.extent import Damaged, Missing
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import MemoryBounds, WhenFull
+from headgate.engine.state.schemas import Schemas
 from headgate.engine.threads import this_turn
 
 T = TypeVar("T")
 U = TypeVar("U")
 
-_TOO_MUCH = "this changes too much for a transaction: run it by itself"
+_TOO_MUCH = "this changes too much for a transaction: run it separately"
 
 _BROKEN = "the state is not what the records lead to, so the process ends"
 
@@ -62,6 +63,7 @@ class Executor:
         memory: MemoryBounds,
         bounds: KeyspaceBounds,
         has_bucket: bool,
+        schemas: Schemas,
     ) -> None:
         self.storage = storage
         self.clock = clock
@@ -69,6 +71,7 @@ class Executor:
         self.takeovers = Takeovers()
         self.activity = TotalActivity()
         self._bounds, self._has_bucket = bounds, has_bucket
+        self.schemas = schemas
         self._lives = 0  # how many states were adopted
         self._memory_bounds = memory
         self._may_be_tight = False  # memory, at the last change
@@ -95,6 +98,7 @@ class Executor:
         keyspace.dispose = self.disposal.take
         keyspace.memory.extents = self.cold
         keyspace.bounds, keyspace.has_bucket = self._bounds, self._has_bucket
+        keyspace.schemas = self.schemas
         keyspace.schedules.on_change = self.schedules_changed.set
         self._lives += 1
         life = f"{self._lives}.{self.storage.position}"
@@ -208,7 +212,7 @@ class Executor:
         self.current()
         self._staged_at_ms = self.now_ms()
         try:
-            with self.cold.at_once():
+            with self.cold.at_once(), self.schemas.at_once():
                 yield
         finally:
             if self._broken is None:

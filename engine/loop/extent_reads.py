@@ -13,8 +13,10 @@ from typing import TypeAlias, TypeVar
 from headgate.engine.buckets import SECONDS, Buckets
 from headgate.engine.errors import Unavailable
 from headgate.engine.limits import COLD_READS_MAX, PINNED_BYTES_MAX
+from headgate.engine.loop.checking import Checking
 from headgate.engine.state.extent import Damaged, Missing, OpenedExtent
 from headgate.engine.state.memory import ExtentPlace
+from headgate.engine.state.schemas import Unchecked
 
 # Cold reads: extents are read beside the event loop, and those used last stay in memory.
 #
@@ -121,10 +123,12 @@ class ColdReads:
         self, act: Callable[[], T], missing: Missing, turn: AsyncExitStack
     ) -> T:
         pinned: dict[ExtentPlace, OpenedExtent] = {}
-        is_large = False
+        is_large, checking = False, Checking()
         gone_count = 0  # how often a file had gone in a row
         while True:
             try:
+                if isinstance(missing, Unchecked):
+                    await checking.check(missing)
                 pinned |= {opened.place: opened for opened in await self._fetched(missing)}
                 gone_count = 0
             except FileNotFoundError as error:  # with what was needed: then that is seen now
@@ -138,7 +142,8 @@ class ColdReads:
             try:
                 if isinstance(missing, Damaged):
                     self.on_damaged(missing)
-                return act()
+                with checking.known():
+                    return act()
             except Missing as again:
                 missing = again.with_traceback(None)
             finally:

@@ -208,16 +208,20 @@ class GroupReads:
 
     async def _nack(self, request: Nack) -> list[Outcome]:
         released: list[EntryId] = []
+        counts: dict[EntryId, int] = {}
 
         def give_back(keyspace: Keyspace, now_ms: int) -> Decision[list[Outcome]]:
             decision = deliveries.nack(keyspace, request, now_ms)
             outcomes = zip(request.ids, decision.reply, strict=True)
             released[:] = [each for each, outcome in outcomes if outcome is Outcome.RELEASED]
+            counts.update(settling.counts_of(keyspace, request))
             return decision
 
         def settle(keyspace: Keyspace, now_ms: int) -> Decision[list[Outcome]]:
             names = request.stream, request.group
-            settled = settling.settle(keyspace, *names, None, now_ms, released=released)
+            settled = settling.settle(
+                keyspace, *names, None, now_ms, released=released, counts=counts
+            )
             return Decision([], settled.commands)
 
         await self._waiters.wait_turn()
@@ -246,14 +250,17 @@ class GroupReads:
                 and (is_fatal or group.policy.is_spent(pending.delivery_count))
             )
 
-    def undo(self, request: ReadGroup, reads: list[GroupRead]) -> None:
+    def undo(
+        self, request: ReadGroup, reads: list[GroupRead], *, is_temporary: bool = False
+    ) -> None:
         """Give back what was delivered to a reader that has gone."""
         executor = self._executor
         for cursor, read in zip(request.cursors, reads, strict=False):
             if cursor.after is not None:
                 continue  # the reader held its history before the read
             counts = {delivery.id: delivery.delivery_count for delivery in read.deliveries}
-            giving_back = GiveBack(read.stream, request.group, request.consumer, counts)
+            names = read.stream, request.group, request.consumer
+            giving_back = GiveBack(*names, counts, is_temporary)
             with suppress(Unavailable):  # then the delivery is not durable either
                 decision = deliveries.give_back(executor.current(), giving_back, 0)
                 executor.commit(decision.commands)

@@ -135,7 +135,8 @@ class PatternGroupReads:
     def _undo(self, request: ReadGroups, reads: list[GroupRead]) -> None:
         if request.own_after is None:
             cursors = [GroupCursor(read.stream) for read in reads]
-            self._group_reads.undo(ReadGroup(request.group, request.consumer, cursors), reads)
+            single = ReadGroup(request.group, request.consumer, cursors)
+            self._group_reads.undo(single, reads, is_temporary=request.is_temporary)
 
     # Time
 

@@ -116,18 +116,21 @@ class ReadGroups(Request[GroupsRead], frozen=True):
     wait_ms: int | None = 0
     only: NameFilter | None = None
     own_after: GroupCursor | None = None  # what the consumer holds behind here, by name and id
+    is_temporary: bool = False  # if the read is cancelled, the consumer goes where it holds nothing
 
 
 class GiveBack(Request[None], frozen=True):
     """Undo deliveries that nobody received or settled; the next reader gets the entries at once.
 
-    `counts` includes this delivery; an entry that was delivered again meanwhile stays as it is.
+    `counts` includes this delivery; an entry that was delivered again meanwhile stays as it is. A
+    temporary consumer is deleted if it holds nothing any more.
     """
 
     stream: bytes
     group: bytes
     consumer: bytes
     counts: Mapping[EntryId, int]
+    is_temporary: bool = False
 
 
 class Ack(Request[list[Outcome]], frozen=True):

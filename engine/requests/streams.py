@@ -17,6 +17,10 @@ from headgate.engine.requests.keyspace import NameFilter
 # They change together with an append, a close, or the creation of the stream, or by themselves.
 
 
+SCHEMA = b"schema"
+"""The attribute with the text of the schema that new entries have to match."""
+
+
 class AttributeChange(NamedTuple):
     """A change of attributes; None stands for an attribute that is not there."""
 

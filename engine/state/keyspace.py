@@ -29,6 +29,7 @@ from headgate.engine.state.idempotency import Writers
 from headgate.engine.state.memory import Memory, Pieces, free
 from headgate.engine.state.revisions import Revisions
 from headgate.engine.state.schedules import ScheduleIndex
+from headgate.engine.state.schemas import Schemas
 from headgate.engine.state.stream import Stream
 from headgate.engine.state.table import RowChange
 
@@ -81,6 +82,7 @@ class Keyspace:
         # Asked when something new is decided, not when it is applied.
         self.bounds = KeyspaceBounds()
         self.has_bucket = False
+        self.schemas = Schemas()
         self._apply = self._appliers()
 
     def _appliers(self) -> dict[type, Callable[[Any], None]]:

@@ -5,7 +5,7 @@ They failed too often, or are expired.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -23,12 +23,21 @@ from headgate.engine.limits import (
     EXPIRED_AT_ONCE_MAX,
 )
 from headgate.engine.origin import Origin, origins
+from headgate.engine.requests.deliveries import Nack, NackMode
 from headgate.engine.requests.entries import Add
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.pending import PendingEntry
 from headgate.engine.state.stream import Stream
+
+
+def counts_of(keyspace: Keyspace, request: Nack) -> dict[EntryId, int]:
+    """Return how often entries were delivered before a nack gives them the greatest count."""
+    if request.mode is not NackMode.FATAL and request.retry_count is None:
+        return {}
+    by_id = keyspace.group(request.stream, request.group).pel.by_id
+    return {each: by_id[each].delivery_count for each in request.ids if each in by_id}
 
 
 def settle(
@@ -39,6 +48,7 @@ def settle(
     now_ms: int,
     *,
     released: Sequence[EntryId] | None = None,
+    counts: Mapping[EntryId, int] | None = None,
 ) -> Decision[int]:
     """Decide to settle entries that nobody gets any more: they failed too often, or are expired.
 
@@ -51,7 +61,8 @@ def settle(
 
     A delivery fails once it is idle for `claim_idle_ms` or the policy's time, whichever is shorter;
     None: only the policy counts. `released`: look only at these entries, just given back; None:
-    look at the longest idle.
+    look at the longest idle. `counts`: of entries that were given back as fatal, how often they
+    were delivered.
     """
     group_state, stream_state = keyspace.group(stream, group), keyspace.stream(stream)
     policy = group_state.policy.on(stream)
@@ -64,6 +75,7 @@ def settle(
         COUNT_MAX if claim_idle_ms is None else claim_idle_ms,
     )
     search = Search(stream_state, group_state, policy, steady_ms)
+    search.dead.counts = counts or {}
     if released is None:
         search.look_at_idle(idle_ms)
     else:
@@ -79,7 +91,8 @@ def settled(keyspace: Keyspace, search: Search, now_ms: int) -> Decision[int]:
         commands.append(EntriesExpired(*names, search.expired))
     if dead.drafts and search.policy.dead_letter_stream is not None:
         with suppress(StreamError):  # the ids are exhausted, or a limit is reached: all stay
-            appended = add(keyspace, Add(search.policy.dead_letter_stream, dead.drafts), now_ms)
+            adding = Add(search.policy.dead_letter_stream, dead.drafts)
+            appended = add(keyspace, adding, now_ms, has_schema=False)
             commands += appended.commands
             commands.append(EntriesAcked(*names, dead.ids, are_dead_letters=True))
             return Decision(len(dead.ids) + len(search.expired), commands, None, unclaimable)
@@ -144,6 +157,7 @@ class _DeadLetters:
     def __init__(self, stream: Stream, group: Group) -> None:
         self.drafts: list[Draft] = []
         self.ids: list[EntryId] = []  # of the entries that they are made of
+        self.counts: Mapping[EntryId, int] = {}  # of deliveries, before they became the greatest
         self._stream = stream
         self._group = group
         self._room = ReadRoom(BLOCK_BYTES_MAX)
@@ -162,8 +176,11 @@ class _DeadLetters:
         self._is_untouched = False
         if entry is None or _was_dead_before(fields, self._stream.name, self._group.name):
             return False
+        count = pending.delivery_count
+        if count == COUNT_MAX:  # of a nack: how often it was delivered is what helps
+            count = self.counts.get(pending.id, count)
         names = self._stream.name, self._group
-        fields = _dead_letter_fields(*names, pending, entry, is_expired=is_expired)
+        fields = _dead_letter_fields(*names, pending, entry, count, is_expired=is_expired)
         if not is_storable(fields):
             return False
         self.ids.append(pending.id)
@@ -180,10 +197,16 @@ def _was_dead_before(fields: Fields, stream: bytes, group: bytes) -> bool:
 
 
 def _dead_letter_fields(
-    stream: bytes, group: Group, pending: PendingEntry, entry: Entry, *, is_expired: bool
+    stream: bytes,
+    group: Group,
+    pending: PendingEntry,
+    entry: Entry,
+    count: int,
+    *,
+    is_expired: bool,
 ) -> Fields:
     is_fatal = pending.delivery_count == COUNT_MAX
-    deliveries = b"" if is_fatal else b"%d" % pending.delivery_count
+    deliveries = b"" if count == COUNT_MAX else b"%d" % count
     reason = b"fatal" if is_fatal else b"expired" if is_expired else b"max_deliveries"
     error = group.pel.errors.get(pending.id)
     origin = Origin(stream, str(entry.id).encode(), group.name, deliveries, reason, error)

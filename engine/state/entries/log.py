@@ -496,6 +496,20 @@ class Log:
             return Cut(part_through, self.count(after, part_through), is_whole=False)
         return Cut(through, self.count(after, through))
 
+    def first_id_about(self, after: EntryId) -> EntryId | None:
+        """Return the id of the first entry above an id, or of a later one in the same node.
+
+        Only the last node is looked into: another one would have to be unpacked, or read.
+        """
+        for index in range(max(self._node_at(after), 0), self._node_count):
+            node = self._node(index)
+            if not node.live_count or node.last_id <= after:
+                continue
+            if node.first_id > after or index < self._node_count - 1 or isinstance(node, Line):
+                return node.first_id if node.first_id > after else node.last_id
+            return next(iter(node.ids_between(after.next(), node.last_id)), None)
+        return None
+
     def portion(self, after: EntryId, through: EntryId, count: int) -> Cut | None:
         """Return the end of the next `count` (or fewer) live entries above `after`; None: none."""
         left = count
