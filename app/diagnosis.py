@@ -71,27 +71,34 @@ class _Examination:
 
     def findings(self, seconds: Callable[[], float]) -> list[Finding]:
         fault = Severity.FAULT
-        write = _Trial("write", fault, self._write, "nothing can be kept there")
+        write = _Trial("write", fault, self._write, "the bucket cannot store anything")
         trials = (
             _Trial(
                 "create-only put",
                 fault,
                 self._put_once,
-                "two gateways could both write: do not use this store",
+                "two gateways could write at the same time: do not use this store",
             ),
-            _Trial("read", fault, self._read, "no gateway can start from there"),
-            _Trial("ranged read", fault, self._read_part, "cold entries cannot be read there"),
+            _Trial("read", fault, self._read, "no gateway can start from this bucket"),
+            _Trial(
+                "ranged read",
+                fault,
+                self._read_part,
+                "cold entries cannot be read from this bucket",
+            ),
             _Trial(
                 "list after a write",
                 fault,
                 self._list_at_once,
-                "a gateway that starts could miss the last writes: do not use this store",
+                "a gateway could miss the last writes when it starts: do not use this store",
             ),
             _Trial(
-                "list after a name", fault, self._list_behind, "no gateway can follow another one"
+                "list after a name", fault, self._list_behind, "a standby cannot follow the leader"
             ),
         )
-        removal = _Trial("removal", Severity.WARNING, self._remove, "old objects stay, and cost")
+        removal = _Trial(
+            "removal", Severity.WARNING, self._remove, "old objects are not removed, and cost money"
+        )
         begun = [Finding("bucket", Severity.OK, self._bucket.url), _outcome(write)]
         if begun[-1].severity is fault:
             return begun
@@ -119,34 +126,34 @@ class _Examination:
                 wins = list(threads.map(partial(self._put, name), writers))
                 kept = self._bucket.read(self._start + name)
                 if any(won and writers[who] != kept for who, won in enumerate(wins)):
-                    return "missing when several put at once"
+                    return "missing for concurrent puts"
         return ""
 
     def _read(self) -> str:
         if self._bucket.read(f"{self._start}1") != _DIGITS:
-            return "not what was written"
+            return "the content differs from what was written"
         try:
             self._bucket.read(f"{self._start}none")
         except FileNotFoundError:
             return ""
-        return "an object that is not there has a content"
+        return "reading a missing object returned content"
 
     def _read_part(self) -> str:
         part = self._bucket.read_range(f"{self._start}1", 4, 3)
         end = self._bucket.read_range(f"{self._start}1", 8, 10)
-        return "" if (part, end) == (b"456", b"89") else "not what was asked for"
+        return "" if (part, end) == (b"456", b"89") else "the range has the wrong content"
 
     def _list_at_once(self) -> str:
         for number in range(_ROUNDS):
             self._put(f"list-{number}", b"")
             if len(self._listed("list-")) != number + 1:
-                return "an object is missing that was just written"
+                return "an object that was just written is missing"
         return ""
 
     def _list_behind(self) -> str:
         behind = self._listed("list-", f"{self._start}list-1")
         wanted = [f"{self._start}list-{number}" for number in range(2, _ROUNDS)]
-        return "" if behind == wanted else "not what was asked for"
+        return "" if behind == wanted else "the list is wrong"
 
     def _remove(self) -> str:
         self._bucket.remove(self._names)

@@ -74,7 +74,9 @@ class Server(uvicorn.Server):
         check_addresses(addresses, settings, has_credentials=has_credentials)
         is_open = not all(map(is_loopback, addresses))
         if is_open and has_credentials and not (settings.tls_cert or settings.trusted_proxies):
-            log.warning("credentials travel unencrypted: there is no TLS, nor a trusted proxy")
+            log.warning(
+                "credentials travel unencrypted: the gateway has neither TLS nor a trusted proxy"
+            )
         if settings.allow_anonymous:
             log.warning("allow_anonymous is set: requests without a credential are served")
         await self._listen(sockets)
@@ -223,11 +225,11 @@ def check_exposure(
     if has_credentials or allow_anonymous or all(map(is_loopback, addresses)):
         return
     raise Exposed(
-        f"Other machines reach {host}, and this gateway has no credentials: all of them could read "
+        f"Other machines can reach {host}, but this gateway has no credentials: anyone could read "
         "and delete everything. Without --host it serves this machine only. To serve others,\n"
-        f"  make a key:     headgate keys add me --grant {_GRANT} {keys}\n"
-        "  or take tokens: HEADGATE_JWT_JWKS, HEADGATE_JWT_PUBLIC_KEY_FILE or HEADGATE_JWT_SECRET\n"
-        "  or let everybody in, without any: --allow-anonymous"
+        f"  create a key:     headgate keys add me --grant {_GRANT} {keys}\n"
+        "  accept tokens:    HEADGATE_JWT_JWKS, HEADGATE_JWT_PUBLIC_KEY_FILE, HEADGATE_JWT_SECRET\n"
+        "  let everybody in: --allow-anonymous"
     )
 
 

@@ -77,7 +77,7 @@ def _split(given: object) -> object:
 
 def _host(text: str) -> str:
     if _HOST.fullmatch(text) is None:
-        raise ValueError("should be a host name such as gw.example, without scheme and port")
+        raise ValueError("should be a host name such as gw.example, without scheme or port")
     return text
 
 
@@ -105,9 +105,9 @@ def _network(text: str) -> str:
 
 def _root_path(text: str) -> str:
     if text and _ROOT_PATH.fullmatch(text) is None:
-        raise ValueError("should be a path such as /streams, without a slash at its end")
+        raise ValueError("should be a path such as /streams, without a trailing slash")
     if text.partition("/")[2].partition("/")[0] in _OWN_PATHS:
-        raise ValueError("should not begin as a path of the gateway itself does")
+        raise ValueError("should not start with a path of the gateway itself")
     return text
 
 
@@ -140,7 +140,7 @@ def _from_json(given: object) -> object:
     try:
         return from_json(given)
     except ValueError:
-        raise ValueError("should be a list of grants, as JSON") from None
+        raise ValueError("should be a JSON list of grants") from None
 
 
 GivenGrants = Annotated[Grants, NoDecode, BeforeValidator(_from_json)]
@@ -181,87 +181,93 @@ class Choices(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
-    port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 picks a free port.")
     redis_port: int | None = Field(
         None,
         ge=0,
         le=65535,
-        description="Port for Redis clients (RESP2 and RESP3); 0 takes a free one; null: none.",
+        description="Port for Redis clients (RESP2 and RESP3); 0 picks a free port; null disables "
+        "it.",
     )
     redis_host: str | None = Field(
-        None, description="Address to listen on for Redis clients; null: that of `host`."
+        None, description="Address to listen on for Redis clients; null uses `host`."
     )
     data_dir: Path = Field(
-        Path("data"), description="Directory of the journal; `:memory:` keeps nothing."
+        Path("data"), description="Directory of the journal; `:memory:` keeps data in memory only."
     )
     fsync: FsyncPolicy = Field(
         FsyncPolicy.ALWAYS,
-        description="When the journal is forced to disk: before each answer, every second, or when "
-        "the system likes.",
+        description="When to sync the journal to disk: before each answer, every second, or when "
+        "the operating system decides.",
     )
     rewrite_percentage: int = Field(
         REDIS_GROWTH.percentage,
         ge=0,
-        description="Growth of the journal after which it is rewritten; 0 is never.",
+        description="Growth of the journal, in percent, that triggers a rewrite; 0 disables "
+        "automatic rewrites.",
     )
     rewrite_bytes_min: int = Field(
         REDIS_GROWTH.size_bytes_min,
         ge=0,
-        description="A journal smaller than this is not rewritten by itself.",
+        description="Size of the journal below which no automatic rewrite starts.",
     )
     rewrite_patience_s: int = Field(
         300,
         ge=5,
-        description="A rewrite that makes no progress for so long is ended, and tried again later. "
-        "It has to be more than the longest sync of the disk.",
+        description="Time without progress after which a rewrite is aborted and retried later. "
+        "Must exceed the longest sync of the disk.",
     )
     full: WhenFull = Field(
         WhenFull.REFUSE,
-        description="When there is no room for entries: refuse appends, or trim the oldest.",
+        description="What to do when there is no room for entries: refuse appends, or trim the "
+        "oldest entries.",
     )
-    log_level: LogLevel = Field(LogLevel.INFO, description="Lowest level of lines in the log.")
+    log_level: LogLevel = Field(LogLevel.INFO, description="Lowest level of log lines.")
     log_requests: bool = Field(
         False,
-        description="Write a line into the log for each request: method, route, status, "
-        "milliseconds, principal, request id.",
+        description="Log a line for each request: method, route, status, milliseconds, principal, "
+        "request id.",
     )
     loop_delay_warn_ms: int = Field(
-        100, ge=10, description="A longer hold of the event loop is named in a warning."
+        100, ge=10, description="Time that the event loop may be held before a warning is logged."
     )
     observe: ObservedNames = Field(
         ["*"],
-        description="Names of streams, or beginnings of names with `*`, that have metrics and a "
-        "history, with their groups.",
+        description="Streams that have metrics and a history, together with their groups. Names, "
+        "or prefixes with `*`.",
     )
     observed_max: int = Field(
         200,
         ge=0,
         le=OBSERVED_MAX,
-        description="Streams and groups, together, that have metrics and a history: the first ones "
-        "by name.",
+        description="Maximum number of observed streams and groups, counted together. The first "
+        "ones by name are observed.",
     )
     allowed_hosts: Hosts = Field(
-        [], description="Host names to answer to besides the loopback ones; `*` is any."
+        [], description="Host names to accept besides the loopback names; `*` accepts any."
     )
     allowed_origins: Origins = Field(
-        [], description="Origins whose pages may call, such as `https://app.example`; `*` is any."
+        [],
+        description="Origins whose pages may call the gateway, such as `https://app.example`; `*` "
+        "allows any.",
     )
     request_ms_max: int = Field(
-        30_000, ge=100, description="Time for a request to arrive, header and body."
+        30_000, ge=100, description="Time limit for a request to arrive, header and body."
     )
     keepalive_s: int = Field(
         80,
         ge=1,
         le=86_400,
-        description="Time for which a connection waits for its next request. A proxy has to close "
-        "its own end earlier: the usual ones do after 60 or 75 s.",
+        description="Time that an idle connection waits for its next request. A proxy must close "
+        "idle connections earlier; common proxies do so after 60 or 75 s.",
     )
     workers: Workers = Field(
         1,
         ge=1,
         le=WORKERS_MAX,
-        description="Processes that serve requests, before one process more that has the engine; "
-        "`auto` is one fewer than the cores. 1 is a single process that does everything.",
+        description="Number of processes that serve requests; `auto` is the number of cores minus "
+        "one. With more than 1, the engine runs in an additional process. With 1, a single "
+        "process does everything.",
     )
 
     @classmethod
@@ -282,15 +288,15 @@ class CredentialChoices(BaseModel):
     """The credentials that the gateway accepts: keys, tokens, tickets, or none."""
 
     keys_file: Path | None = Field(
-        None, description="File of API keys; `keys.json` of the data directory unless given."
+        None, description="File of API keys. Default: `keys.json` in the data directory."
     )
     first_key: bool = Field(
         False,
-        description="Without any credentials, make an admin key at the first start, write it to "
-        "`first-key` in the data directory, and print it once.",
+        description="If there are no credentials at the first start, create an admin key, write "
+        "it to `first-key` in the data directory, and print it once.",
     )
     jwt_secret: SecretStr | None = Field(
-        None, description="Secret of tokens signed with HS256, HS384 or HS512."
+        None, description="Secret for tokens signed with HS256, HS384 or HS512."
     )
     jwt_public_key_file: Path | None = Field(
         None, description="PEM file of the public key that verifies tokens."
@@ -299,63 +305,69 @@ class CredentialChoices(BaseModel):
         None, description="File or `https://` URL of the key set (JWKS) that verifies tokens."
     )
     jwt_algorithms: Algorithms = Field(
-        [], description="Algorithms of tokens, such as `ES256`; those of the keys unless given."
+        [],
+        description="Accepted algorithms of tokens, such as `ES256`. Default: those of the keys.",
     )
-    jwt_audience: str | None = Field(None, description="`aud` that a token must have.")
-    jwt_issuer: str | None = Field(None, description="`iss` that a token must have.")
+    jwt_audience: str | None = Field(None, description="Required `aud` claim of tokens.")
+    jwt_issuer: str | None = Field(None, description="Required `iss` claim of tokens.")
     jwt_leeway_s: int = Field(
-        0, ge=0, le=300, description="Allowed difference of the issuer's clock, in seconds."
+        0,
+        ge=0,
+        le=300,
+        description="Allowed difference between the clocks of the issuer and the gateway, in "
+        "seconds.",
     )
     jwt_grants: GivenGrants = Field(
-        [], description="Grants, as JSON, of a token without the claim `headgate`."
+        [], description="Grants, as JSON, for tokens without the claim `headgate`."
     )
     ticket_secret: SecretStr | None = Field(
         None,
-        description="Secret that signs tickets, the same for all gateways that share them; one is "
-        "made in the data directory unless given.",
+        description="Secret that signs tickets. Gateways that accept each other's tickets need "
+        "the same secret. Default: a secret generated in the data directory.",
     )
     allow_anonymous: bool = Field(
-        False, description="Serve requests without a credential, as `anonymous` says."
+        False, description="Serve requests without a credential, with the grants in `anonymous`."
     )
     anonymous: GivenGrants | None = Field(
         None,
-        description="Grants, as JSON, of requests without a credential where these are allowed; "
-        "everything but `admin` and `push` unless given.",
+        description="Grants, as JSON, for requests without a credential if these are allowed. "
+        "Default: everything except `admin` and `push`.",
     )
     otlp_url: HttpUrl | None = Field(
         None,
-        description="URL of a collector of traces (OTLP over HTTP), such as "
-        "`http://localhost:4318`. Requests under a sampled parent (`traceparent`) have spans.",
+        description="URL of a trace collector (OTLP over HTTP), such as `http://localhost:4318`. "
+        "Requests with a sampled parent (`traceparent`) get spans.",
     )
     trace_field: str = Field(
         "",
         max_length=256,
-        description="Field in which the trace of an append travels with its entry, so that "
-        "deliveries link to it, such as `traceparent`. Empty: in none.",
+        description="Field that carries the trace of an append in its entry, such as "
+        "`traceparent`, so that deliveries link to it. Empty: no field.",
     )
-    open_metrics: bool = Field(False, description="Answer `/metrics` without a credential.")
+    open_metrics: bool = Field(False, description="Serve `/metrics` without a credential.")
     bad_credentials_per_s_max: Limit = Field(
         BAD_PER_S_MAX,
-        description="Bad credentials from one address (of IPv6 the first 64 bits) in a second. "
-        "Beyond that, credentials that are not known to be good are refused unseen.",
+        description="Bad credentials per second from one address (for IPv6, from its first 64 "
+        "bits). Above this rate, the gateway rejects credentials from that address without "
+        "checking them, except those that it knows to be good.",
     )
     requests_per_s_max: Limit | None = Field(
-        None, description="Requests, frames and commands of one principal in a second."
+        None, description="Requests, frames and commands per second of one principal."
     )
     entries_per_s_max: Limit | None = Field(
-        None, description="Entries that one principal appends and is sent in a second."
+        None, description="Entries per second that one principal appends and receives."
     )
     bytes_per_s_max: Limit | None = Field(
-        None, description="Bodies and frames that one principal sends in a second."
+        None, description="Bytes of bodies and frames per second that one principal sends."
     )
     principal_connections_max: Limit | None = Field(
-        None, description="Event streams and WebSockets of one principal at once."
+        None, description="Concurrent event streams and WebSockets of one principal."
     )
     principal_waiters_max: Limit | None = Field(
-        None, description="Blocked reads of one principal at once."
+        None, description="Concurrent blocked reads of one principal."
     )
     principal_subscriptions_max: Limit | None = Field(
-        None, description="Subscriptions of one principal at once."
+        None, description="Concurrent subscriptions of one principal."
     )
 
 
@@ -363,38 +375,41 @@ class NetworkChoices(BaseModel):
     """The network around the gateway: TLS, and proxies in front of it."""
 
     tls_cert: Path | None = Field(
-        None, description="PEM file of the certificate and its chain: serve HTTPS."
+        None,
+        description="PEM file of the TLS certificate and its chain. It makes the gateway serve "
+        "HTTPS.",
     )
-    tls_key: Path | None = Field(None, description="PEM file of the key of the certificate.")
+    tls_key: Path | None = Field(
+        None, description="PEM file of the private key of the certificate."
+    )
     root_path: Annotated[str, AfterValidator(_root_path)] = Field(
         "", description="Path under which a proxy serves the gateway, such as `/streams`."
     )
     trusted_proxies: Networks = Field(
         [],
-        description="Addresses or networks of proxies that may say where a request comes from, "
-        "such as `10.0.0.0/8`.",
+        description="Addresses or networks of proxies whose forwarding headers are trusted, such "
+        "as `10.0.0.0/8`.",
     )
     push_allow: Networks = Field(
         [],
-        description="Networks that are not public to which webhooks may be sent, such as "
-        "`10.1.0.0/16`; also by plain HTTP.",
+        description="Non-public networks to which webhooks may be sent, such as `10.1.0.0/16`, "
+        "also over plain HTTP.",
     )
     push_deny: Networks = Field(
-        [], description="Networks to which webhooks are never sent, public ones or not."
+        [], description="Networks to which webhooks are never sent, public or not."
     )
     push_ports: Ports = Field(
         list(PUBLIC_PORTS), description="Ports of public addresses to which webhooks may be sent."
     )
     push_identity: Annotated[str, Field(pattern=r"^[ -~]{1,128}$")] | None = Field(
         None,
-        description="Who sends webhooks, for their receivers, such as a URL: it is a part of "
-        "`User-Agent`.",
+        description="Sender of webhooks, such as a URL. It is part of the `User-Agent` header.",
     )
     push_key_file: Path | None = Field(
         None,
-        description="File of the keys that encrypt the secrets of pushes, one a line, the first of "
-        "them those that are new; `push.key` of the data directory unless given, which is made "
-        "when it is needed. Gateways over the same servers, or on one bucket, need the same.",
+        description="File of the keys that encrypt the secrets of pushes, one per line; the first "
+        "key encrypts new secrets. Default: `push.key` in the data directory, created when "
+        "needed. Gateways over the same servers or on the same bucket need the same keys.",
     )
 
 
@@ -403,34 +418,39 @@ class RedisChoices(BaseModel):
 
     backend: Annotated[SecretStr, AfterValidator(_url)] | None = Field(
         None,
-        description="URL of the servers that keep the streams, such as `redis://10.0.0.5`, "
-        "`redis+cluster://10.0.0.5,10.0.0.6` or `redis+sentinel://10.0.0.5/mymaster`; `rediss` "
-        "in place of `redis` is TLS. The engine in this process keeps them unless given.",
+        description="URL of the servers that store the streams, such as `redis://10.0.0.5`, "
+        "`redis+cluster://10.0.0.5,10.0.0.6` or `redis+sentinel://10.0.0.5/mymaster`. For TLS, "
+        "write `rediss` in place of `redis`. Default: the engine in this process stores the "
+        "streams.",
     )
     redis_durability: DurabilityLevel = Field(
         DurabilityLevel.NONE,
-        description="Durability of an answered change: none, on the disk of the primary, or "
-        "on the disks of the primary and of a replica.",
+        description="Durability of a change when it is answered: none, on the disk of the "
+        "primary, or on the disks of the primary and a replica.",
     )
     redis_prefix: Annotated[str, AfterValidator(_prefix)] = Field(
         "headgate:",
-        description="Prefix of the keys of streams at the servers; the names of the streams "
-        "come behind it.",
+        description="Prefix of the keys that hold the streams at the servers. The name of the "
+        "stream follows it.",
     )
     redis_username: str | None = Field(
-        None, description="User of the servers, unless the URL names one."
+        None, description="User name for the servers, unless the URL has one."
     )
     redis_password: SecretStr | None = Field(
-        None, description="Password of this user, unless the URL has one."
+        None, description="Password for the servers, unless the URL has one."
     )
     redis_tls_ca: Path | None = Field(
-        None, description="PEM file of the authorities that the servers' certificates are from."
+        None, description="PEM file of the authorities that issue the servers' certificates."
     )
     redis_tls_cert: Path | None = Field(
-        None, description="PEM file of the certificate that the gateway shows to the servers."
+        None, description="PEM file of the certificate that the gateway presents to the servers."
     )
-    redis_tls_key: Path | None = Field(None, description="PEM file of the key of it.")
-    redis_answer_ms_max: int = Field(5_000, ge=100, description="Time for a server's answer.")
+    redis_tls_key: Path | None = Field(
+        None, description="PEM file of the private key of that certificate."
+    )
+    redis_answer_ms_max: int = Field(
+        5_000, ge=100, description="Timeout for an answer from a server."
+    )
 
 
 class DurableIn(StrEnum):
@@ -445,53 +465,53 @@ class BucketChoices(BaseModel):
 
     bucket: Annotated[str, AfterValidator(_bucket)] | None = Field(
         None,
-        description="URL of a bucket that gets everything: `s3://name/prefix`, `gs://name/prefix`, "
-        "`az://name/prefix` or `file:///directory`. Credentials are those that the tools of the "
-        "store read (`AWS_ACCESS_KEY_ID` and so on).",
+        description="URL of a bucket that stores all data: `s3://name/prefix`, "
+        "`gs://name/prefix`, `az://name/prefix` or `file:///directory`. The gateway reads "
+        "credentials from where the tools of the store read them (`AWS_ACCESS_KEY_ID` and so on).",
     )
     durable: DurableIn = Field(
         DurableIn.DISK,
-        description="What an answer waits for: the disk, as `fsync` says, or also the bucket, so "
-        "that losing the machine loses nothing.",
+        description="Where a change must be stored before it is answered: on the disk (see "
+        "`fsync`), or also in the bucket, so that losing the machine loses nothing.",
     )
     standby: bool = Field(
         False,
-        description="One of several gateways on a bucket: wait until no other one leads, and "
-        "refuse changes while it cannot be sure that it does.",
+        description="Run as one of several gateways on a bucket. The gateway waits until no other "
+        "gateway leads, and refuses changes while it is not sure that it leads.",
     )
     standby_reads: bool = Field(
         False,
-        description="While another gateway leads, answer reads; `Headgate-Behind-Ms` says how far "
-        "they may be behind.",
+        description="Answer reads while another gateway leads. `Headgate-Behind-Ms` says how far "
+        "the answers may be behind.",
     )
     standby_redirect: bool = Field(
         False,
-        description="While another gateway leads, send requests to its `address` (status 307) in "
-        "place of a problem.",
+        description="While another gateway leads, redirect requests to its `address` (status 307) "
+        "instead of answering with a problem.",
     )
     address: Annotated[str, AfterValidator(_address)] = Field(
         "",
-        description="URL at which clients reach this gateway. A standby names the address of the "
-        "leader in its problems.",
+        description="URL at which clients reach this gateway. A standby names the leader's "
+        "address in its problems.",
     )
     lease_ms: int = Field(
         10_000,
         ge=1_000,
         le=600_000,
-        description="Time after which a gateway that does not renew its lease is replaced.",
+        description="Time after which another gateway replaces a leader that does not renew its "
+        "lease.",
     )
     ship_ms: int | None = Field(
         None,
         ge=10,
         le=60_000,
-        description="Time between two parts of the journal in the bucket; 1000 unless given, 100 "
-        "where answers wait for the bucket.",
+        description="Interval at which the journal is uploaded to the bucket. Default: 1000, or "
+        "100 if answers wait for the bucket.",
     )
     bucket_kept_ms: int = Field(
         86_400_000,
         ge=600_000,
-        description="Time for which the bucket can be restored as it was (`headgate bucket "
-        "restore --at`).",
+        description="How far back the bucket can be restored (`headgate bucket restore --at`).",
     )
 
     @model_validator(mode="after")
@@ -499,9 +519,9 @@ class BucketChoices(BaseModel):
         if self.bucket is None:
             for name in ("standby", "standby_reads", "standby_redirect"):
                 if getattr(self, name):
-                    raise ValueError(f"{name} is set, and bucket is not")
+                    raise ValueError(f"{name} is set, but bucket is not")
             if self.durable is DurableIn.BUCKET:
-                raise ValueError("durable is bucket, and no bucket is set")
+                raise ValueError("durable is bucket, but no bucket is set")
         return self
 
 
@@ -518,15 +538,15 @@ class Settings(
     @model_validator(mode="after")
     def _has_a_directory_for_the_bucket(self) -> Self:
         if self.bucket is not None and (self.backend is not None or self.data_dir == MEMORY):
-            other = "data_dir is :memory:" if self.backend is None else "backend is set, too"
-            raise ValueError(f"bucket is set, and {other}: it is behind a data directory")
+            other = "data_dir is :memory:" if self.backend is None else "backend is set"
+            raise ValueError(f"bucket is set, but {other}: a bucket needs a data directory")
         return self
 
     @model_validator(mode="after")
     def _has_both_files_of_tls(self) -> Self:
         if (self.tls_cert is None) != (self.tls_key is None):
             present, missing = ("tls_cert", "tls_key")[:: 1 if self.tls_cert else -1]
-            raise ValueError(f"{present} is set, and {missing} is not: TLS needs both")
+            raise ValueError(f"{present} is set, but {missing} is not: TLS needs both")
         return self
 
 

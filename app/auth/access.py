@@ -8,7 +8,7 @@
 Acts of management and denials are written to the audit log.
 """
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from copy import copy
@@ -34,6 +34,7 @@ from headgate.engine.requests.entries import Add, ReadPattern
 from headgate.engine.requests.groups import CreateGroup, UpdateGroup
 from headgate.engine.requests.idempotency import owned, owner_prefix
 from headgate.engine.requests.keyspace import (
+    RESERVED,
     UNRESERVED,
     CopyStream,
     CountStreams,
@@ -43,7 +44,6 @@ from headgate.engine.requests.keyspace import (
     RememberKey,
     RenameStream,
     ScanNames,
-    is_reserved,
 )
 from headgate.engine.requests.schedules import (
     DeleteSchedule,
@@ -53,6 +53,7 @@ from headgate.engine.requests.schedules import (
 )
 from headgate.engine.requests.streams import CloseStream, ListStreams
 from headgate.engine.requests.tables import DeleteRow, PutRow
+from headgate.engine.threads import this_turn
 
 T = TypeVar("T")
 PolicyRequest = TypeVar("PolicyRequest", CreateGroup, UpdateGroup)
@@ -64,7 +65,7 @@ ListRequest = TypeVar(
     "ListRequest", ListStreams, ListNames, ScanNames, CountStreams, PickName, ReadPattern
 )
 
-_CREATE = "manage on a stream that is to be created, or append by a grant with `create`"
+_CREATE = "manage on the stream to be created, or append by a grant with `create`"
 
 
 class Access:
@@ -118,6 +119,13 @@ class Access:
 
     def require(self, needs: Iterable[Need]) -> None:
         self._check(needs, None)
+
+    async def require_each(self, verb: Verb, names: Iterable[bytes]) -> None:
+        """Require a verb on each of the names, which may be so many that others have turns."""
+        turn = this_turn()
+        for name in names:
+            self.require((Need((verb,), name),))
+            await turn.pause()
 
     def perform(self, request: Request[T]) -> Coroutine[Any, Any, T]:
         """Carry out a request.
@@ -196,9 +204,13 @@ class Access:
         with self.act(request):
             return await self.backend.perform(request)
 
-    def act(self, what: Request[Any] | str) -> AbstractContextManager[None]:
+    def act(
+        self, what: Request[Any] | str, names: Mapping[str, str] | None = None
+    ) -> AbstractContextManager[None]:
         """Audit an act when the context ends; `what` is a request or an operation's name."""
-        return nullcontext() if self.principal.is_home else self.audit.act(self.principal, what)
+        if self.principal.is_home:
+            return nullcontext()
+        return self.audit.act(self.principal, what, names or {})
 
     def refusal(
         self, request: Request[T], admitted: Request[T], error: StreamError
@@ -387,9 +399,12 @@ def _narrow_groups(request: ReadGroups, principal: Principal) -> ReadGroups:
 
 
 def _narrow_streams(request: ListStreams, principal: Principal) -> ListStreams:
-    if is_reserved(request.prefix) and principal.may(Need((Verb.READ,), request.prefix)):
-        return request
-    return _narrow_list(request, principal)
+    if request.only is not None or not principal.may(Need((Verb.READ,), RESERVED)):
+        return _narrow_list(request, principal)
+    shown = principal.reach((Verb.READ,))
+    if shown is not None:
+        shown = NameFilter(shown.names, (*shown.prefixes, RESERVED))
+    return replace(request, only=shown)
 
 
 def _narrow_seen(request: SeenRequest, principal: Principal) -> SeenRequest:

@@ -40,6 +40,8 @@ _REPORT_S = 1.0
 _NAMES = ("stream", "match", "group", "consumer", "to", "schedule", "connection")
 """Names in requests, and in the log as well."""
 
+_NO_NAMES: Mapping[str, str] = {}
+
 Later = Callable[[float, Callable[[], None]], object]
 """Calls something in so many seconds."""
 
@@ -75,7 +77,10 @@ class Audit:
         self._left_out_count = 0
 
     @contextmanager
-    def act(self, principal: Principal, what: Request[Any] | str) -> Iterator[None]:
+    def act(
+        self, principal: Principal, what: Request[Any] | str, names: Mapping[str, str] = _NO_NAMES
+    ) -> Iterator[None]:
+        """Write a line when the context ends; `names` are read only then."""
         outcome = "ok"
         try:
             yield
@@ -89,7 +94,7 @@ class Audit:
             outcome = "internal"
             raise
         finally:
-            self._write("act", principal, what, outcome)
+            self._write("act", principal, what, outcome, names)
 
     def note(self, principal: Principal, request: Request[Any], outcome: object) -> None:
         code = code_of(outcome) if isinstance(outcome, StreamError) else "ok"
@@ -110,6 +115,7 @@ class Audit:
         principal: Principal | None,
         what: Request[Any] | Need | str | None,
         outcome: str,
+        names: Mapping[str, str] = _NO_NAMES,
     ) -> None:
         if not log.isEnabledFor(logging.INFO):
             return
@@ -126,6 +132,7 @@ class Audit:
             fields["what"] = what
         elif what is not None:
             fields |= _described(what)
+        fields |= {field: shown(name) for field, name in names.items()}
         log.info(event, extra=_origin() | fields | {"outcome": outcome})
 
     def _leave_out(self) -> None:

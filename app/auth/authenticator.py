@@ -140,7 +140,7 @@ class Authenticator:
     def look_again(self) -> None:
         """Check whether there are credentials now; from then on they are required, permanently."""
         if self._home is not None and self._has_any():
-            self._home.principal.end("The gateway asks for credentials now.")
+            self._home.principal.end("The gateway now requires a credential.")
             self._home = self.for_all = None
 
     def anonymous(self, served: Served | None = None) -> Access:
@@ -186,6 +186,8 @@ class Authenticator:
         now_ms = self._clock.wall_ms()
         if token.startswith(_KEY_PREFIX):
             return self._keys.verify(token, now_ms)
+        if self.tickets.knows(token):
+            return self._verify_ticket(token)
         if self._tokens is None:
             raise Unauthenticated(_INVALID)
         principal = self._tokens.verify(token, now_ms)
@@ -231,7 +233,7 @@ class Authenticator:
             raise Unauthenticated(_INVALID)
         text = value.decode("latin-1")
         if text[: len(_SCHEME)].lower() != _SCHEME:
-            raise Unauthenticated("Send `Authorization: Bearer` and a key or a token.")
+            raise Unauthenticated("Send the header `Authorization: Bearer` with a key or a token.")
         return self.verify(text[len(_SCHEME) :].strip())
 
     def _verify_ticket(self, ticket: str) -> Principal:

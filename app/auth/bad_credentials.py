@@ -31,7 +31,7 @@ class TooManyBadCredentials(GatewayError):
 
     def __init__(self, wait_s: float) -> None:
         retry_after_ms = max(ceil(wait_s * 1000), 1)
-        text = "too many bad credentials have come from this address (bad_credentials_per_s_max)"
+        text = "too many bad credentials came from this address (bad_credentials_per_s_max)"
         super().__init__("rate_limited", f"{text}; try again in {retry_after_ms} ms")
         self.retry_after_ms = retry_after_ms
 

@@ -1,7 +1,7 @@
 """Opens everything that an authenticator needs, and follows its changes."""
 
 import asyncio
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from headgate.app.auth.audit import Audit
 from headgate.app.auth.authenticator import Authenticator
 from headgate.app.auth.bad_credentials import BAD_PER_S_MAX, BadCredentials
 from headgate.app.auth.grants import Grant, Right, UsageLimits
-from headgate.app.auth.key_file import KEYS_FILE, KeyFileFault
+from headgate.app.auth.key_file import KEYS_FILE, ApiKey, KeyFileFault
 from headgate.app.auth.key_ring import KeyRing, KeyWatch
 from headgate.app.auth.private_file import CredentialFault, write_private
 from headgate.app.auth.tickets import SECRET_BYTES, Tickets, new_secret
@@ -19,11 +19,16 @@ from headgate.app.auth.usage import SharedUsage, Usages
 from headgate.app.backends.port import Backend
 from headgate.app.runtime import periodic
 from headgate.app.runtime.siblings import Siblings
+from headgate.app.wire.problems import GatewayError
 from headgate.engine.clock import Clock, SystemClock
 
 _TICKET_SECRET = "ticket-secret"  # noqa: S105 the name of its file
 _FORGET_INTERVAL_S = 60.0
 _CHANGED = "keys changed"
+_TAKEN = "keys taken"
+_SPREAD_TRIES_MAX = 100
+_SPREAD_PAUSE_S = 0.01
+"""A process that takes longer, as it hangs, takes the file when it goes on."""
 
 
 class CredentialOptions(NamedTuple):
@@ -67,14 +72,14 @@ class Credentials:
         """Read the files; raises ValueError, which names the faulty one."""
         secret = self._options.ticket_secret
         if secret is not None and len(secret) < SECRET_BYTES:
-            raise CredentialFault(f"the secret of tickets should have {SECRET_BYTES} bytes or more")
+            raise CredentialFault(f"the secret of tickets must have at least {SECRET_BYTES} bytes")
         if self._options.anonymous is not None:
             self._anonymous = [grant.bind({}) for grant in self._options.anonymous]
         if self._keys is not None:
             self._keys.load()
         keys_file = self._options.keys_file
         if keys_file is not None and not self._ring.is_configured:  # not taken for "no keys"
-            raise KeyFileFault(f"{keys_file}: there is no such file; `headgate keys add` makes it")
+            raise KeyFileFault(f"{keys_file} does not exist; `headgate keys add` creates it")
         self._issuer = open_issuer(self._options.issuer, on_withdrawn=self._end_tokens)
 
     def authenticator(self, backend: Backend) -> Authenticator:
@@ -82,6 +87,7 @@ class Credentials:
         if siblings is not None:
             self._shared_usage = SharedUsage(usages, siblings)
             siblings.on_announcement(_CHANGED, self._look)
+            siblings.on_question(_TAKEN, self._taken)
         made = Authenticator(
             backend,
             keys=self._ring,
@@ -105,14 +111,17 @@ class Credentials:
 
     def warnings(self) -> Iterator[str]:
         if self._keys is not None and self._keys.warning is not None:
-            yield "The keys file cannot be used as it is: what was read before stays in use."
+            yield "The keys file is invalid. The gateway keeps using the keys that it read before."
         jwks = None if self._issuer is None else self._issuer.jwks
         if jwks is not None and not jwks.is_known:
-            yield "The keys that verify tokens were not fetched yet: tokens are answered 503."
+            yield (
+                "The keys that verify tokens could not be fetched yet. Requests with tokens are "
+                "answered 503."
+            )
         elif jwks is not None and not jwks.keys:
-            yield "The issuer has no key that can verify tokens: all are refused."
+            yield "The issuer has no key that can verify tokens. All tokens are refused."
         elif jwks is not None and jwks.warning is not None:
-            yield "The keys that verify tokens may be old: those fetched last stay in use."
+            yield ("The keys that verify tokens may be out of date: the last ones stay in use.")
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -149,10 +158,52 @@ class Credentials:
     def _note_change(self) -> None:
         self._has_changed.set()
 
+    def keys(self) -> Mapping[str, ApiKey]:
+        """Return the API keys by their ids; raises GatewayError if the gateway can have none."""
+        return self._watch().ring.keys
+
+    async def last_use_of_keys(self) -> Mapping[str, int]:
+        return await self._watch().last_use()
+
+    async def change_keys(self, change: Callable[[dict[str, ApiKey]], None]) -> None:
+        """Change the keys file, and return once all processes use it.
+
+        `change` runs in a thread under the lock of the file; if it raises, nothing changes. Raises
+        GatewayError if there is no file, or it cannot be changed.
+        """
+        keys = self._watch()
+        try:
+            await keys.change(change)
+        except KeyFileFault as error:
+            text = f"The keys file cannot be changed: {error}"
+            raise GatewayError(error.code, text) from None
+        if self._options.siblings is not None:
+            await self._until_taken(self._options.siblings, keys)
+
+    async def _until_taken(self, siblings: Siblings, keys: KeyWatch) -> None:
+        for _ in range(_SPREAD_TRIES_MAX):
+            taken = await siblings.gather(_TAKEN, b"", within_s=1)
+            if all(mark == keys.taken for mark in taken):
+                return
+            await asyncio.sleep(_SPREAD_PAUSE_S)
+
+    def _watch(self) -> KeyWatch:
+        if self._keys is None:
+            text = "This gateway stores no keys, as its data directory is :memory:"
+            raise GatewayError(
+                "not_found", f"{text}: start it with `--keys-file FILE`", pointer="/path"
+            )
+        return self._keys
+
     def _look(self, sender: int, body: bytes) -> None:
         del sender, body
         if self._keys is not None:
             self._keys.look()
+
+    def _taken(self, body: bytes) -> bytes:
+        """Say which version of the file is in use here, and look whether there is a newer one."""
+        self._look(0, body)
+        return b"" if self._keys is None else self._keys.taken
 
     async def _announce_change(self) -> None:
         """Keep processes from accepting keys for long that others no longer accept."""

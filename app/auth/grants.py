@@ -36,9 +36,15 @@ class Verb(StrEnum):
     CONSUME = "consume"  # everything that a consumer of a group does
     MANAGE = "manage"  # create, configure, trim, delete; groups, consumers, policies
     PUSH = "push"  # let the gateway send a group's entries to a URL; with `manage` and `consume`
+    PUBLISH = "publish"  # messages on channels: for it and the next, patterns name channels
+    SUBSCRIBE = "subscribe"  # to the messages of channels, and who is there
     ADMIN = "admin"  # the gateway itself: journal, FLUSHALL, CONFIG SET, metrics
 
     __hash__ = str.__hash__  # Enum has one in Python, and each request needs several
+
+
+OF_CHANNELS = frozenset({Verb.PUBLISH, Verb.SUBSCRIBE})
+"""Verbs whose patterns name channels; those of all others name streams."""
 
 
 class Pattern(NamedTuple):
@@ -59,10 +65,11 @@ def _check_key(text: str) -> str:
     plain = _PLACE.sub("x", text)
     if "{" in plain or "}" in plain:
         raise ValueError(
-            "a brace belongs around the name of a claim, such as {sub}; {{ and }} stand for braces"
+            "braces must enclose the name of a claim, such as {sub}; write {{ and }} for braces "
+            "themselves"
         )
     if "*" in plain[:-1]:
-        raise ValueError("`*` stands at the end of a pattern only")
+        raise ValueError("`*` is only allowed at the end of a pattern")
     return text
 
 
@@ -98,19 +105,22 @@ class Grant(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    streams: Patterns = Field(description="Names of streams, or beginnings of names and `*`.")
-    do: list[Verb] = Field(min_length=1, description="The verbs allowed on them.")
+    streams: Patterns = Field(
+        description="Names of streams, or prefixes followed by `*`; with `publish` and "
+        "`subscribe`, names of channels."
+    )
+    do: list[Verb] = Field(min_length=1, description="Allowed verbs.")
     groups: Patterns | None = Field(None, description="Only with these groups.")
     consumer: PatternText | None = Field(None, description="Only as this consumer.")
     keys: Annotated[list[KeyPattern], Field(min_length=1, max_length=PATTERNS_MAX)] | None = Field(
-        None, description="Only rows of tables: their keys, or beginnings of keys and `*`."
+        None, description="Only table rows: their keys, or prefixes followed by `*`."
     )
-    create: bool = Field(False, description="An append may create the stream.")
+    create: bool = Field(False, description="Whether an append may create the stream.")
 
     @model_validator(mode="after")
     def _check_admin(self) -> "Grant":
         if Verb.ADMIN in self.do and (self.streams != ["*"] or self.groups or self.consumer):
-            raise ValueError('`admin` is about the whole gateway: its streams are ["*"]')
+            raise ValueError('`admin` applies to the whole gateway: its streams must be ["*"]')
         return self
 
     @model_validator(mode="after")
@@ -119,7 +129,8 @@ class Grant(BaseModel):
             self.groups or self.consumer or not {Verb.READ, Verb.APPEND}.issuperset(self.do)
         ):
             raise ValueError(
-                "`keys` goes with `read` and `append` only, and without `groups` and `consumer`"
+                "`keys` is only allowed with `read` and `append`, and without `groups` and "
+                "`consumer`"
             )
         return self
 
@@ -145,15 +156,17 @@ def _bound(text: str, claims: Mapping[str, object], bytes_max: int = NAME_BYTES_
             return match[0][0]
         value = claims.get(name)
         if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-            raise UnboundClaim(f"the pattern {text!r} needs the claim {name!r}, a text")
+            raise UnboundClaim(f"the pattern {text!r} needs the claim {name!r} with a text")
         if _REFUSED_IN_CLAIM.search(str(value)):
-            raise UnboundClaim(f"the claim {name!r} has a character that no pattern takes")
+            raise UnboundClaim(
+                f"the claim {name!r} has a character that is not allowed in a pattern"
+            )
         return str(value)
 
     filled = _PLACE.sub(value_of, text)
     name = filled.removesuffix("*")
     if len(name.encode()) > bytes_max:
-        raise UnboundClaim(f"the pattern {text!r} is too long with its claims")
+        raise UnboundClaim(f"the pattern {text!r} is too long with the values of its claims")
     return Pattern(name.encode(), is_prefix=filled != name)
 
 
@@ -164,7 +177,12 @@ def _bound_key(text: str, claims: Mapping[str, object]) -> Pattern:
 EVERYTHING = Right(frozenset(Verb), (Pattern(b"", is_prefix=True),), create=True)
 """All rights there are."""
 
-ANYBODY = Grant(streams=["*"], do=[Verb.READ, Verb.APPEND, Verb.CONSUME, Verb.MANAGE], create=True)
+_ANYBODY_DOES = [
+    *(Verb.READ, Verb.APPEND, Verb.CONSUME, Verb.MANAGE),
+    *(Verb.PUBLISH, Verb.SUBSCRIBE),
+]
+
+ANYBODY = Grant(streams=["*"], do=_ANYBODY_DOES, create=True)
 """Rights of requests without a credential, if these are allowed and have no others.
 
 Others send nothing through the gateway to places of their choice.

@@ -4,13 +4,14 @@ The file is `{"version": 1, "keys": [...]}`. We write each key on a line of its 
 of two versions can be read. A file written by hand may have any layout.
 """
 
+import errno
 import re
 import secrets
 from base64 import b32encode
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
@@ -19,6 +20,7 @@ from headgate.app.auth.grants import Grant, Grants, Right, UnboundClaim, UsageLi
 from headgate.app.auth.private_file import CredentialFault, lock_of, write_private
 from headgate.app.auth.strict_json import object_of
 from headgate.app.runtime.small_file import read_small
+from headgate.app.wire.problems import Code
 
 # Key: an API key as the keys file has it, which knows the hash of its secret only.
 #
@@ -75,7 +77,7 @@ def _random_text(bit_count: int) -> str:
 
 def _check_name(name: str) -> str:
     if _CONTROL.search(name):
-        raise ValueError("a name has no control characters")
+        raise ValueError("a name must not have control characters")
     return name
 
 
@@ -84,6 +86,7 @@ KeyName = Annotated[
 ]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Instant = Annotated[int, Field(ge=0, lt=2**53)]
+KeyState = Literal["active", "expired", "revoked"]
 
 
 class PreviousSecret(BaseModel):
@@ -129,6 +132,29 @@ class ApiKey(BaseModel):
         ends = (self.previous.expires_at_ms, self.expires_at_ms)
         return min(end for end in ends if end is not None)
 
+    def state(self, now_ms: int) -> KeyState:
+        if self.revoked_at_ms is not None:
+            return "revoked"
+        is_expired = self.expires_at_ms is not None and self.expires_at_ms <= now_ms
+        return "expired" if is_expired else "active"
+
+    @property
+    def is_admin(self) -> bool:
+        return any(Verb.ADMIN in grant.do for grant in self.grants)
+
+    def revoked(self, now_ms: int) -> "ApiKey":
+        """Return the key without its secrets; one that is revoked stays as it is."""
+        if self.revoked_at_ms is not None:
+            return self
+        return self.model_copy(update={"revoked_at_ms": now_ms, "previous": None})
+
+    def rotated(self, text: KeyText, overlap_ms: int | None, now_ms: int) -> "ApiKey":
+        """Return the key with a new secret; the previous one stays valid for the overlap."""
+        previous = None
+        if overlap_ms is not None:
+            previous = PreviousSecret(sha256=self.sha256, expires_at_ms=now_ms + overlap_ms)
+        return self.model_copy(update={"sha256": text.sha256, "previous": previous})
+
     @property
     def hashes(self) -> tuple[str, ...]:
         if self.revoked_at_ms is not None:
@@ -149,7 +175,15 @@ Keys = Mapping[str, ApiKey]
 
 
 class KeyFileFault(CredentialFault):
-    """The file cannot be read or is invalid; the text names the file and place."""
+    """The file cannot be read, is invalid or cannot be changed; the text names file and place."""
+
+    def __init__(self, text: str, code: Code = "unavailable") -> None:
+        """Take the reason, and the code of the problem for those who change keys over the API."""
+        super().__init__(text)
+        self.code: Code = code
+
+
+_READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 def read_keys(path: Path) -> Keys:
@@ -176,7 +210,8 @@ def change_keys(path: Path, change: Callable[[dict[str, ApiKey]], None]) -> None
             change(keys)
             _write(path, keys)
     except OSError as error:
-        raise KeyFileFault(f"{path}: {error.strerror}") from None
+        code: Code = "not_supported" if error.errno in _READ_ONLY else "unavailable"
+        raise KeyFileFault(f"{path}: {error.strerror}", code) from None
 
 
 def create_keys(path: Path, keys: Keys) -> bool:
@@ -194,7 +229,8 @@ def create_keys(path: Path, keys: Keys) -> bool:
 def _write(path: Path, keys: Keys) -> None:
     text = _text_with(keys)
     if len(text) > SIZE_BYTES_MAX:
-        raise KeyFileFault(f"{path}: the file would be larger than {SIZE_BYTES_MAX} bytes")
+        fault = f"{path}: the file would be larger than {SIZE_BYTES_MAX} bytes"
+        raise KeyFileFault(fault, "limit_reached")
     write_private(path, text)
 
 
@@ -210,7 +246,7 @@ def _keys_of(data: bytes) -> Keys:
     keys: dict[str, ApiKey] = {}
     for place, key in enumerate(_KeysFile.model_validate_json(data, strict=True).keys):
         if keys.setdefault(key.id, key) is not key:
-            raise ValueError(f"keys[{place}]: the key {key.id!r} is there twice")
+            raise ValueError(f"keys[{place}]: the id {key.id!r} occurs twice")
     return keys
 
 

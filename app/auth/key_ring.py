@@ -4,15 +4,25 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
 from typing import NamedTuple
 
-from headgate.app.auth.key_file import ApiKey, Keys, parse_key, read_keys, read_use, write_use
+from headgate.app.auth.key_file import (
+    ApiKey,
+    Keys,
+    change_keys,
+    parse_key,
+    read_keys,
+    read_use,
+    write_use,
+)
 from headgate.app.auth.principal import Principal, Unauthenticated
 from headgate.app.auth.private_file import LOOK_INTERVAL_S, WatchedFile
 from headgate.app.runtime import periodic
+from headgate.app.runtime.threads import KEYS
 
 _NO_KEY = "0" * 64
 """Compared in place of a missing key, so that the check takes as long."""
@@ -175,6 +185,7 @@ class KeyWatch:
         self._on_appear = on_appear
         self._on_change = on_change
         self._look_now = asyncio.Event()
+        self._looking = asyncio.Lock()  # or a look that began earlier may take an older file
         self._is_running = False
         self._saved: dict[str, int] = {}
 
@@ -199,7 +210,7 @@ class KeyWatch:
             tasks.create_task(periodic.repeat("times of use of keys", self._save_later))
 
     async def _follow(self) -> None:
-        await self._file.look()
+        await self._catch_up()
         with suppress(TimeoutError):
             async with asyncio.timeout(LOOK_INTERVAL_S):
                 await self._look_now.wait()
@@ -215,6 +226,32 @@ class KeyWatch:
 
     def look(self) -> None:
         self._look_now.set()
+
+    @property
+    def taken(self) -> bytes:
+        """Return a mark of the version of the file that is in use; all processes have the same."""
+        return repr(self._file.taken).encode()
+
+    async def change(self, change: Callable[[dict[str, ApiKey]], None]) -> None:
+        """Change the keys of the file as `change_keys` does, and take them; raises KeyFileFault."""
+
+        def change_file() -> None:
+            if self._path.parent == self._data_dir:
+                self._data_dir.mkdir(0o700, parents=True, exist_ok=True)
+            change_keys(self._path, change)
+
+        await KEYS.call(change_file)
+        await self._catch_up()
+
+    async def last_use(self) -> Mapping[str, int]:
+        """Return when each key was used last, by all processes as far as they have saved it."""
+        ours = self.ring.used_at_ms
+        saved = {} if self._data_dir is None else await KEYS.call(partial(read_use, self._data_dir))
+        return {key: max(saved.get(key, 0), ours.get(key, 0)) for key in saved.keys() | ours.keys()}
+
+    async def _catch_up(self) -> None:
+        async with self._looking:
+            await self._file.look()
 
     async def close(self) -> None:
         await self._save()
@@ -235,7 +272,7 @@ class KeyWatch:
         self.ring.replace(keys)
         if is_new:
             log.warning(
-                "keys file appeared: from now on the gateway asks for credentials",
+                "keys file appeared: the gateway requires credentials from now on",
                 extra={"file": str(self._path)},
             )
             self._on_appear()
@@ -249,7 +286,7 @@ class KeyWatch:
         try:
             used_at_ms = await asyncio.to_thread(write_use, self._data_dir, used_at_ms)
         except OSError as error:  # nothing depends on it
-            log.warning("times of use of keys not saved", extra={"reason": str(error)})
+            log.warning("last use of keys could not be saved", extra={"reason": str(error)})
         ours = self.ring.used_at_ms
         ours.update((key, max(at, ours[key])) for key, at in used_at_ms.items() if key in ours)
         self._saved = used_at_ms

@@ -74,7 +74,7 @@ class Forbidden(GatewayError):
 class Reserved(Forbidden):
     def __init__(self, stream: bytes | None) -> None:
         text = f"Names that begin with `{RESERVED.decode()}` are reserved for the gateway"
-        rule = "their streams are read and deleted with `admin`, and no request changes them"
+        rule = "their streams can be read and deleted with `admin`, but not changed"
         GatewayError.__init__(self, "forbidden", f"{text}, as {_shown(stream)}: {rule}.")
 
 
@@ -96,6 +96,7 @@ class Principal:
         "limits",
         "parent",
         "rights",
+        "user",
         "verbs",
     )
 
@@ -110,14 +111,15 @@ class Principal:
         parent: "Principal | None" = None,
         is_anonymous: bool = False,
         is_home: bool = False,
+        user: str | None = None,
     ) -> None:
         """Create a principal.
 
         `id` is the name of a key or the subject of a token. Limits that are None come from the
         settings. `expires_at_ms` None means never. `key` names the key for the log, never its
         secret. The rights of `parent` bound these, as a ticket allows no more than its owner may.
-        `is_anonymous`: nobody has said who asks. `is_home`: nobody has to, as there are no
-        credentials.
+        `user` is who is at a page with a ticket, if its server says so. `is_anonymous`: nobody has
+        said who asks. `is_home`: nobody has to, as there are no credentials.
         """
         self.id = id
         self.rights = tuple(rights)
@@ -127,6 +129,7 @@ class Principal:
         self.expires_at_ms = expires_at_ms
         self.key = key
         self.parent = parent
+        self.user = user
         self.is_anonymous = is_anonymous
         self.is_home = is_home
         self.ending: str | None = None  # why the credential is no longer valid
@@ -227,7 +230,7 @@ class Principal:
                 try:
                     callback()
                 except Exception:  # the others end all the same
-                    log.exception("not ended with its credential")
+                    log.exception("a connection could not be ended with its credential")
             for ticket in list(self._tickets or ()):
                 ticket.end(reason)
 

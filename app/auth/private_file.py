@@ -1,8 +1,10 @@
 """Files that only their owner may read, which change atomically and are watched."""
 
+import errno
 import fcntl
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -50,17 +52,30 @@ def lock_of(path: Path) -> Iterator[None]:
     """Hold the lock of a file against other processes.
 
     The lock is a separate file beside it, which stays: the file itself is replaced. Raises OSError
-    if the folder cannot be written to.
+    if the folder cannot be written to, or another process holds the lock for too long.
     """
     path = path.resolve()
     lock = path.with_name(f"{path.name}.lock")
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
     try:
         _give_to_owner(descriptor, path)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _lock(descriptor)
         yield
     finally:
         os.close(descriptor)
+
+
+_LOCK_TRIES_MAX = 1_000
+_LOCK_PAUSE_S = 0.01
+
+
+def _lock(descriptor: int) -> None:
+    for _ in range(_LOCK_TRIES_MAX):
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(_LOCK_PAUSE_S)
+    raise TimeoutError(errno.ETIMEDOUT, "another process holds the lock of the file")
 
 
 def _give_to_owner(descriptor: int, path: Path) -> None:
@@ -86,7 +101,7 @@ LOOK_INTERVAL_S = 0.25
 _LOOKS_BEFORE_RETRY = 20
 """A file that could not be read is read again after so many looks, even if it looks the same."""
 
-_MISSING = "there is no such file any more"
+_MISSING = "the file no longer exists"
 
 
 class WatchedFile(Generic[T]):
@@ -108,6 +123,7 @@ class WatchedFile(Generic[T]):
         self._stamp: Stamp = None
         self._looks_before_retry = 0
         self.is_taken = False
+        self.taken: Stamp = None  # of the content that was taken last
         self.warning: str | None = None
 
     def load(self) -> None:
@@ -115,7 +131,7 @@ class WatchedFile(Generic[T]):
         self._stamp = stamp_of(self._path)
         if self._stamp is not None:
             self._take(self._read(self._path))
-            self.is_taken = True
+            self.is_taken, self.taken = True, self._stamp
 
     async def look(self) -> None:
         stamp = await GUARDS.call(partial(stamp_of, self._path))
@@ -138,11 +154,11 @@ class WatchedFile(Generic[T]):
             self._warn(f"{self._path}: {str(error) or type(error).__name__}")
             return
         self._warn(None)
-        self.is_taken = True
+        self.is_taken, self.taken = True, stamp
         log.info("file taken", extra={"file": str(self._path)})
 
     def _warn(self, fault: str | None) -> None:
-        warning = fault and f"{fault}; what was read before stays in use"
+        warning = fault and f"{fault}; the previous version stays in use"
         if warning is not None and warning != self.warning:
             log.error("file not taken", extra={"reason": warning})
         self.warning = warning

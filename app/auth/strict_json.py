@@ -12,7 +12,7 @@ def object_of(data: bytes) -> dict[str, Any]:
     from_json(data, allow_inf_nan=False)  # refuses what is too deep, is not UTF-8 or is no JSON
     value = json.loads(data, object_pairs_hook=_unique)
     if not isinstance(value, dict):
-        raise ValueError("this is no JSON object")  # noqa: TRY004 the type is one of the text
+        raise ValueError("should be a JSON object")  # noqa: TRY004 the type is one of the text
     return value
 
 
@@ -20,6 +20,6 @@ def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for name, value in pairs:
         if name in members:
-            raise ValueError(f"the member {name!r} is there twice")
+            raise ValueError(f"the member {name!r} occurs twice")
         members[name] = value
     return members

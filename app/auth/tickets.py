@@ -1,9 +1,9 @@
-"""Short tokens for URLs, where a browser can send no header.
+"""Short tokens for pages, which may stand in a URL where a browser can send no header.
 
-A ticket allows one stream, and at most what its owner may do there. It is a JWT signed with a
-secret of the gateway, so every gateway with this secret accepts it. It ends with the key of its
-owner; the ticket of a token's owner ends no later than this token, and with the key that signed it.
-A ticket of somebody without a credential allows what everybody may do.
+A ticket allows one stream and one channel, and at most what its owner may do there. It is a JWT
+signed with a secret of the gateway, so every gateway with this secret accepts it. It ends with the
+key of its owner; the ticket of a token's owner ends no later than this token, and with the key that
+signed it. A ticket of somebody without a credential allows what everybody may do.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import jwt
 from pydantic import ValidationError
 
-from headgate.app.auth.grants import Pattern, Right, UsageLimits, Verb
+from headgate.app.auth.grants import OF_CHANNELS, Pattern, Right, UsageLimits, Verb
 from headgate.app.auth.principal import Need, Principal, Unauthenticated
 from headgate.engine.clock import Clock
 
@@ -41,20 +41,32 @@ class Owners(Protocol):
 
 
 class Scope(NamedTuple):
-    verbs: frozenset[Verb]  # some of read, append, consume
-    stream: bytes
+    """What a ticket allows: some verbs on a stream, some on a channel, or both."""
+
+    verbs: frozenset[Verb]  # some of read, append, consume; publish, subscribe
+    stream: bytes | None = None
     group: bytes | None = None
     consumer: bytes | None = None
+    channel: bytes | None = None
+    user: str | None = None  # whom presence shows
 
     def needs(self) -> list[Need]:
-        needs = [Need((verb,), self.stream) for verb in sorted(self.verbs - {Verb.CONSUME})]
+        needs = [
+            Need((verb,), self.channel if verb in OF_CHANNELS else self.stream)
+            for verb in sorted(self.verbs - {Verb.CONSUME})
+        ]
         if Verb.CONSUME in self.verbs:
             needs.append(Need((Verb.CONSUME,), self.stream, self.group, self.consumer))
         return needs
 
     def rights(self) -> list[Right]:
+        rights = []
+        if self.channel is not None:
+            rights.append(Right(self.verbs & OF_CHANNELS, (Pattern(self.channel),)))
+        if self.stream is None:
+            return rights
         streams = (Pattern(self.stream),)
-        rights = [Right(self.verbs - {Verb.CONSUME}, streams)]
+        rights.append(Right(self.verbs - OF_CHANNELS - {Verb.CONSUME}, streams))
         if Verb.CONSUME in self.verbs and self.group is not None:
             consumer = None if self.consumer is None else Pattern(self.consumer)
             rights.append(
@@ -84,10 +96,13 @@ class Tickets:
             "exp": expires_at_ms // 1000 + 1,
             "end": expires_at_ms,
             "do": sorted(scope.verbs),
-            "names": [_text(name) for name in scope[1:]],
+            "names": [_text(name) for name in scope[1:5]],
         }
-        mark = self._owners.mark_of(principal.parent or principal)
-        if principal.is_anonymous:
+        if scope.user is not None:
+            claims["user"] = scope.user
+        owner = principal.parent or principal
+        mark = self._owners.mark_of(owner)
+        if owner.is_anonymous:
             claims["anonymous"] = True
         elif mark is not None:
             claims["key"] = mark
@@ -98,6 +113,26 @@ class Tickets:
             claims["limits"] = limits
         return jwt.encode(claims, self._secret, _ALGORITHM), expires_at_ms
 
+    def knows(self, credential: str) -> bool:
+        """Tell whether it is a ticket that was signed with our secret, whether or not it ended."""
+        try:
+            self._claims(credential)
+        except jwt.InvalidTokenError:
+            return False
+        return True
+
+    def _claims(self, ticket: str) -> dict[str, Any]:
+        if len(ticket) > _LENGTH_MAX or not _FORM.fullmatch(ticket):
+            raise jwt.InvalidTokenError
+        required = ["exp", "sub", "aud"]
+        return jwt.decode(
+            ticket,
+            self._secret,
+            [_ALGORITHM],
+            audience=_AUDIENCE,
+            options={"require": required, "verify_exp": False},
+        )
+
     def verify(self, ticket: str, anonymous: Principal) -> Principal:
         """Return the principal of a ticket: its owner's identity with fewer rights.
 
@@ -105,19 +140,12 @@ class Tickets:
         the tickets of those without a credential. Raises Unauthenticated if the ticket is not ours
         or has ended, or its owner's key has.
         """
-        if len(ticket) > _LENGTH_MAX or not _FORM.fullmatch(ticket):
-            raise Unauthenticated(INVALID)
         try:
-            claims = jwt.decode(
-                ticket,
-                self._secret,
-                [_ALGORITHM],
-                audience=_AUDIENCE,
-                options={"require": ["exp", "sub", "aud"], "verify_exp": False},
-            )
-            stream, group, consumer = claims["names"]
+            claims = self._claims(ticket)
             verbs = frozenset(map(Verb, claims["do"]))
-            scope = Scope(verbs, stream.encode(), _name(group), _name(consumer))
+            names = (*map(_name, claims["names"]), None)  # an older ticket names no channel
+            stream, group, consumer, channel = names[:4]
+            scope = Scope(verbs, stream, group, consumer, channel, claims.get("user"))
             limits = UsageLimits.model_validate(claims.get("limits", {}))
             expires_at_ms, mark = int(claims["end"]), claims.get("key")
             is_anonymous = claims.get("anonymous", False)
@@ -135,11 +163,13 @@ class Tickets:
             raise Unauthenticated(_EXPIRED)
         owner = None if mark is None else self._owners.owner_of(mark, now_ms)
         if mark is not None and owner is None:
-            raise Unauthenticated("The key that made the ticket has ended.")
+            raise Unauthenticated("The key that created the ticket is no longer valid.")
         if is_anonymous:
             owner = anonymous
             if not owner.verbs:
-                raise Unauthenticated("The ticket was made without a credential: one is needed.")
+                raise Unauthenticated(
+                    "The ticket was created without a credential, but the gateway now requires one."
+                )
         principal = Principal(
             claims["sub"],
             scope.rights(),
@@ -147,6 +177,7 @@ class Tickets:
             expires_at_ms=expires_at_ms,
             key=claims.get("signer") if owner is None else owner.key,
             parent=owner,
+            user=scope.user,
         )
         if owner is not None:
             owner.own(principal)

@@ -1,4 +1,4 @@
-"""How a push goes: its last answers, and how many requests of it may be in flight."""
+"""How a push goes: its attempts, and how many requests of it may be in flight."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from headgate.app.automation import pushes
-from headgate.app.automation.pushes import ANSWERS_KEPT, PushAnswer, PushRecord
+from headgate.app.automation.pushes import PushAnswer, PushRecord
 from headgate.app.backends.port import Perform
 from headgate.app.wire.pushes import PushPhase
 from headgate.engine.errors import StreamsChanged, Unavailable
@@ -72,13 +72,17 @@ def backoff_ms(failures: int) -> int:
     return min(BACKOFF_MS_MIN << min(max(failures - 1, 0), 20), BACKOFF_MS_MAX)
 
 
-# Log: the last answers of a push and its health, written at most once a second.
+# Log: the attempts of a push and its health, written about once a second. A gateway that dies loses
+# the newest attempts.
 #
-# 1. Keep the newest answers, and count all of them.
+# 1. Keep the attempts, and count them.
 # 2. Note the moment since when there were only failures; a success clears it.
 # 3. If that lasts as long as the push allows, the push is disabled.
 
 _PAUSE_S = 1.0
+_WRITTEN_AT_ONCE = 1_000
+_UNWRITTEN_MAX = 5_000
+"""Attempts that wait to be written; with more, the oldest ones are lost."""
 
 
 class PushTally:
@@ -98,9 +102,11 @@ class PushLog:
         self._on_phase = on_phase
         self._perform, self._name, self._tally = perform, push.name, tally
         self._disable_after_ms = push.definition.disable_after_ms
-        self._answers: deque[PushAnswer] = deque(maxlen=ANSWERS_KEPT)
+        self._attempts: deque[PushAnswer] = deque(maxlen=_UNWRITTEN_MAX)
+        self._are_kept = push.definition.attempts_days > 0
         self._delivered = self._failed = 0
         self._last_error: str | None = None
+        self._last_ms = 0  # when the last attempt ended
         self._sealed, self._retry_count = push.sealed, push.retry_count
         self._failing_since_ms, self._failures = push.failing_since_ms, push.failures
         self._written = push.failing_since_ms
@@ -130,7 +136,9 @@ class PushLog:
         self._tally.failed += 1
 
     def _note(self, answer: PushAnswer) -> None:
-        self._answers.append(answer)
+        self._last_ms = answer.at_ms
+        if self._are_kept:
+            self._attempts.append(answer)
         self._tally.took_ms += answer.took_ms
         self._news.set()
 
@@ -152,16 +160,22 @@ class PushLog:
     async def write(self) -> None:
         """Write what is new, or raise Unavailable or StreamsChanged."""
         await self._write_health()
-        if self._answers:
-            new = list(self._answers)
-            await pushes.add_answers(self._perform, self._name, new)
-            while self._answers and self._answers[0] in new:
-                self._answers.popleft()
+        while self._attempts:
+            await self._write_attempts()
         if self._delivered or self._failed:
             delivered, failed = self._delivered, self._failed
             await pushes.add_counts(self._perform, self._name, delivered, failed)
             self._delivered -= delivered
             self._failed -= failed
+
+    async def _write_attempts(self) -> None:
+        count = min(len(self._attempts), _WRITTEN_AT_ONCE)
+        new = [self._attempts.popleft() for _ in range(count)]
+        try:
+            await pushes.add_attempts(self._perform, self._name, new)
+        except BaseException:
+            self._attempts.extendleft(reversed(new))
+            raise
 
     async def _write_health(self) -> None:
         since_ms, failures = self._failing_since_ms, self._failures
@@ -176,10 +190,10 @@ class PushLog:
             if since_ms is None:
                 return replace(push, failing_since_ms=None, failures=0)
             new = replace(push, failing_since_ms=since_ms, failures=failures)
-            last_ms = self._answers[-1].at_ms if self._answers else since_ms
+            last_ms = max(self._last_ms, since_ms)
             if last_ms - since_ms < self._disable_after_ms:
                 return new
-            reason = f"nothing but failures for {last_ms - since_ms} ms: {self._last_error}"
+            reason = f"all requests failed for {last_ms - since_ms} ms: {self._last_error}"
             return replace(new, disabled_at_ms=last_ms, disabled_reason=reason)
 
         push = await pushes.change(self._perform, self._name, changed)

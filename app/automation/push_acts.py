@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from functools import reduce
 from typing import Any, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Forbidden, Need
-from headgate.app.automation import pushes
+from headgate.app.automation import pushes, replays
+from headgate.app.automation.bodies import PushRequest
+from headgate.app.automation.pusher import Posting
 from headgate.app.automation.pushes import (
     PushDefinition,
     PushedGroups,
@@ -21,33 +23,43 @@ from headgate.app.automation.pushes import (
     PushRecord,
     StoredPush,
 )
+from headgate.app.automation.replays import ReplayRange, ReplayRecord
 from headgate.app.automation.signing import (
     KeyMissing,
     PushSecrets,
     Sealing,
     known_key,
     new_secret,
+    opened_push,
     public_text,
     signing_key,
 )
 from headgate.app.automation.targets import TargetRefused, Targets
+from headgate.app.automation.webhooks import Sender
 from headgate.app.backends.port import Perform
+from headgate.app.wire.filters import both, filter_text
+from headgate.app.wire.ids import parse_bound
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.pushes import (
     PatternPushInput,
     Push,
+    PushAttempt,
     PushInput,
     PushPhase,
+    PushReplay,
+    PushReplayInput,
     PushSummary,
+    ReplayState,
     RetriedPush,
     SecretRotation,
     SignatureKind,
 )
 from headgate.app.wire.schemas.pattern_groups import NewGroups, weights_of
+from headgate.engine.clock import SystemClock
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import NotFound, StreamsChanged
-from headgate.engine.replies import PendingItem
+from headgate.engine.replies import Delivery, PendingItem
 from headgate.engine.requests.deliveries import ListPending, Nack, NackMode, ReadGroups
 from headgate.engine.requests.groups import DescribeGroup
 from headgate.engine.requests.keyspace import UNRESERVED, NameFilter, TellTime
@@ -56,8 +68,12 @@ _TRIES_MAX = 10
 _RETRIED_MAX = 10_000
 _RETRIED_AT_ONCE = 1_000
 _SOON_MS = 500
+_TEST_SLACK_MS = 5_000
+_REPLAYING = "a replay of this push is running: wait until it is done, or cancel it"
 _NONE = "This group has no push."
-_RACED = "Others change this push at the same time."
+_NO_KEY = "the key that encrypted the secrets is missing: set the push again"
+_RACED = "Other clients are changing this push at the same time."
+_TEST_MARK = {"headgate-test": "true"}
 _TO_SET = Verb.PUSH, Verb.MANAGE, Verb.CONSUME
 
 
@@ -66,15 +82,17 @@ class PushTools(NamedTuple):
     targets: Targets
     sealing: Sealing
     now_ms: Callable[[], int]
+    sender: Sender  # of test events
 
     async def described(self, push: PushRecord) -> Push:
         stored = await pushes.load(self.perform, push.name)
-        answers = await pushes.answers(self.perform, push.name)
-        return {**await self.summary(push, stored), "answers": msgspec.to_builtins(answers)}
+        answers, _ = await pushes.attempts(self.perform, push.name)
+        return {**await self.summary(push, stored), "answers": [answer.wire for answer in answers]}
 
     async def summary(self, push: PushRecord, stored: StoredPush | None) -> PushSummary:
         held = await self.sealing.unseal(push.sealed, PushSecrets)
         definition = push.definition
+        replay = await replays.load(self.perform, push.name)
         previous_ms = 0 if held is None else held.previous_until_ms
         key = None
         if definition.signature is SignatureKind.ED25519:
@@ -90,6 +108,7 @@ class PushTools(NamedTuple):
             "batch_max": definition.batch_max,
             "signature": definition.signature,
             "disable_after_ms": definition.disable_after_ms,
+            "attempts_days": definition.attempts_days,
             "header_names": [] if held is None else sorted(held.headers),
             "state": PushPhase.UNREADABLE if held is None else push.phase,
             "failing_since_ms": push.failing_since_ms,
@@ -101,6 +120,7 @@ class PushTools(NamedTuple):
             "created_at_ms": push.created_at_ms,
             "delivered_count": 0 if stored is None else stored.counts.delivered,
             "failed_count": 0 if stored is None else stored.counts.failed,
+            "replay": None if replay is None else replay.replay.wire,
         }
 
 
@@ -153,7 +173,7 @@ class PushActs:
                 except StreamsChanged:
                     continue
                 except KeyMissing as error:
-                    text = f"no secrets can be kept: {error}"
+                    text = f"secrets cannot be stored: {error}"
                     raise GatewayError("not_supported", text) from None
                 answer = await self._tools.described(push)
                 return ({**answer, "secret": held.secret} if is_new else answer), before is None
@@ -161,6 +181,14 @@ class PushActs:
 
     async def describe(self) -> Push:
         return await self._tools.described((await self._stored()).push)
+
+    async def attempts(
+        self, limit: int, *, before: EntryId | None, of: EntryId | None
+    ) -> tuple[list[PushAttempt], EntryId | None]:
+        """Return attempts, newest first, and where to continue; see `pushes.attempts`."""
+        name = (await self._stored()).name
+        found, end = await pushes.attempts(self._perform, name, limit, before=before, of=of)
+        return [attempt.wire for attempt in found], end
 
     async def delete(self) -> None:
         stored = await self._stored()
@@ -184,6 +212,58 @@ class PushActs:
             await self._change(lambda push: replace(push, retry_count=push.retry_count + 1))
             return RetriedPush(entries=count)
 
+    async def test(self) -> PushAttempt:
+        """Send a request that says that it is a test. No entry and no count is changed."""
+        push, tools = (await self._stored(Verb.PUSH)).push, self._tools
+        with self._act("test"):
+            opened = await opened_push(self._perform, tools.sealing, push)
+            if opened is None:
+                raise GatewayError("not_supported", _NO_KEY)
+            now_ms, longest_ms = tools.now_ms(), push.definition.timeout_ms + _TEST_SLACK_MS
+            if not await pushes.begin_test(self._perform, push.name, now_ms, now_ms + longest_ms):
+                raise GatewayError("rate_limited", "a test event of this push is being sent")
+            try:
+                async with tools.sender.places.within(push.name):
+                    posting = Posting(tools.sender, SystemClock(), push, *opened)
+                    webhook_id = f"msg_test_{secrets.token_hex(10)}"
+                    answer = await posting.post(_test_of(push), webhook_id, _TEST_MARK)
+            finally:
+                await pushes.end_test(self._perform, push.name)
+            return answer.wire
+
+    async def replay(self, wanted: PushReplayInput) -> PushReplay:
+        """Count the entries of a range, and send them again unless it is a dry run."""
+        start = parse_bound(wanted.start, field="/body/start")
+        end = parse_bound(wanted.end, field="/body/end", is_end=True)
+        filters = filter_text(wanted.filter, pointer="/body/filter")
+        name, place = (await self._stored(Verb.PUSH, Verb.CONSUME)).name, self._place
+        group = await self._perform(DescribeGroup(place.stream, place.group))
+        filters = both(group.policy.filters, filters, pointer="/body/filter")
+        bounds = ReplayRange(start, min(end, group.last_id), filters)
+        counted = await replays.count(self._perform, place.stream, bounds)
+        now_ms = self._tools.now_ms()
+        new = ReplayRecord(secrets.token_hex(8), bounds, start, now_ms, *counted)
+        if wanted.dry_run:
+            return replace(new, state=ReplayState.COUNTED).wire
+        with self._act("replay"):
+            before = await replays.load(self._perform, name)
+            if before is not None and before.replay.is_running:
+                raise GatewayError("limit_reached", _REPLAYING)
+            try:
+                await replays.write(self._perform, name, new, before)
+            except StreamsChanged:
+                raise GatewayError("overloaded", _RACED) from None
+            await pushes.announce(self._perform, name)
+        return new.wire
+
+    async def cancel_replay(self) -> PushReplay:
+        name = (await self._stored()).name
+        with self._act("cancel", "Replay"):
+            replay = await replays.cancel(self._perform, name, self._tools.now_ms())
+            if replay is None:
+                raise GatewayError("not_found", "No replay of this push is running.")
+        return replay.wire
+
     async def rotate(self, rotation: SecretRotation | None) -> Push:
         tools, rotation = self._tools, rotation or SecretRotation.model_validate({})
         before = await self._stored()
@@ -191,8 +271,7 @@ class PushActs:
             for _ in range(_TRIES_MAX):
                 held = await tools.sealing.unseal(before.push.sealed, PushSecrets)
                 if held is None:
-                    text = "the key is missing that encrypted the secrets: set the push anew"
-                    raise GatewayError("not_supported", text)
+                    raise GatewayError("not_supported", _NO_KEY)
                 held = held.rotated(tools.now_ms(), rotation.overlap_ms)
                 push = replace(before.push, sealed=await tools.sealing.seal(held))
                 try:
@@ -269,7 +348,7 @@ class PushActs:
             held = replace(old, url=new.url, headers=new.headers)
         is_by_key = new.signature is SignatureKind.ED25519
         if is_by_key and await signing_key(self._perform, tools.sealing) is None:
-            raise KeyMissing("the key that encrypted the one of `v1a` is not there")
+            raise KeyMissing("the key that encrypted the signing key of `v1a` is missing")
         definition = PushDefinition(
             new.concurrency,
             new.timeout_ms,
@@ -277,6 +356,7 @@ class PushActs:
             new.batch_max,
             new.signature,
             new.disable_after_ms,
+            new.attempts_days,
         )
         sealed = await tools.sealing.seal(held)
         if before is not None:
@@ -323,6 +403,11 @@ def _has_failed(item: PendingItem) -> bool:
     An entry that is due soon may be with a reader before it could be released.
     """
     return item.consumer is None and item.delivery_count > 0 and item.delay_ms > _SOON_MS
+
+
+def _test_of(push: PushRecord) -> PushRequest:
+    entry = Delivery(MIN_ID, (b"test", b"true"), 0, 0, None)  # no entry has this id
+    return PushRequest(push.stream, [entry], 0)
 
 
 def _resumed(push: PushRecord) -> PushRecord:

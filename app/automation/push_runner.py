@@ -29,10 +29,11 @@ from headgate.app.automation.health import PushLog, PushTally
 from headgate.app.automation.pusher import Gone, Parts, Pusher
 from headgate.app.automation.pushes import CHANGES, PushRecord, StoredPush
 from headgate.app.automation.records import PAUSE_S, attributes_of, patiently
-from headgate.app.automation.signing import PushSecrets, Sealing, Signer, known_key
+from headgate.app.automation.replays import Replaying
+from headgate.app.automation.signing import PushSecrets, Sealing, Signer, opened_push
 from headgate.app.backends.port import Perform
 from headgate.app.runtime import periodic
-from headgate.app.wire.pushes import PushPhase, SignatureKind
+from headgate.app.wire.pushes import PushPhase
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import GroupNotFound, StreamNotFound, StreamsChanged, Unavailable
 from headgate.engine.requests.entries import Read, StreamCursor
@@ -154,19 +155,19 @@ class PushRunner:
 
     def families(self) -> Iterator[Metric]:
         phases = Counter(self._phases.values())
-        text = "Pushes by their state; those of a gateway over servers are the ones that it runs."
+        text = "Pushes by state. Over servers, those that this gateway runs."
         pushes = GaugeMetricFamily("headgate_pushes", text, labels=["state"])
         for phase in PushPhase:
             pushes.add_metric([phase], phases[phase])
         yield pushes
-        text = "Requests of pushes: `acknowledged`, or `failed`."
+        text = "Requests of pushes by outcome: `acknowledged` or `failed`."
         requests = CounterMetricFamily("headgate_push_requests", text, labels=["outcome"])
         requests.add_metric(["acknowledged"], self._tally.acknowledged)
         requests.add_metric(["failed"], self._tally.failed)
         yield requests
         text = "Entries that receivers of pushes have acknowledged."
         yield CounterMetricFamily("headgate_push_entries", text, self._tally.delivered)
-        text = "Time that requests of pushes took, together."
+        text = "Total duration of the requests of pushes."
         yield CounterMetricFamily("headgate_push_seconds", text, self._tally.took_ms / 1000)
 
     async def _follow_all(self) -> None:
@@ -242,6 +243,7 @@ class PushRunner:
     async def _serve(self, stored: StoredPush) -> None:
         push, change = stored.push, self._changes[stored.push.name]
         self._phases[push.name] = push.phase
+        await pushes.limit_attempts(self._parts.perform, push)
         try:
             await self._check_group(push)
         except (GroupNotFound, StreamNotFound):
@@ -250,7 +252,7 @@ class PushRunner:
         if not push.is_running:
             await self._until(change)
             return
-        opened = await self._open(push)
+        opened = await opened_push(self._parts.perform, self._sealing, push)
         if opened is None:
             self._phases[push.name] = PushPhase.UNREADABLE
             await self._until(change)
@@ -269,16 +271,6 @@ class PushRunner:
         finally:
             await lease.end()
 
-    async def _open(self, push: PushRecord) -> tuple[PushSecrets, Signer] | None:
-        """Return the secrets of a push and its signer; None if the key for them is missing."""
-        held = await self._sealing.unseal(push.sealed, PushSecrets)
-        if held is None or (held.stream, held.group, held.is_pattern) != push.place:
-            return None
-        if push.definition.signature is not SignatureKind.ED25519:
-            return held, Signer(push.definition.signature, held, None)
-        key = await known_key(self._parts.perform, self._sealing)
-        return None if key is None else (held, Signer(push.definition.signature, held, key))
-
     async def _until(self, change: asyncio.Event, wait_s: float = LOOK_MS / 1000) -> None:
         try:
             async with asyncio.timeout(wait_s):
@@ -291,20 +283,22 @@ class PushRunner:
         push_log = PushLog(perform, push, self._tally, partial(self._note_phase, push.name))
         pusher = Pusher(self._parts, push, held, signer, push_log)
         stop = asyncio.Event()
-        watching = asyncio.create_task(self._watch(push, pusher, push_log, stop))
-        writing = asyncio.create_task(periodic.complete("answers of a push", push_log.run))
+        replaying = Replaying(self._parts, push, pusher.send_again)
+        watching = asyncio.create_task(self._watch(push, pusher, push_log, replaying, stop))
+        again = asyncio.create_task(periodic.complete("replays of a push", replaying.run))
+        writing = asyncio.create_task(periodic.complete("attempts of a push", push_log.run))
         try:
             await pusher.run(stop)
         except Gone:
-            log.warning("push disabled: its receiver answers 410", extra=push.place.names)
+            log.warning("push disabled: the receiver answered 410", extra=push.place.names)
             now_ms = self._parts.clock.wall_ms()
-            await pushes.disable(perform, push.name, "the receiver answers 410: it is gone", now_ms)
+            await pushes.disable(perform, push.name, "the receiver answered 410 (Gone)", now_ms)
         except (GroupNotFound, StreamNotFound):
             await self._end(push)
         finally:
-            for task in (watching, writing):
+            for task in (watching, again, writing):
                 task.cancel()
-            await asyncio.gather(watching, writing, return_exceptions=True)
+            await asyncio.gather(watching, again, writing, return_exceptions=True)
             await push_log.write_last()
 
     async def _check_group(self, push: PushRecord) -> None:
@@ -320,11 +314,16 @@ class PushRunner:
         try:
             await self._check_group(push)
         except (GroupNotFound, StreamNotFound):
-            log.warning("push ended: its group is gone", extra=push.place.names)
+            log.warning("push ended: its group no longer exists", extra=push.place.names)
             await pushes.delete(self._parts.perform, push.name)
 
     async def _watch(
-        self, push: PushRecord, pusher: Pusher, push_log: PushLog, stop: asyncio.Event
+        self,
+        push: PushRecord,
+        pusher: Pusher,
+        push_log: PushLog,
+        replaying: Replaying,
+        stop: asyncio.Event,
     ) -> None:
         """Stop a pusher when its push has changed, or its group is gone."""
         change, retry_count = self._changes[push.name], push.retry_count
@@ -344,6 +343,7 @@ class PushRunner:
                 break
             if not stored.push.is_running:
                 break
+            replaying.look()
             if stored.push.retry_count != retry_count:
                 retry_count = stored.push.retry_count
                 push_log.begin_anew(stored.push)

@@ -18,7 +18,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from headgate.app.automation.bodies import BODY_BYTES_MAX, Bodies, Content, PushRequest, requests_of
 from headgate.app.automation.health import PushLog, Window, backoff_ms
@@ -30,6 +34,7 @@ from headgate.app.automation.webhooks import Sender, TargetAnswer
 from headgate.app.backends.port import Holding, Leases, Perform
 from headgate.app.backends.releasing import give_back, ignoring_what_is_gone, temporary_name
 from headgate.app.runtime.threads import WEBHOOKS
+from headgate.app.wire.names import text_of
 from headgate.engine.clock import Clock
 from headgate.engine.config import NO_POLICY
 from headgate.engine.entry import EntryId
@@ -74,6 +79,13 @@ class PushFailure(NamedTuple):
     error: str
     delay_ms: int  # before the next delivery
     mode: NackMode = NackMode.FAIL
+
+
+class FailedAttempt(NamedTuple):
+    """An attempt that was not acknowledged."""
+
+    failure: PushFailure
+    is_last: bool  # by the policy of the group
 
 
 class Settlement(NamedTuple):
@@ -145,6 +157,9 @@ class Settling:
 
 _EXCERPT_MAX = 200
 _RETRY_STATUSES = (429, 503)
+_HIDDEN, _SHOWN_MAX = "…", 40
+
+NO_MARKS: Mapping[str, str] = {}
 
 
 class Posting:
@@ -155,13 +170,20 @@ class Posting:
     ) -> None:
         self._sender, self._clock, self._held, self._signer = sender, clock, held, signer
         self._timeout_ms = push.definition.timeout_ms
+        self._hidden = {*held.headers, "webhook-signature"}
+        parts = urlsplit(held.url)
+        self._origin = f"{parts.scheme}://{parts.netloc}"
         self._content_of = Bodies(push.definition.body, push.group).content_of
 
-    async def post(self, request: PushRequest, webhook_id: str) -> PushAnswer:
+    async def post(
+        self, request: PushRequest, webhook_id: str, marks: Mapping[str, str] = NO_MARKS
+    ) -> PushAnswer:
+        """Send a request; `marks` are headers that say what kind of request it is."""
         began_ms = self._clock.monotonic_ms()
-        answer, error = await self._send(request, webhook_id)
+        shown = dict[str, str]()  # headers, as anybody may see them
+        answer, error = await self._send(request, webhook_id, marks, shown)
         excerpt = retry_after_s = None
-        if answer is not None and error is not None:
+        if answer is not None:
             excerpt = answer.body[: 4 * _EXCERPT_MAX].decode(errors="replace")[:_EXCERPT_MAX]
             retry_after_s = answer.retry_after_s if answer.status in _RETRY_STATUSES else None
         return PushAnswer(
@@ -173,21 +195,26 @@ class Posting:
             error,
             excerpt or None,
             retry_after_s,
+            text_of(request.stream),
+            list(map(str, request.ids)),
+            self._origin,
+            shown,
         )
 
     async def _send(
-        self, request: PushRequest, webhook_id: str
+        self, request: PushRequest, webhook_id: str, marks: Mapping[str, str], shown: dict[str, str]
     ) -> tuple[TargetAnswer | None, str | None]:
         try:
-            make = partial(self._signed, request, webhook_id)
+            make = partial(self._signed, request, webhook_id, marks)
             content = await WEBHOOKS.call_if_awaited(make) if request.is_large else make()
+            shown.update(self._shown(content.headers))
             answer = await self._sender.send(
                 self._held.url, content.body, content.headers, within_s=self._timeout_ms / 1000
             )
         except TargetRefused as refused:
             return None, f"not sent: {refused}"
         except NameUnknown:
-            return None, "not sent: the name of the host has no address"
+            return None, "not sent: the host name has no address"
         except TimeoutError:
             return None, f"no answer within {self._timeout_ms} ms"
         except OSError as failed:
@@ -196,13 +223,22 @@ class Posting:
             return None, f"not sent: {type(failed).__name__}"
         return answer, None if 200 <= answer.status < 300 else f"answered {answer.status}"
 
-    def _signed(self, request: PushRequest, webhook_id: str) -> Content:
+    def _signed(self, request: PushRequest, webhook_id: str, marks: Mapping[str, str]) -> Content:
         content = self._content_of(request)
         signature = self._signer.headers(webhook_id, self._clock.wall_ms(), content.body)
-        return Content(content.body, {**self._held.headers, **content.headers, **signature})
+        headers = {**self._held.headers, **content.headers, **signature, **marks}
+        return Content(content.body, headers)
+
+    def _shown(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Return headers without what is secret, and not endlessly."""
+        return {
+            name: _HIDDEN if name in self._hidden else value[:_EXCERPT_MAX]
+            for name, value in islice(headers.items(), _SHOWN_MAX)
+        }
 
 
 _WAIT_MS = 30_000
+_REPLAY = "headgate-replay"
 
 _EXTEND_S = 5.0
 """Entries that are held for so long are kept from takeovers, again and again."""
@@ -245,7 +281,8 @@ class Pusher:
         self._unsent = deque[PushRequest]()
         self._in_flight: dict[int, PushRequest] = {}  # by the identity of the request
         self._posts = set[asyncio.Task[None]]()
-        self._progress = asyncio.Event()
+        self._progress, self._entered = asyncio.Event(), asyncio.Event()
+        self._replayed = 0  # requests of replays in flight
         self._gone = asyncio.get_running_loop().create_future()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -254,6 +291,7 @@ class Pusher:
         try:
             if self._push.groups is None:
                 await self._enter(self._push.stream)
+                self._entered.set()
             works = self._read(), self._settling.run(), self._extend(), stop.wait()
             tasks = [asyncio.create_task(work) for work in works]
             ended, _ = await asyncio.wait([*tasks, self._gone], return_when=asyncio.FIRST_COMPLETED)
@@ -354,7 +392,7 @@ class Pusher:
         while True:
             self._progress.clear()
             now_ms = self._parts.clock.monotonic_ms()
-            if self._window.free(len(self._in_flight), now_ms):
+            if self._window.free(self._busy, now_ms):
                 return True
             if self._window.delay_ms(now_ms):
                 return False
@@ -370,7 +408,7 @@ class Pusher:
     async def _read_more(self) -> bool:
         places, now_ms = self._parts.sender.places, self._parts.clock.monotonic_ms()
         await places.wait(self._place)
-        free, taken = self._window.free(len(self._in_flight), now_ms), 1
+        free, taken = self._window.free(self._busy, now_ms), 1
         while taken < free and places.take(self._place):
             taken += 1
         return await self._read_and_send(min(taken * self._entries_max, _READ_MAX), 0, taken)
@@ -413,6 +451,10 @@ class Pusher:
             self._parts.sender.large_places.give(self._place, request.units)
 
     @property
+    def _busy(self) -> int:
+        return len(self._in_flight) + self._replayed
+
+    @property
     def _place(self) -> bytes:
         """Return the name under which this push holds slots."""
         return self._consumer
@@ -453,6 +495,7 @@ class Pusher:
             create=groups.create,
             wait_ms=wait_ms,
             only=groups.only,
+            is_temporary=True,
         )
         return (await self._perform(request)).reads
 
@@ -463,8 +506,8 @@ class Pusher:
         post.add_done_callback(partial(self._end_post, request))
 
     async def _post(self, request: PushRequest) -> None:
-        failure = await self._attempt(request)
-        self._settling.add(Settlement(request, failure))
+        outcome = await self._attempt(request, NO_MARKS)
+        self._settling.add(Settlement(request, None if outcome is None else outcome.failure))
 
     def _end_post(self, request: PushRequest, post: asyncio.Task[None]) -> None:
         """Release the slots, even of a task that was cancelled before it began."""
@@ -475,22 +518,54 @@ class Pusher:
         del self._in_flight[id(request)]
         self._progress.set()
 
-    async def _attempt(self, request: PushRequest) -> PushFailure | None:
+    async def send_again(self, request: PushRequest, replay_id: str) -> FailedAttempt | None:
+        """Send entries that were not read by the group. It knows nothing of the outcome."""
+        places = self._parts.sender.places
+        await self._entered.wait()
+        while True:
+            await self._until_free()
+            await places.wait(self._place)
+            if self._window.free(self._busy, self._parts.clock.monotonic_ms()):
+                break
+            places.give(self._place)
+        self._replayed += 1
+        try:
+            await self._take_large(request)
+            try:
+                outcome = await self._attempt(request, {_REPLAY: replay_id})
+            finally:
+                self._give(request)
+        finally:
+            self._replayed -= 1
+            self._progress.set()
+        if self._gone.done():  # the push ends: these entries are sent when it is resumed
+            await asyncio.get_running_loop().create_future()
+        return outcome
+
+    async def _attempt(
+        self, request: PushRequest, marks: Mapping[str, str]
+    ) -> FailedAttempt | None:
         webhook_id = self._id_prefixes[request.stream] + request.key
-        answer = await self._posting.post(request, webhook_id)
+        answer = await self._posting.post(request, webhook_id, marks)
         if answer.error is None:
             self._window.succeed()
             self._log.succeed(answer)
             return None
-        self._log.fail(answer)
-        return await self._fail(request, answer, answer.error)
+        next_at_ms: int | None = None
+        try:
+            failed = await self._fail(request, answer, answer.error)
+            if not failed.is_last:
+                next_at_ms = answer.at_ms + failed.failure.delay_ms
+        finally:
+            self._log.fail(replace(answer, next_at_ms=next_at_ms))
+        return failed
 
-    async def _fail(self, request: PushRequest, answer: PushAnswer, error: str) -> PushFailure:
+    async def _fail(self, request: PushRequest, answer: PushAnswer, error: str) -> FailedAttempt:
         """Return how to settle a request that was not acknowledged."""
         if answer.status == _GONE:
             if not self._gone.done():
                 self._gone.set_exception(Gone())
-            return PushFailure(error, 0, NackMode.SILENT)
+            return FailedAttempt(PushFailure(error, 0, NackMode.SILENT), is_last=True)
         try:
             group = await self._perform(DescribeGroup(request.stream, self._push.group))
             policy = group.policy
@@ -499,12 +574,13 @@ class Pusher:
         now_ms = self._parts.clock.monotonic_ms()
         self._window.fail(now_ms, policy.delay_ms if policy.backoff_ms else backoff_ms)
         self._progress.set()
-        delivery_count = max(delivery.delivery_count for delivery in request.deliveries)
+        counts = [delivery.delivery_count for delivery in request.deliveries]
+        delivery_count, is_last = max(counts), policy.is_spent(min(counts))
         delay_ms = (policy.delay_ms if policy.backoff_ms else backoff_ms)(delivery_count)
         if answer.retry_after_s is not None:
             self._window.delay_until(now_ms + answer.retry_after_s * 1000)
             delay_ms = max(delay_ms, answer.retry_after_s * 1000)
-        return PushFailure(error, delay_ms)
+        return FailedAttempt(PushFailure(error, delay_ms), is_last=is_last)
 
     async def _extend(self) -> None:
         """Restart the idle clock of what is held for long, so that no other consumer claims it."""

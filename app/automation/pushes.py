@@ -7,35 +7,40 @@ import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from headgate.app.automation.records import append_newest, attributes_of, check_share, create_with
 from headgate.app.backends.port import Perform
 from headgate.app.wire.names import text_of
 from headgate.app.wire.pushes import (
+    ATTEMPTS_DAYS,
     BATCH_MAX,
     CONCURRENCY,
     DISABLE_AFTER_MS,
     TIMEOUT_MS,
+    PushAttempt,
     PushBody,
     PushPhase,
     SignatureKind,
 )
-from headgate.engine.entry import Draft, Entry
+from headgate.engine.config import Patch, StreamConfig
+from headgate.engine.entry import MAX_ID, Draft, Entry, EntryId
 from headgate.engine.errors import StreamExists, StreamNotFound, StreamsChanged
 from headgate.engine.limits import PATTERN_GROUPS_MAX
 from headgate.engine.patterns import literal_prefix, matcher
 from headgate.engine.requests.deliveries import NewGroups
-from headgate.engine.requests.entries import Add, Range, TrimTo
+from headgate.engine.requests.entries import Add, Range, Trim, TrimTo
 from headgate.engine.requests.keyspace import NameFilter
 from headgate.engine.requests.streams import (
     AttributeChange,
     ChangeAttributes,
     DeleteStream,
+    DescribeStream,
     ListStreams,
+    UpdateStream,
 )
 
 PREFIX = b"__push:"
@@ -57,6 +62,7 @@ class PushDefinition(msgspec.Struct, frozen=True):
     batch_max: int = BATCH_MAX  # entries of a request that has several
     signature: SignatureKind = SignatureKind.HMAC
     disable_after_ms: int = DISABLE_AFTER_MS  # of nothing but failures
+    attempts_days: int = ATTEMPTS_DAYS  # that attempts are kept; 0: they are not
 
     @property
     def entries_max(self) -> int:
@@ -161,12 +167,19 @@ def digest_of(*names: bytes) -> str:
 CHANGES = b"__push"
 """Stream of the changes: each entry names the stream of a push that has changed."""
 
-ANSWERS_KEPT = 50
+ANSWERS_SHOWN = 50
+"""Attempts in the description of a push."""
+
+ATTEMPTS_KEPT = 10_000
+"""Attempts of a push, each with less than 10 KiB, and mostly with a few hundred bytes."""
+
+_DAY_MS = 86_400_000
+_SCANNED_AT_ONCE, _SCANS_MAX = 500, 10
 _CHANGES_KEPT = 2_000
 _TRIES_MAX = 10
 _READ_AT_ONCE = 100
 
-_PUSH, _COUNTS = b"push", b"counts"
+_PUSH, _COUNTS, _TEST = b"push", b"counts", b"test"
 _CHANGED = b"changed"
 
 
@@ -180,15 +193,30 @@ class StoredPush(NamedTuple):
         return self.push.name
 
 
-class PushAnswer(msgspec.Struct, frozen=True):
+class PushAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An attempt of a push: a request, and what came of it."""
+
     at_ms: int
     took_ms: int
     webhook_id: str
     entry_count: int
     status: int | None  # None: there was no answer
     error: str | None = None  # why it is none that acknowledges
-    excerpt: str | None = None  # the beginning of an answer that does not acknowledge
+    excerpt: str | None = None  # the beginning of the answer
     retry_after_s: int | None = None  # the receiver wants nothing for so long
+    stream: str = ""
+    ids: list[str] = []
+    url: str = ""  # without what may be secret
+    headers: dict[str, str] = {}  # likewise
+    next_at_ms: int | None = None  # None: there is none, or it is not known
+
+    def names(self, entry_id: EntryId | None) -> bool:
+        """Return whether it is an attempt of an entry; None: of any."""
+        return entry_id is None or str(entry_id) in self.ids
+
+    @property
+    def wire(self) -> PushAttempt:
+        return cast("PushAttempt", asdict(self))
 
 
 async def load(perform: Perform, name: bytes) -> StoredPush | None:
@@ -234,12 +262,35 @@ async def streams_of(perform: Perform, push: PushRecord) -> AsyncIterator[bytes]
         after = infos[-1].name
 
 
-async def answers(perform: Perform, name: bytes) -> list[PushAnswer]:
-    try:
-        entries = await perform(Range(name, limit=ANSWERS_KEPT, reverse=True))
-    except StreamNotFound:
-        return []
-    return [answer for answer in map(_answer_of, entries) if answer is not None]
+async def attempts(
+    perform: Perform,
+    name: bytes,
+    limit: int = ANSWERS_SHOWN,
+    *,
+    before: EntryId | None = None,
+    of: EntryId | None = None,
+) -> tuple[list[PushAnswer], EntryId | None]:
+    """Return up to `limit` attempts, newest first, and where to continue; None at the end.
+
+    `of` is the id of an entry: attempts of others are left out. Only some thousand are looked at.
+    """
+    found, end = list[PushAnswer](), MAX_ID if before is None else before.previous()
+    for _ in range(_SCANS_MAX):
+        try:
+            scan = Range(name, end=end, limit=_SCANNED_AT_ONCE, reverse=True)
+            entries = await perform(scan)
+        except StreamNotFound:
+            return [], None
+        for entry in entries:
+            answer = _answer_of(entry)
+            if answer is not None and answer.names(of):
+                found.append(answer)
+                if len(found) == limit:
+                    return found, entry.id
+        if len(entries) < _SCANNED_AT_ONCE:
+            return found, None
+        end = entries[-1].id.previous()
+    return found, end.next()
 
 
 def _answer_of(entry: Entry) -> PushAnswer | None:
@@ -291,12 +342,23 @@ async def delete(perform: Perform, name: bytes) -> None:
         await announce(perform, name)
 
 
-async def add_answers(perform: Perform, name: bytes, new: Sequence[PushAnswer]) -> None:
+async def add_attempts(perform: Perform, name: bytes, new: Sequence[PushAnswer]) -> None:
     drafts = [Draft(None, (b"answer", msgspec.json.encode(answer))) for answer in new]
+    trim = TrimTo(max_length=ATTEMPTS_KEPT)
     with suppress(StreamNotFound):
-        trim = TrimTo(max_length=ANSWERS_KEPT)
-        add = Add(name, drafts[-ANSWERS_KEPT:], create_stream=False, trim=trim)
-        await append_newest(perform, add)
+        await append_newest(perform, Add(name, drafts, create_stream=False, trim=trim))
+
+
+async def limit_attempts(perform: Perform, push: PushRecord) -> None:
+    """Let attempts be removed when they are as old as the push wants."""
+    days = push.definition.attempts_days
+    with suppress(StreamNotFound):
+        info = await perform(DescribeStream(push.name))
+        if days == 0 and info.length:
+            await perform(Trim(push.name, TrimTo(max_length=0)))
+        if days and info.config.max_age_ms != days * _DAY_MS:
+            age = Patch.of(StreamConfig, max_age_ms=days * _DAY_MS)
+            await perform(UpdateStream(push.name, age))
 
 
 async def add_counts(perform: Perform, name: bytes, delivered: int, failed: int) -> None:
@@ -305,6 +367,23 @@ async def add_counts(perform: Perform, name: bytes, delivered: int, failed: int)
         before = PushCounts() if raw is None else msgspec.json.decode(raw, type=PushCounts)
         counts = PushCounts(before.delivered + delivered, before.failed + failed)
         await perform(_changed_to(name, _COUNTS, msgspec.json.encode(counts)))
+
+
+async def begin_test(perform: Perform, name: bytes, now_ms: int, until_ms: int) -> bool:
+    """Note that a test runs, until it ends or its time is over; return false if one does."""
+    before = (await attributes_of(perform, name, [_TEST])).get(_TEST)
+    if before is not None and int(before) > now_ms:
+        return False
+    with suppress(StreamsChanged, StreamNotFound):
+        change = AttributeChange({_TEST: b"%d" % until_ms}, {_TEST: before})
+        await perform(ChangeAttributes(name, change))
+        return True
+    return False
+
+
+async def end_test(perform: Perform, name: bytes) -> None:
+    with suppress(StreamNotFound):
+        await perform(ChangeAttributes(name, AttributeChange({_TEST: None})))
 
 
 async def announce(perform: Perform, name: bytes) -> None:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import partial
+from itertools import islice
 from secrets import token_hex
 from typing import NamedTuple, Protocol, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -61,6 +62,10 @@ class DueTimes:
         """Return the first due time after `at_ms`; None if there is none for 50 years."""
         return next(self._all_after(at_ms), None)
 
+    def first(self, count: int, at_ms: int) -> list[int]:
+        """Return the first `count` due times after `at_ms`; fewer if there are no more."""
+        return list(islice(self._all_after(at_ms), count))
+
     def latest(self, through_ms: int, known_ms: int) -> int:
         """Return the latest due time up to `through_ms`; `known_ms` is an earlier due time."""
         if self._once_ms is not None:
@@ -105,7 +110,10 @@ def _ms(moment: datetime) -> int:
 
 def _checked(cron: str) -> str:
     if len(cron) > _CRON_MAX or not _CRON.fullmatch(cron):
-        text = "five fields, as `0 6 * * MON-FRI`: minute, hour, day of month, month, day of week"
+        text = (
+            "should have five fields, such as `0 6 * * MON-FRI`: minute, hour, day of month, "
+            "month, day of week"
+        )
         raise Invalid(text, location=("cron",))
     try:
         CronSim(cron, datetime(2000, 1, 1, tzinfo=UTC))
@@ -122,7 +130,7 @@ def _zone_of(name: str) -> tzinfo:
             return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         pass
-    text = "not a time zone that this gateway knows, such as `Europe/Berlin` or `UTC`"
+    text = "should be a known time zone, such as `Europe/Berlin` or `UTC`"
     raise Invalid(text, location=("time_zone",))
 
 
@@ -236,7 +244,7 @@ class ScheduleRunner:
         yield GaugeMetricFamily("headgate_schedules", "Schedules.", self._schedule_count)
         counts = {
             "runs": ("Entries that schedules have appended.", self._run_count),
-            "missed": ("Due times without an entry, as nobody could run them.", self._missed_count),
+            "missed": ("Due times that were missed, without an entry.", self._missed_count),
             "refused": ("Appends of schedules that were refused.", self._refused_count),
         }
         for name, (text, count) in counts.items():

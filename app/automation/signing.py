@@ -15,7 +15,7 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from msgspec.structs import replace
 
 from headgate.app.auth.private_file import lock_of, write_private
-from headgate.app.automation.pushes import CHANGES
+from headgate.app.automation.pushes import CHANGES, PushRecord
 from headgate.app.automation.records import attributes_of, create_with
 from headgate.app.automation.webhooks import SEED_BYTES, WebhookKey
 from headgate.app.backends.port import Perform
@@ -79,13 +79,17 @@ class Sealing:
             digest = hashlib.sha256(b"secrets of pushes" + self._secret).digest()
             return MultiFernet([Fernet(base64.urlsafe_b64encode(digest))])
         if self._path is None:
-            raise KeyMissing("this gateway needs `push_key_file`")
+            raise KeyMissing("set `push_key_file` for this gateway")
         try:
             with self._path.open("rb") as file:
                 lines = file.read(_FILE_BYTES_MAX).split()
             return MultiFernet([Fernet(line) for line in lines])
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "a line has 32 bytes, base64"
+            reason = (
+                error.strerror
+                if isinstance(error, OSError)
+                else "each line must have 32 bytes in base64"
+            )
             raise KeyMissing(f"{self._path.name}: {reason}") from error
 
 
@@ -174,3 +178,17 @@ async def signing_key(perform: Perform, sealing: Sealing) -> WebhookKey | None:
             await create_with(perform, CHANGES, change)
         key = await known_key(perform, sealing)
     return key
+
+
+async def opened_push(
+    perform: Perform, sealing: Sealing, push: PushRecord
+) -> tuple[PushSecrets, Signer] | None:
+    """Return the secrets of a push and its signer; None if the key for them is missing."""
+    held = await sealing.unseal(push.sealed, PushSecrets)
+    if held is None or (held.stream, held.group, held.is_pattern) != push.place:
+        return None
+    kind = push.definition.signature
+    if kind is not SignatureKind.ED25519:
+        return held, Signer(kind, held, None)
+    key = await known_key(perform, sealing)
+    return None if key is None else (held, Signer(kind, held, key))

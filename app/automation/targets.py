@@ -30,6 +30,12 @@ SCHEME_PORTS = {"https": 443, "http": 80}
 PUBLIC_PORTS = (443, 8443)
 """Ports of public addresses that may be asked, unless the operator names others."""
 
+_NETWORK = (
+    "this network is not allowed. To allow it, start the gateway with --push-allow (setting "
+    "push_allow); push_deny goes first"
+)
+"""One text for both reasons: which of them holds tells of names that are not public."""
+
 
 class TargetRefused(OSError):
     pass
@@ -56,22 +62,24 @@ class Targets:
     def check(self, url: str) -> SplitResult:
         """Check a URL without resolving its name, and return its parts. Raises TargetRefused."""
         if len(url) > _URL_MAX or not url.isascii() or not url.isprintable() or " " in url:
-            raise TargetRefused(f"a URL has at most {_URL_MAX} characters of ASCII, and no spaces")
+            raise TargetRefused(
+                f"a URL must have at most {_URL_MAX} ASCII characters and no spaces"
+            )
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
         except ValueError:
-            raise TargetRefused("this is no URL") from None
+            raise TargetRefused("should be a URL") from None
         if parts.scheme not in SCHEME_PORTS or not host or parts.username is not None:
-            raise TargetRefused("a URL is https://host/path, without a user")
+            raise TargetRefused("a URL must have the form https://host/path, without a user")
         if _AUTHORITY.fullmatch(parts.netloc) is None:
-            raise TargetRefused("this is no host")
+            raise TargetRefused("the URL has no valid host")
         is_tls, port = parts.scheme == "https", port or SCHEME_PORTS[parts.scheme]
         literal = _address_of(host)
         if literal is not None:
             self.check_address(literal, port, is_tls=is_tls)
         elif not _is_name(host):
-            raise TargetRefused("this is no name of a host")
+            raise TargetRefused("the host is not a valid name")
         elif not self._allowed:
             self._check_public(port, is_tls=is_tls)
         return parts
@@ -79,19 +87,20 @@ class Targets:
     def check_address(self, address: Address, port: int, *, is_tls: bool) -> None:
         address = unmapped(address)
         if is_within(address, self._denied):
-            raise TargetRefused("this network is not allowed")
+            raise TargetRefused(_NETWORK)
         if is_within(address, self._allowed):
             return
         if not is_public(address):
-            raise TargetRefused("this network is not allowed")
+            raise TargetRefused(_NETWORK)
         self._check_public(port, is_tls=is_tls)
 
     def _check_public(self, port: int, *, is_tls: bool) -> None:
         if not is_tls:
-            raise TargetRefused("only https is allowed")
+            text = "plain HTTP is allowed only to networks of --push-allow (setting push_allow)"
+            raise TargetRefused(text)
         if port not in self._ports:
             allowed = ", ".join(map(str, sorted(self._ports)))
-            raise TargetRefused(f"this port is not allowed: {allowed} are")
+            raise TargetRefused(f"this port is not allowed. Use {allowed} (setting push_ports)")
 
 
 def _is_name(host: str) -> bool:

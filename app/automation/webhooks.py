@@ -150,13 +150,13 @@ class TargetConnection(asyncio.Protocol):
             self._parser.feed_data(data[: RECEIVED_BYTES_MAX - self._received_bytes])
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self.is_reusable = False
-            self._fail("no answer of HTTP")
+            self._fail("the answer is not HTTP")
         self._received_bytes += len(data)
         if is_too_much:
             self.is_reusable = False
             if self._status:
                 self._end()
-            self._fail(f"an answer of more than {RECEIVED_BYTES_MAX} bytes")
+            self._fail(f"the answer has more than {RECEIVED_BYTES_MAX} bytes")
 
     # What the parser tells.
 
@@ -181,7 +181,7 @@ class TargetConnection(asyncio.Protocol):
         status = self._parser.get_status_code()
         if status < _CONTINUE:
             self.is_reusable = False
-            self._fail("no answer of HTTP")
+            self._fail("the answer is not HTTP")
         elif status >= _OK or status == _SWITCHING:
             self._status = status
 
@@ -396,7 +396,7 @@ def _read(url: str) -> tuple[_Origin, str]:
         host, port = (parts.hostname or "").removesuffix("."), parts.port
         host.encode("idna")  # not every loop takes another one for TLS
     except ValueError:
-        raise TargetRefused("this is no URL") from None
+        raise TargetRefused("should be a URL") from None
     usual_port = SCHEME_PORTS[parts.scheme]
     authority = f"[{host}]" if ":" in host else host
     if port not in (None, usual_port):
@@ -419,9 +419,9 @@ def _text_of(error: Exception) -> str:
         case ssl.SSLCertVerificationError():
             return "the certificate of the host is not trusted"
         case ssl.SSLError():
-            return "no connection by TLS"
+            return "the TLS connection failed"
         case _:
-            return "no connection to the host"
+            return "the connection to the host failed"
 
 
 @cache

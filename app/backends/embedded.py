@@ -15,11 +15,13 @@ from headgate.app.backends.port import (
     ClaimFeed,
     Durable,
     Leases,
+    Relay,
     StreamServers,
     Way,
     abilities_of,
 )
 from headgate.app.backends.releasing import LateReleases
+from headgate.app.entry_schemas.checks import compile_schema
 from headgate.app.runtime import machine, periodic
 from headgate.engine.bucket.attachment import Attached, attach
 from headgate.engine.bucket.bucket import Bucket, BucketError
@@ -98,6 +100,7 @@ class EmbeddedBackend:
         self._late = LateReleases(engine.perform)
         self.leases: Leases = self._late
         self.servers: StreamServers | None = None
+        self.relay: Relay | None = None
         storage = engine.storage
         self.journal = EmbeddedJournal(storage) if isinstance(storage, Journal) else None
         self.abilities = abilities_of(
@@ -206,6 +209,7 @@ def open_embedded(
         memory=options.memory,
         bounds=options.keyspace,
         has_bucket=options.has_bucket,
+        compile_schema=compile_schema,
         watch=periodic.watch,
     )
     return EmbeddedBackend(engine, options.durable)
@@ -234,7 +238,10 @@ def _open_journal(
             attached = _attached(directory, bucket, progress)
             disk, loaded = attached.disk, attached.loaded
             if attached.unshipped_files:
-                log.error("records put aside that the bucket never got", extra=_unshipped(attached))
+                log.error(
+                    "records that the bucket never received were put aside",
+                    extra=_unshipped(attached),
+                )
             shipping = Replication(
                 *(bucket, directory, attached, clock, replication),
                 lease_bucket=open_bucket(options.bucket.url, limits_of_leases(replication)),
@@ -249,7 +256,7 @@ def _open_journal(
     if loaded.torn is not None:
         name, offset, torn_bytes, why = loaded.torn
         facts = {"file": name, "offset": offset, "size_bytes": torn_bytes, "why": why}
-        log.warning("torn tail put aside", extra=facts)
+        log.warning("incomplete end of the journal was put aside", extra=facts)
     facts = _contents_of(loaded.keyspace) | {"bytes": size_bytes, "seconds": seconds}
     log.info("recovered", extra=facts)
     storage = Journal(
@@ -292,11 +299,14 @@ def _attached(directory: Disk, bucket: Bucket, progress: Progress) -> Attached:
 
 def _require_no_bucket(directory: Disk) -> None:
     if read_marker(directory) is not None:
-        raise Unavailable("the directory belongs to a bucket, and none is given (--bucket)")
+        raise Unavailable("the directory belongs to a bucket, but no bucket is set (--bucket)")
 
 
 def _unshipped(attached: Attached) -> dict[str, object]:
-    return {"files": [*attached.unshipped_files], "reason": "another gateway has written since"}
+    return {
+        "files": [*attached.unshipped_files],
+        "reason": "another gateway has written to the bucket since",
+    }
 
 
 def open_snapshot(

@@ -29,7 +29,7 @@ by looking at the value.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -52,6 +52,7 @@ class Ability(StrEnum):
     PATTERNS = "patterns"  # all streams that match a pattern are followed, or read as one group
     COMMANDS = "commands"  # requests with nothing in between, as Redis commands need them
     ARCHIVES = "archives"  # what trims remove of a stream stays readable, if it is set so
+    SCHEMAS = "schemas"  # new entries are checked by the schema of their stream
     JOURNAL = "journal"  # a journal on this machine's disk, with a status
 
 
@@ -160,6 +161,11 @@ class Backend(Protocol):
     @property
     def servers(self) -> StreamServers | None:
         """Return the servers that keep the streams, or None if an engine keeps them."""
+        ...
+
+    @property
+    def relay(self) -> Relay | None:
+        """Return what carries messages between gateways, or None if no servers do."""
         ...
 
     @property
@@ -307,6 +313,46 @@ class StreamServers(Protocol):
 
     async def facts(self) -> Sequence[ServerFacts]:
         """Return the facts of each primary."""
+        ...
+
+
+class Relay(Protocol):
+    """An ability: servers carry messages of channels between all gateways that use them.
+
+    Each method but `leave` raises Unavailable if the servers are not there.
+    """
+
+    @property
+    def realm(self) -> bytes:
+        """Return what distinguishes the streams of these gateways from others at the servers."""
+        ...
+
+    on_message: Callable[[bytes, bytes, bytes | None], Awaitable[None]]
+    """Called with the channel and the data of a message, and the pattern by which it came; the next
+    one is not read before it returns."""
+
+    async def publish(self, channel: bytes, data: bytes) -> int:
+        """Publish a message; return to how many it went, of whom a gateway is one (PUBLISH)."""
+        ...
+
+    async def listen(self, name: bytes, *, is_pattern: bool) -> None:
+        """Return once the messages of a channel, or of those that match, come."""
+        ...
+
+    def leave(self, name: bytes, *, is_pattern: bool) -> None:
+        """Let them come no more."""
+        ...
+
+    async def names(self, pattern: bytes | None) -> list[bytes]:
+        """Return the channels to which somebody listens by name (PUBSUB CHANNELS)."""
+        ...
+
+    async def counts(self, names: Sequence[bytes]) -> list[int]:
+        """Return how many listen to each of these channels by name (PUBSUB NUMSUB)."""
+        ...
+
+    async def pattern_count(self) -> int:
+        """Return to how many patterns somebody listens (PUBSUB NUMPAT)."""
         ...
 
 

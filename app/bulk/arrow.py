@@ -56,7 +56,7 @@ def library() -> Any:
         import_module("pyarrow.compute")
         return import_module("pyarrow")
     except ImportError:
-        text = "this gateway cannot speak Arrow: pip install '.[arrow]'"
+        text = "this gateway does not support Arrow: pip install '.[arrow]'"
         raise GatewayError("extra_missing", text) from None
 
 
@@ -162,10 +162,10 @@ def _fields(column: Any, first: int) -> FieldColumns:
     )
     counts = ends[1:] - ends[:-1]
     if not counts.all():
-        _refuse(first + int(counts.argmin()), "an entry has at least one field")
+        _refuse(first + int(counts.argmin()), "an entry needs at least one field")
     longest = int(counts.argmax())
     if counts[longest] > ENTRY_FIELDS_MAX:
-        _refuse(first + longest, f"an entry has at most {ENTRY_FIELDS_MAX} fields")
+        _refuse(first + longest, f"an entry may have at most {ENTRY_FIELDS_MAX} fields")
     for leaf in (names, values):
         if leaf.null_count:
             row = ends.searchsorted(ends[0] + leaf.is_null().index(True).as_py(), "right") - 1

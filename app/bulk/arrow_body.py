@@ -30,14 +30,14 @@ def table_of(pa: Any, body: bytes, bounds: ArrowBounds) -> Any:
         pa.ArrowException, OSError, struct.error, ValueError, IndexError: it is no Arrow stream.
     """
     if not body.endswith(_END):
-        raise pa.ArrowInvalid("the end is missing")
+        raise pa.ArrowInvalid("the end of the stream is missing")
     source = pa.BufferReader(body)
     reader = pa.ipc.open_stream(source)
     _check_columns(pa.types, reader.schema, bounds.may_name_streams)
     _check_uncompressed(pa, body)
     table = reader.read_all()
     if source.tell() != len(body):
-        raise pa.ArrowInvalid("it goes on behind its end")
+        raise pa.ArrowInvalid("there is more data after the end of the stream")
     check_at_most(table.num_rows, bounds.rows_max, pointer="/body")
     table.validate()  # the buffers are as long as they should be; nothing is followed yet
     _check_size(pa, table, bounds.size_bytes_max)
@@ -56,10 +56,10 @@ def _check_size(pa: Any, table: Any, bytes_max: int) -> None:
             for leaf in leaves_of(pa, chunk):
                 lengths = _lengths(pa, leaf)
                 if (pa.compute.min(lengths).as_py() or 0) < 0:
-                    raise pa.ArrowInvalid("a value is shorter than nothing")
+                    raise pa.ArrowInvalid("a value has a negative length")
                 total += pa.compute.sum(lengths).as_py() or 0
     if total > bytes_max:
-        text = f"its names and values have {total} bytes, at most {bytes_max} may be sent at once"
+        text = f"its names and values have {total} bytes; at most {bytes_max} are allowed"
         raise GatewayError("too_large", text, pointer="/body")
 
 
@@ -94,7 +94,7 @@ def _check_columns(types: Any, schema: Any, may_name_streams: bool) -> None:
     for column in schema:
         pointer = "/body" + pointer_to(column.name)
         if column.name not in known:
-            text = f"unknown column: there are {', '.join(known)}"
+            text = f"unknown column: the allowed columns are {', '.join(known)}"
             raise GatewayError("invalid_request", text, pointer=pointer)
         if schema.names.count(column.name) > 1:
             raise GatewayError("invalid_request", "given twice", pointer=pointer)
@@ -141,7 +141,7 @@ def _check_uncompressed(pa: Any, body: bytes) -> None:
         except StopIteration:
             return
         if message.type == "record batch" and _has_compression(message.metadata.to_pybytes()):
-            text = "send it uncompressed: compressed batches are refused"
+            text = "must not be compressed"
             raise GatewayError("invalid_request", text, pointer="/body")
 
 

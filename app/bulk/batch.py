@@ -119,7 +119,9 @@ async def drafts_of(body: bytes, *, is_lines: bool, entries_max: int) -> list[Dr
     for portion in _of_lines(body) if is_lines else portions_of(body, _of_items):
         drafts += portion
         if len(drafts) > entries_max and len(drafts) > len(portion):
-            raise GatewayError("invalid_request", f"at most {entries_max}", pointer="/body")
+            raise GatewayError(
+                "invalid_request", f"should have at most {entries_max} entries", pointer="/body"
+            )
         await turn.pause()
     check_count(len(drafts), entries_max)
     return drafts
@@ -127,9 +129,9 @@ async def drafts_of(body: bytes, *, is_lines: bool, entries_max: int) -> list[Dr
 
 def check_count(count: int, limit: int) -> None:
     if not count:
-        raise GatewayError("invalid_request", "a batch has at least one entry", pointer="/body")
+        raise GatewayError("invalid_request", "a batch needs at least one entry", pointer="/body")
     if count > limit:
-        text = f"at most {limit}, not {count}"
+        text = f"should have at most {limit} items, not {count}"
         raise GatewayError("invalid_request", text, pointer="/body")
 
 
@@ -158,7 +160,7 @@ def portions_of(
             stop = min(begin + piece_bytes_max + 1, len(body))
             end = yield from true_end(body, begin, stop)
             if end is None:
-                raise _malformed(f"no items of an array in what begins at byte {begin}")
+                raise _malformed(f"should be items of an array, after byte {begin}")
         else:
             end = likely_end(body, begin)
         _check_piece((end or len(body)) - begin, piece_bytes_max, count)
@@ -168,7 +170,7 @@ def portions_of(
             items = read(piece, count)
         except NotJsonError as error:
             if is_exact:
-                raise _malformed(f"{error} in what begins at byte {begin}") from None
+                raise _malformed(f"{error}, after byte {begin}") from None
             is_exact = True  # it was not the end of an item, or nothing is
             continue
         yield items
@@ -180,7 +182,7 @@ def portions_of(
 
 def _check_piece(size_bytes: int, size_bytes_max: int, first: int) -> None:
     if size_bytes > size_bytes_max:
-        text = "an item here, or one of the next, is too long"
+        text = "an item here, or one of the next items, is too long"
         raise GatewayError("too_large", text, pointer=f"/body/{first}")
 
 
@@ -303,7 +305,9 @@ async def _batch(content: bytes, timing: Timing | None, events_max: int) -> Even
         for item in items:
             await turn.pause()
             if len(drafts) == events_max:
-                raise GatewayError("invalid_request", f"at most {events_max}", pointer="/body")
+                raise GatewayError(
+                    "invalid_request", f"should have at most {events_max} events", pointer="/body"
+                )
             event = parse_event(item, f"/body/{len(drafts)}")
             drafts.append(Draft(None, event.to_fields(), timing))
             source, event_id = _identity_of(event)

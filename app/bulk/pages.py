@@ -97,7 +97,7 @@ async def arrow_answer(
     together with a limit.
     """
     if selection.filter is not None and limit is not None:
-        text = "with a filter all entries are looked at: leave it out"
+        text = "not allowed with a filter, which examines all entries"
         raise GatewayError("invalid_request", text, pointer="/query/limit")
     gateway, (low, high) = gateway_of(request), bounds
     threads = arrow.threads_of(request)

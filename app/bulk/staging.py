@@ -191,7 +191,7 @@ class Staging:
         try:
             self._write(self._root() / folder, chunk, data)
         except OSError as error:
-            text = f"a chunk cannot be staged: {error.strerror}"
+            text = f"the chunk cannot be stored: {error.strerror}"
             raise GatewayError("unavailable", text) from None
         self._note(folder, chunk, len(data))
         return len(data)
@@ -232,13 +232,15 @@ class Staging:
 
     def _check_room(self, folder: Path, more_bytes: int, more: int) -> None:
         owner, share = _owner(folder), self._bytes_max // 2
-        text = f"staged chunks may take {self._bytes_max} bytes: commit or abort a batch first"
+        text = (
+            f"staged chunks may have at most {self._bytes_max} bytes: commit or abort a batch first"
+        )
         if self._sizes.total() + more_bytes > self._bytes_max:
             raise GatewayError("too_large", text, pointer="/body")
         if owner != _NOBODY and self._sizes[owner] + more_bytes > share:
-            raise GatewayError("too_large", f"{text}; yours may take {share}", pointer="/body")
+            raise GatewayError("too_large", f"{text}; your share is {share}", pointer="/body")
         if self._count + more > CHUNKS_MAX:
-            text = f"there may be {CHUNKS_MAX} staged chunks: commit or abort a batch first"
+            text = f"there may be at most {CHUNKS_MAX} staged chunks: commit or abort a batch first"
             raise GatewayError("too_large", text, pointer="/body")
 
     def _take(self, folder: Path, chunks: Sequence[ChunkName]) -> dict[bytes, Sequence[Draft]]:
@@ -307,7 +309,7 @@ class Staging:
             if scan.unknown:
                 first = list(map(str, scan.unknown[:_SHOWN_MAX]))
                 facts = {"count": len(scan.unknown), "first": first}
-                log.warning("not staged by the gateway, left alone", extra=facts)
+                log.warning("a file that the gateway did not stage is left alone", extra=facts)
         return self._batches
 
     def _load(self, folder: Path, scan: _Scan) -> None:
@@ -377,6 +379,6 @@ _decode = msgspec.msgpack.Decoder(tuple[str, str | None, int]).decode
 def _missing(chunk: ChunkName) -> GatewayError:
     text = (
         f"partition {chunk.partition}, attempt {chunk.attempt!r}: chunk {chunk.number} is not "
-        "staged, or no more: write the batch again"
+        "staged (any more): write the batch again"
     )
     return GatewayError("staged_missing", text)

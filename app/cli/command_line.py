@@ -13,14 +13,14 @@ import click
 
 _SECTIONS = {
     "Run a gateway": ["serve", "keys", "check-config", "check", "doctor"],
-    "Keep and bring along": ["backup", "restore", "bucket", "move", "import", "export"],
+    "Back up and migrate data": ["backup", "restore", "bucket", "move", "import", "export"],
     "Use a running gateway": ["append", "read", "tail", "stream", "table", "schedule", "health"],
-    "Share the work of a stream": [
+    "Process entries with groups": [
         *("group", "consume", "push", "pending", "ack", "nack", "claim"),
         *("dead-letters", "redrive"),
     ],
-    "Tables, and a load of your own": ["load", "dump", "bench"],
-    "For tools": ["completion", "openapi", "asyncapi"],
+    "Transfer files and measure": ["load", "dump", "bench"],
+    "Integrate with tools": ["mcp", "completion", "openapi", "asyncapi", "types"],
 }
 
 _MODULES = {
@@ -37,20 +37,21 @@ _MODULES = {
 _INTERRUPTED = 130
 """Exit code, as shells have it: 128 and the number of the signal."""
 
-_SERVER = "Install headgate[server], which brings it."
+_SERVER = "Install the extra: pip install '.[server]'"
 
 # \b keeps click from filling the paragraph.
 _HELP = """\
 Headgate: a streaming gateway. Redis Streams over HTTP, SSE and WebSocket.
 
 \b
-Start it:          headgate serve
-Append an entry:   headgate append orders sku=42
-Follow a stream:   headgate tail orders --after 0
-The same by curl:  http://localhost:8080
-Task by task:      http://localhost:8080/guide
-Every operation:   http://localhost:8080/docs
-One command:       headgate append --help
+Start the gateway:  headgate serve
+Append an entry:    headgate append orders sku=42
+Follow a stream:    headgate tail orders --after 0
+First steps, curl:  http://localhost:8080
+Guide:              http://localhost:8080/guide
+Console:            http://localhost:8080/console
+API reference:      http://localhost:8080/docs
+Help of a command:  headgate append --help
 """
 
 
@@ -113,14 +114,14 @@ class Sections(click.Group):
 def _without_gateway(name: str, package: str) -> click.Command:
     def refuse(**_words: object) -> None:
         raise click.ClickException(
-            f"`headgate {name}` needs the gateway, and here is only its client ({package} is "
-            f"missing). {_SERVER}"
+            f"`headgate {name}` requires the gateway, but only its client is installed "
+            f"(the package {package} is missing). {_SERVER}"
         )
 
     return click.Command(
         name,
         callback=refuse,
-        short_help="Not installed: it needs the extra `server`.",
+        short_help="Not installed: requires the extra `server`.",
         params=[click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)],
         context_settings={"ignore_unknown_options": True},
         help=_SERVER,

@@ -29,7 +29,7 @@ _NOT_OF_THE_GATEWAY = frozenset(
 """Variables that are no settings: the name of the settings file, and variables of clients."""
 
 CONFIG = option(
-    "A TOML file with settings; variables and flags win over it.",
+    "TOML file with settings. Environment variables and flags override it.",
     click.Path(exists=True, dir_okay=False, path_type=Path),
     envvar=_FILE_VARIABLE,
 )
@@ -101,7 +101,7 @@ def settings_from(
         raise click.ClickException(f"{config}: {error}") from None
     for variable in unknown_variables(os.environ):
         hint = _hint(variable.upper().removeprefix(PREFIX).lower(), as_variable=True)
-        warn(f"{variable} is no setting of the gateway{hint}")
+        warn(f"{variable} is not a setting of the gateway{hint}")
     return settings
 
 
@@ -123,7 +123,7 @@ def _line_of(error: ErrorDetails, config: Path | None, flags: Mapping[str, Any])
         return text
     name = str(error["loc"][0])
     if error["type"] == "extra_forbidden":
-        return f"{config}: {name} is no setting{_hint(name)}"
+        return f"{config}: {name} is not a setting{_hint(name)}"
     is_shown = error["input"] is not None and name not in _SECRETS
     given = f" = {error['input']!r}" if is_shown else ""
     return f"{_place(name, config, flags)}{given}: {text}"

@@ -10,10 +10,10 @@ import click
 
 from headgate.app.cli.durations import DURATION, TIME_TO_COME, Parsed
 
-CALL = "refused, or the gateway is not reachable"
+CALL = "the gateway refused the request or is not reachable"
 """Why a command that calls a gateway ends with 1."""
 
-_MISUSE = "the words of the command make no sense; nothing was asked"
+_MISUSE = "invalid arguments"
 
 _UNFILLED = "\b\n"
 """Keeps click from filling the paragraph that comes."""
@@ -28,7 +28,7 @@ def utf8(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("it is not UTF-8") from None
+        raise ValueError("not valid UTF-8") from None
     return text
 
 
@@ -94,7 +94,7 @@ def _typed(kind: Any, name: str, hint: Any) -> dict[str, Any]:
 
 
 JSON = option("Print one JSON value per line.", None, "--json")
-_LAST: Mapping[str, Declared] = {"yes": option("Do not ask."), "as_json": JSON}
+_LAST: Mapping[str, Declared] = {"yes": option("Do not ask for confirmation."), "as_json": JSON}
 """They stand behind all others."""
 _NONE: Mapping[str, Declared] = {}
 
@@ -164,10 +164,11 @@ def _help_of(function: Callable[..., Any]) -> str:
 
 def epilog(example: str = "", *, failed: str = CALL, is_stopped: bool = False) -> str:
     """Return an example, and what the exit codes of a command mean; see `command`."""
-    done, interrupted = "done", "ended by Ctrl-C"
+    done, interrupted = "success", "interrupted by Ctrl-C"
     if is_stopped:
-        done, interrupted = "done, or stopped by SIGTERM or Ctrl-C", ""
-    codes = {0: done, 1: failed, 2: _MISUSE, 130: interrupted}
+        done, interrupted = "success, or stopped by SIGTERM or Ctrl-C", ""
+    misuse = f"{_MISUSE}; no request was sent" if failed.startswith(CALL) else _MISUSE
+    codes = {0: done, 1: failed, 2: misuse, 130: interrupted}
     lines = [f"{code:>5}  {meaning}" for code, meaning in codes.items() if meaning]
     shown = _UNFILLED + "\n".join(["Exit codes:", *lines])
     return f"{_UNFILLED}Example:\n  {example}\n\n{shown}" if example else shown

@@ -3,11 +3,13 @@
 import re
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 import click
+
+from headgate.app.wire import times
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _MS_MAX = 36_525 * _UNITS_MS["d"]
@@ -30,19 +32,8 @@ def duration_text(ms: int) -> str:
     return f"{ms // _UNITS_MS[unit]}{unit}"
 
 
-def age_text(ms: int) -> str:
-    """Return a duration in its largest unit, rounded down."""
-    unit = next((unit for unit in ("d", "h", "m", "s") if ms >= _UNITS_MS[unit]), "ms")
-    return f"{ms // _UNITS_MS[unit]} {unit}"
-
-
 def time_text(ms: int | None) -> str | None:
-    if ms is None:
-        return None
-    try:
-        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):  # its year is in no calendar
-        return f"{ms} ms"
+    return None if ms is None else times.time_text(ms)
 
 
 class Parsed(click.ParamType[Any]):
@@ -65,7 +56,7 @@ class Parsed(click.ParamType[Any]):
 def _duration(text: str, *, shortest_ms: int = 0) -> int:
     ms = duration_ms(text)
     if ms is None or not shortest_ms <= ms <= _MS_MAX:
-        raise ValueError(f"{text!r} should be a duration such as 500ms, 45s, 1m, 12h or 7d")
+        raise ValueError(f"{text!r} is not a duration such as 500ms, 45s, 1m, 12h or 7d")
     return ms
 
 
@@ -77,7 +68,7 @@ def _time(text: str, *, sign: int, words: str) -> int:
         return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
     except (ValueError, OverflowError):
         raise ValueError(
-            f"{text!r} should be a duration {words} such as 10m, or a time such as "
+            f"{text!r} is neither a duration {words} such as 10m nor a time such as "
             "2026-12-24T18:00+01:00"
         ) from None
 
@@ -94,5 +85,15 @@ DURATIONS = Parsed("durations", lambda text: [_duration(each.strip()) for each i
 TIME_TO_COME = Parsed("time", partial(_time, sign=1, words="from now"))
 """A time to come, in unix ms: a duration from now, or a time as in ISO 8601."""
 
-TIME_PAST = Parsed("time", partial(_time, sign=-1, words="until now"))
+_ID = re.compile(r"[-+]|\(?[0-9]+(-[0-9]+)?", re.ASCII)
+
+
+def _place(text: str) -> str:
+    return text if _ID.fullmatch(text) else str(_time(text, sign=-1, words="before now"))
+
+
+PLACE = Parsed("id or time", _place)
+"""A place in a stream: an id, a unix time in milliseconds, `-` or `+`, or a time that is past."""
+
+TIME_PAST = Parsed("time", partial(_time, sign=-1, words="before now"))
 """A time that is past, in unix ms: a duration until now, or a time as in ISO 8601."""

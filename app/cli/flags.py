@@ -108,25 +108,26 @@ class GatewayPlace:
         try:
             yield
         except HeadgateError as error:
-            raise click.ClickException(self._text(error)) from None
+            raise click.ClickException(self.text_of(error)) from None
 
-    def _text(self, error: HeadgateError) -> str:
+    def text_of(self, error: HeadgateError) -> str:
+        """Return in one line what went wrong, and what to do."""
         if isinstance(error, Problem):
             status = f"{error.status} " if error.status else ""
             return one_line(f"{error.detail} ({status}{error.code}){self._hint(error)}")
         if isinstance(error, PackageMissing):
             return str(error)
         if isinstance(error, UnexpectedAnswer):
-            return f"{self.url} answers {error.status}, but is no gateway."
+            return f"{self.url} answered {error.status}, but is not a Headgate gateway."
         text = one_line(str(error))
         if "CERTIFICATE_VERIFY_FAILED" in text:
             return (
                 f"the certificate of {self.url} is not trusted: {text}. "
-                "--ca or SSL_CERT_FILE names a file of certificates to trust."
+                "Set --ca or SSL_CERT_FILE to a file of trusted certificates."
             )
         if isinstance(error, Unreachable):
             return (
-                f"{text}. Start one with `headgate serve`, or say where it is with --url or "
+                f"{text}. Start a gateway with `headgate serve`, or set its URL with --url or "
                 "HEADGATE_URL."
             )
         return f"{self.url}: {text}{self._hint(error)}"
@@ -138,10 +139,11 @@ class GatewayPlace:
         if code not in ("unauthenticated", "forbidden") and not is_closed:
             return ""
         if self._credential is None or self._credential.origin is None:
-            return f". No token was sent: {TOKEN_VARIABLE} or --token-file gives one."
+            return f". No token was sent: set {TOKEN_VARIABLE} or --token-file."
         if self._credential.origin == TOKEN_VARIABLE:
-            return f". The token was that of {TOKEN_VARIABLE}."
-        return f". The token was that of {self._credential.origin}, before {TOKEN_VARIABLE}."
+            return f". The token came from {TOKEN_VARIABLE}."
+        origin = self._credential.origin
+        return f". The token came from {origin}, which overrides {TOKEN_VARIABLE}."
 
 
 def _tls(ca: Path | None, *, verifies: bool) -> ssl.SSLContext | None:
@@ -156,7 +158,7 @@ def _tls(ca: Path | None, *, verifies: bool) -> ssl.SSLContext | None:
     try:
         return ssl.create_default_context(cafile=ca)
     except (ssl.SSLError, OSError) as error:
-        raise click.ClickException(f"{ca} has no certificates: {error.strerror}") from None
+        raise click.ClickException(f"{ca} contains no certificates: {error.strerror}") from None
 
 
 _URL = "http://127.0.0.1:8080"
@@ -227,7 +229,7 @@ def _filter(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise ValueError(f"it is not JSON: {error}") from None
+        raise ValueError(f"not valid JSON: {error}") from None
 
 
 def _filters(text: str) -> list[Any]:
@@ -237,7 +239,10 @@ def _filters(text: str) -> list[Any]:
 
 def _weights(text: str) -> dict[str, int]:
     pairs = [part.rpartition("=") for part in text.split(",")]
-    return {name: int(weight) for name, _, weight in pairs}
+    try:
+        return {name: int(weight) for name, _, weight in pairs}
+    except ValueError:
+        raise ValueError(f"{text!r} should have the form VALUE=N,VALUE=N") from None
 
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -247,11 +252,11 @@ _KNOWN: Mapping[str, Declared] = {
     "ids": argument(required=True, metavar="ID…"),
 }
 
-LIMIT = option("So many at most.", click.IntRange(min=1), default=100)
+LIMIT = option("Maximum number of results.", click.IntRange(min=1), default=100)
 
 
 FILTER = option(
-    """Only entries for which it holds, such as '{"exact":{"kind":"sale"}}'.""",
+    """Show only entries that match, such as '{"exact":{"kind":"sale"}}'.""",
     Parsed("filter", _filter),
     metavar="JSON",
 )
@@ -269,20 +274,25 @@ def _flag(flag: str, variable: str, text: str, **attributes: Any) -> click.Optio
     return click.Option([flag], envvar=variable, show_envvar=True, help=text, **attributes)
 
 
+def gateway_flags() -> list[click.Parameter]:
+    """Return the flags that say where a gateway is, and who calls."""
+    return [*_where(_URL), *_who()]
+
+
 def _where(default: str | Callable[[], str]) -> list[click.Parameter]:
     return [
         _flag(
             "--url",
             "HEADGATE_URL",
-            "URL of the gateway; with commas between those of several on one bucket.",
+            "URL of the gateway. Separate several gateways on one bucket by commas.",
             type=Parsed("url", _urls),
             default=default,
-            show_default=_URL,
+            show_default=_URL if callable(default) else True,
         ),
         _flag(
             "--ca",
             "SSL_CERT_FILE",
-            "Trust the certificates of this file, as those of a private CA.",
+            "File of certificates to trust, such as those of a private CA.",
             type=_FILE,
         ),
     ]
@@ -294,14 +304,14 @@ def _who() -> list[click.Parameter]:
         _flag(
             "--token-file",
             "HEADGATE_TOKEN_FILE",
-            "Send the key or token of this file; without it that of HEADGATE_TOKEN. There is "
-            "no flag for the token itself, as every user of the machine can read flags.",
+            "File with the key or token to send. Default: the token in HEADGATE_TOKEN. There is "
+            "no flag for the token itself, because every user of the machine can read flags.",
             type=_FILE,
         ),
         _flag(
             "--insecure",
             "HEADGATE_INSECURE",
-            "Send the token over plain http to another machine, too.",
+            "Send the token over plain HTTP even to another machine.",
             is_flag=True,
         ),
     ]
@@ -328,14 +338,14 @@ def given_rules(flags: Mapping[str, Any]) -> Any:
 
 
 _COLLECTIONS: Sequence[tuple[Any, click.ParamType[Any], str | None, str]] = (
-    (list[int], DURATIONS, None, " Such as 1s,10s,1m."),
+    (list[int], DURATIONS, None, " Example: 1s,10s,1m."),
     (
         list[dict[str, Any]],
         Parsed("filters", _filters),
         "JSON",
-        """ Such as '{"exact":{"kind":"sale"}}'.""",
+        """ Example: '{"exact":{"kind":"sale"}}'.""",
     ),
-    (dict[str, int], Parsed("weights", _weights), "VALUE=N,…", " Such as gold=3,silver=2."),
+    (dict[str, int], Parsed("weights", _weights), "VALUE=N,…", " Example: gold=3,silver=2."),
 )
 
 
@@ -367,9 +377,9 @@ def _value(name: str, kind: Any) -> tuple[click.ParamType[Any], str | None, str]
     if kind is not int:
         return click.Choice([*get_args(kind), _NO_RULE]), None, ""
     if name.endswith("_until_ms"):
-        return _or_none(TIME_TO_COME), None, " Such as 10m, or 2026-12-24T18:00+01:00."
+        return _or_none(TIME_TO_COME), None, " Examples: 10m, 2026-12-24T18:00+01:00."
     if name.endswith("_ms"):
-        return _or_none(DURATION), None, " Such as 30s."
+        return _or_none(DURATION), None, " Example: 30s."
     return _or_none(click.IntRange(min=0)), "N", ""
 
 
@@ -391,7 +401,7 @@ def gateway_command(
 
     def declare(function: Callable[..., Any]) -> click.Command:
         made = command(name, example, known=_KNOWN, more=_rules(function), **attributes)(function)
-        made.params += _where(_own_url) if is_open else [*_where(_URL), *_who()]
+        made.params += _where(_own_url) if is_open else gateway_flags()
 
         def call(
             url: str,

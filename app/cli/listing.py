@@ -12,8 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from headgate.app.cli.durations import age_text, duration_text, time_text
+from headgate.app.cli.durations import duration_text, time_text
 from headgate.app.cli.words import json_line, json_of, line_of, one_line, word
+from headgate.app.wire.times import age_text
 from headgate.client.entries import Delivery, Entry
 
 

@@ -44,7 +44,7 @@ def fields_of(words: Sequence[str]) -> list[tuple[str, Value]]:
     for each in words:
         name, equals, value = each.partition("=")
         if not equals:
-            raise click.UsageError(f"{each!r} is no NAME=VALUE.")
+            raise click.UsageError(f"{each!r} does not have the form NAME=VALUE.")
         pairs.append((name, value))
     return pairs
 

@@ -61,10 +61,10 @@ class AttributeFault(NamedTuple):
 def fault_in(attributes: Mapping[str, str], content_type: str | None) -> AttributeFault | None:
     """Return the first fault of the attributes, which exclude the content type, or None."""
     if len(attributes) > ATTRIBUTES_MAX:
-        return AttributeFault(None, f"at most {ATTRIBUTES_MAX} attributes")
+        return AttributeFault(None, f"an event may have at most {ATTRIBUTES_MAX} attributes")
     for name in REQUIRED:
         if not attributes.get(name):
-            return AttributeFault(name, "each event has it, and it is not empty")
+            return AttributeFault(name, "required, and must not be empty")
     if attributes["specversion"] != VERSION:
         return AttributeFault("specversion", f"should be {VERSION}")
     for name, value in attributes.items():
@@ -72,7 +72,7 @@ def fault_in(attributes: Mapping[str, str], content_type: str | None) -> Attribu
         if text is not None:
             return AttributeFault(name[:NAME_LENGTH_MAX], text)
     if "time" in attributes and not _is_time(attributes["time"]):
-        return AttributeFault("time", "should be a time as of RFC 3339, with an offset")
+        return AttributeFault("time", "should be a time as of RFC 3339 with an offset")
     if content_type is not None and not _is_media_type(content_type):
         return AttributeFault(CONTENT_TYPE, "should be a media type, such as application/json")
     return None
@@ -80,13 +80,16 @@ def fault_in(attributes: Mapping[str, str], content_type: str | None) -> Attribu
 
 def _fault_of(name: str, value: str) -> str | None:
     if _NAME.fullmatch(name) is None or name in _RESERVED:
-        return f"an attribute's name is of a-z and 0-9, {NAME_LENGTH_MAX} at most, and not `data`"
+        return (
+            f"the name of an attribute must have at most {NAME_LENGTH_MAX} characters a-z and 0-9, "
+            "and must not be `data`"
+        )
     if len(value) > VALUE_LENGTH_MAX:
-        return f"an attribute has {VALUE_LENGTH_MAX} characters at most"
+        return f"an attribute may have at most {VALUE_LENGTH_MAX} characters"
     if _NO_CHARACTER.search(value) is not None:
-        return "an attribute has no control characters, surrogates or noncharacters"
+        return "an attribute must not have control characters, surrogates or noncharacters"
     if not value and name in ("dataschema", "subject"):
-        return "if it is there, it is not empty"
+        return "must not be empty"
     return None
 
 
@@ -191,7 +194,7 @@ def data_of_base64(member: bytes, pointer: str) -> bytes:
     try:
         text = _text(member)
     except msgspec.ValidationError:
-        text = "not a text"  # and no base64
+        text = "not UTF-8 text"  # and no base64
     return bytes_of(text, pointer)
 
 

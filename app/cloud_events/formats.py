@@ -44,7 +44,7 @@ def check_format(sent: Mapping[bytes, bytes]) -> None:
     if _is_in_family(sent) and (
         _media_type_of(sent) not in (STRUCTURED, BATCH) or parameters not in ("", "charset=utf-8")
     ):
-        text = f"events are read as {STRUCTURED}, {BATCH}, in UTF-8, or in the binary mode"
+        text = f"send events as {STRUCTURED} or {BATCH} in UTF-8, or in the binary mode"
         raise GatewayError("unsupported_media_type", text, pointer="/header/Content-Type")
 
 
@@ -71,7 +71,7 @@ def parse_message(headers: Iterable[tuple[bytes, bytes]], content: bytes) -> Eve
         elif header.startswith(_PREFIX):
             name = header.removeprefix(_PREFIX).decode("latin-1")
             if name == CONTENT_TYPE:
-                raise _wrong("ce-datacontenttype", "the header Content-Type says it")
+                raise _wrong("ce-datacontenttype", "give it in the header Content-Type")
             if name in attributes:
                 raise _wrong(f"ce-{name}", "given twice")
             attributes[name] = _header_text(f"ce-{name}", value)
@@ -94,7 +94,7 @@ def _header_text(header: str, value: bytes) -> str:
     try:
         return _PERCENT.sub(lambda match: bytes((int(match[1], 16),)), value).decode()
     except UnicodeDecodeError:
-        raise _wrong(header, "not UTF-8, percent-decoded") from None
+        raise _wrong(header, "not UTF-8 after percent-decoding") from None
 
 
 def _wrong(header: str, text: str) -> GatewayError:
@@ -133,14 +133,17 @@ _value = msgspec.json.Decoder().decode
 def parse_event(content: bytes, pointer: str = "/body") -> Event:
     """Read an event in the structured mode; `pointer` is its place. Raises GatewayError."""
     if len(content) > EVENT_BYTES_MAX:
-        text = f"an event in JSON has {EVENT_BYTES_MAX} bytes at most: longer data as a binary one"
+        text = (
+            f"an event in JSON may have at most {EVENT_BYTES_MAX} bytes: send longer data in the "
+            "binary mode"
+        )
         raise GatewayError("too_large", text, pointer=pointer)
     members = _members_of(content, pointer)
     data, packed = members.pop("data", None), members.pop("data_base64", None)
     if packed == b"null":
         packed = None
     if data is not None and packed is not None:
-        text = "an event has either `data` or `data_base64`"
+        text = "an event may have either `data` or `data_base64`"
         raise GatewayError("invalid_request", text, pointer=f"{pointer}/data_base64")
     attributes = {
         name: value
@@ -173,7 +176,7 @@ def _members_of(content: bytes, pointer: str) -> dict[str, bytes]:
             parts = _data_members(content)
             beside = len(content) - len(bytes(parts.data)) - len(bytes(parts.data_base64))
             if beside > _ATTRIBUTES_BYTES_MAX:
-                text = f"at most {_ATTRIBUTES_BYTES_MAX} bytes beside the data"
+                text = f"should have at most {_ATTRIBUTES_BYTES_MAX} bytes besides the data"
                 raise GatewayError("too_large", text, pointer=pointer)
         return {name: bytes(member) for name, member in _members(content).items()}
     except msgspec.ValidationError:
@@ -184,7 +187,10 @@ def _members_of(content: bytes, pointer: str) -> dict[str, bytes]:
 
 def _text_of(name: str, member: bytes, pointer: str) -> str | None:
     """Return an attribute as text, or None if it is unset; raises GatewayError for its type."""
-    text = f"an attribute is a text of {VALUE_LENGTH_MAX} characters, a 32-bit integer or a Boolean"
+    text = (
+        f"an attribute must be a string of at most {VALUE_LENGTH_MAX} characters, a 32-bit integer "
+        "or a Boolean"
+    )
     if len(member) <= _ESCAPED_MAX * VALUE_LENGTH_MAX + 2 and member[:1] not in (b"{", b"["):
         try:
             value = _value(member)

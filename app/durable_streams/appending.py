@@ -63,10 +63,10 @@ class Ending(NamedTuple):
 async def write(access: Access, stream: bytes, writing: Writing, *, messages_max: int) -> Ending:
     """Append a body to a stream, and close the stream if requested."""
     if not writing.body and not writing.is_last:
-        text = "an append has a body, unless it closes the stream"
+        text = "an append needs a body, unless it closes the stream"
         raise GatewayError("malformed", text, pointer="/body")
     if writing.body and writing.content_type is None:
-        text = "an append says what it is"
+        text = "an append needs a Content-Type"
         raise GatewayError("malformed", text, pointer="/header/Content-Type")
     access.require([Need((Verb.APPEND if writing.body else Verb.MANAGE,), stream)])
     if writing.producer is not None:
@@ -85,7 +85,7 @@ async def write(access: Access, stream: bytes, writing: Writing, *, messages_max
                 raise
         else:
             return written
-    raise Unavailable("others write to the stream all the time")
+    raise Unavailable("the stream changes too often to append to it")
 
 
 async def _try(access: Access, stream: bytes, writing: Writing, messages_max: int) -> Ending:
@@ -133,11 +133,11 @@ async def _end(access: Access, stream: bytes, writing: Writing) -> Ending:
 def _fault(writing: Writing, there: Known) -> GatewayError | None:
     wanted = there.configuration.content_type
     if writing.body and media_type(writing.content_type or "") != media_type(wanted):
-        text = f"The stream has {wanted}, and this is {writing.content_type}."
+        text = f"The content type of the stream is {wanted}, not {writing.content_type}."
         return GatewayError("content_type_mismatch", text, pointer="/header/Content-Type")
     last = there.attributes.get(SEQ)
     if writing.seq is not None and last is not None and writing.seq.encode() <= last:
-        text = f"The last one was {last.decode()!r}, and this is not above it."
+        text = f"It must be above the last one, {last.decode()!r}."
         return GatewayError("out_of_sequence", text, pointer="/header/Stream-Seq")
     return None
 

@@ -117,7 +117,7 @@ async def known(access: Access, stream: bytes, *names: bytes) -> Known:
 
 
 def gone() -> GatewayError:
-    return GatewayError("gone", "The stream is deleted; forks of it are still there.")
+    return GatewayError("gone", "The stream is deleted, but forks of it still exist.")
 
 
 _TTL = re.compile(r"0|[1-9][0-9]{0,9}")
@@ -129,13 +129,13 @@ _LATE_SHARE = 20
 def parse_lifetime(ttl: str | None, expires_at: str | None) -> tuple[int | None, str | None]:
     """Read the lifetime headers: seconds without use, and a timestamp; raises GatewayError."""
     if ttl is not None and expires_at is not None:
-        text = "a stream goes after a time without use, or at a time, not both"
+        text = "not allowed with Stream-TTL"
         raise GatewayError("malformed", text, pointer="/header/Stream-Expires-At")
     if ttl is not None and _TTL.fullmatch(ttl) is None:
-        text = "should be whole seconds, in plain decimal"
+        text = "should be a whole number of seconds in plain decimal"
         raise GatewayError("malformed", text, pointer="/header/Stream-TTL")
     if expires_at is not None and instant_ms(expires_at) is None:
-        text = "should be a timestamp of RFC 3339, such as 2030-01-31T12:00:00Z"
+        text = "should be a timestamp as of RFC 3339, such as 2030-01-31T12:00:00Z"
         raise GatewayError("malformed", text, pointer="/header/Stream-Expires-At")
     return None if ttl is None else int(ttl), expires_at
 

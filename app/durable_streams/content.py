@@ -45,7 +45,7 @@ def parse_type(text: str) -> str:
     """Return the content type of a request; raises GatewayError if it is invalid."""
     text = text.strip()
     if _TYPE.fullmatch(text) is None:
-        fault = "this is no media type, such as application/json"
+        fault = "should be a media type, such as application/json"
         raise GatewayError("malformed", fault, pointer="/header/Content-Type")
     return text
 
@@ -73,7 +73,9 @@ async def drafts_of(
     if not is_json(content_type):
         return [Draft(None, (DATA_FIELD, body))]
     if len(body) > JSON_BYTES_MAX:
-        raise GatewayError("too_large", f"at most {JSON_BYTES_MAX} bytes of JSON", pointer="/body")
+        raise GatewayError(
+            "too_large", f"should have at most {JSON_BYTES_MAX} bytes of JSON", pointer="/body"
+        )
     check_dense(body)
     try:
         body.decode()
@@ -81,11 +83,11 @@ async def drafts_of(
         is_array = body.lstrip(b" \t\r\n").startswith(b"[")
         messages = _messages.decode(body) if is_array else [_message.decode(body)]
     except _FAULTS as error:
-        raise GatewayError("malformed", f"this is no JSON: {error}", pointer="/body") from None
+        raise GatewayError("malformed", f"not JSON: {error}", pointer="/body") from None
     if not messages and not is_new:
         raise GatewayError("malformed", "an empty array appends nothing", pointer="/body")
     if len(messages) > messages_max:
-        text = f"at most {messages_max} messages, not {len(messages)}"
+        text = f"should have at most {messages_max} messages, not {len(messages)}"
         raise GatewayError("too_large", text, pointer="/body")
     await asyncio.sleep(0)
     turn, drafts = this_turn(), list[Draft]()

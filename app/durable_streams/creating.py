@@ -94,12 +94,12 @@ async def existing(access: Access, stream: bytes, wanted: Creation) -> MadeStrea
     info = await access.backend.perform(DescribeStream(stream))
     is_closed = info.closed_at_ms is not None
     if there.state is Stage.DELETED:
-        raise _taken("a deleted stream, which forks refer to, takes up this path")
+        raise _taken("this path belongs to a deleted stream that still has forks")
     if not there.is_like(wanted.configuration):
-        raise _taken("there is a stream with another configuration")
+        raise _taken("the stream exists with another configuration")
     if is_closed != wanted.is_closed:
         state = "closed" if is_closed else "open"
-        raise _taken(f"the stream that is there is {state}")
+        raise _taken(f"the stream exists and is {state}")
     return MadeStream(there, info.last_id, is_closed, is_new=False)
 
 
@@ -174,7 +174,7 @@ async def fork(access: Access, stream: bytes, wanted: Creation, *, messages_max:
         if not await _give_up(access, stream, configuration, begun):  # another request has made it
             return await existing(access, stream, wanted)
         if isinstance(error, LastIdMismatch | StreamsChanged):
-            raise _spoiled("somebody else has changed what is at this path") from None
+            raise _spoiled("another client changed the stream at this path") from None
         raise
     await begin_life(access, stream, configuration)
     through = (await access.backend.perform(DescribeStream(stream))).last_id
@@ -221,7 +221,7 @@ async def _give_up(
 async def _source(access: Access, source: bytes, *, has_all: bool = False) -> Known:
     there = await attributes_of(access, source, has_all=has_all)
     if there.configuration.state is Stage.DELETED:
-        text = "the stream is deleted; forks of it are still there"
+        text = "the source is deleted, but forks of it still exist"
         raise GatewayError("stream_exists", text, pointer="/header/Stream-Forked-From")
     if there.configuration.state is Stage.FORKING:
         raise StreamNotFound(source)
@@ -231,7 +231,7 @@ async def _source(access: Access, source: bytes, *, has_all: bool = False) -> Kn
 def _inheriting(wanted: DurableStream, source: DurableStream) -> DurableStream:
     content_type = wanted.content_type or source.content_type
     if media_type(content_type) != media_type(source.content_type):
-        text = f"The source has {source.content_type}, and a fork has what its source has."
+        text = f"A fork has the content type of its source, {source.content_type}."
         raise GatewayError("content_type_mismatch", text, pointer="/header/Content-Type")
     ttl_s, expires_at = wanted.ttl_s, wanted.expires_at
     if ttl_s is None and expires_at is None:
@@ -256,7 +256,7 @@ async def _point(
     if origin.offset is not None:
         through = parse_offset(origin.offset, pointer="/header/Stream-Fork-Offset")
         if through > end:
-            text = "it is behind the end of the source"
+            text = "should not be beyond the end of the source"
             raise GatewayError("malformed", text, pointer="/header/Stream-Fork-Offset")
     count = origin.sub_offset
     if not count:
@@ -281,7 +281,7 @@ async def _point(
 
 
 def _overshoots() -> GatewayError:
-    text = "it is behind what was appended there"
+    text = "should not be beyond what was appended there"
     return GatewayError("malformed", text, pointer="/header/Stream-Fork-Sub-Offset")
 
 
@@ -297,7 +297,7 @@ async def _copy(access: Access, source: bytes, stream: bytes, point: Point) -> E
     while True:
         after = (await access.backend.perform(DescribeStream(stream))).last_id
         if after > point.through:
-            raise _spoiled("somebody else has appended to this path")
+            raise _spoiled("another client appended to the stream at this path")
         entries = await _entries(access, source, after, _PAGE_ENTRIES)
         drafts = [Draft(entry.id, entry.fields) for entry in entries if entry.id <= point.through]
         if drafts:
@@ -306,7 +306,7 @@ async def _copy(access: Access, source: bytes, stream: bytes, point: Point) -> E
                 await access.perform(adding)
             continue
         if (await access.backend.perform(DescribeStream(source))).epoch != point.epoch:
-            raise _spoiled("the source was made anew meanwhile")
+            raise _spoiled("the source was deleted and created again meanwhile")
         return after
 
 
@@ -329,7 +329,7 @@ async def _refer(access: Access, source: bytes, stream: bytes) -> None:
                 raise
             continue
         return
-    raise Unavailable("the source is changed all the time")
+    raise Unavailable("the source changes too often")
 
 
 async def living_forks(access: Access, stream: bytes, there: Known) -> dict[bytes, DurableStream]:
@@ -386,7 +386,7 @@ async def delete(access: Access, stream: bytes) -> None:
             if not any(fork.state is Stage.FORKING for fork in forks.values()):
                 await access.perform(Trim(stream, TrimTo(max_length=0)))
         return
-    raise Unavailable("the stream is changed all the time")
+    raise Unavailable("the stream changes too often")
 
 
 async def _release(access: Access, fork: bytes, configuration: DurableStream) -> None:

@@ -71,7 +71,7 @@ def parse_producer(headers: Mapping[str, str]) -> Append | None:
         return None
     if producer is None or epoch is None or seq is None:
         missing = next(name for name, text in zip((ID, EPOCH, SEQ), texts, strict=True) if not text)
-        text = "the three headers of a producer come together"
+        text = "the three headers of a producer must be given together"
         raise GatewayError("malformed", text, pointer=f"/header/{missing}")
     if not 0 < len(producer.encode()) <= _ID_BYTES_MAX:
         text = f"should have 1 to {_ID_BYTES_MAX} bytes"
@@ -95,7 +95,7 @@ class ProducerRefusal(GatewayError):
 def check_epoch(append: Append, place: ProducerState | None) -> None:
     """Raise ProducerRefusal if another producer of the same name has replaced this one."""
     if place is not None and append.epoch < place.epoch:
-        text = f"The producer has begun epoch {place.epoch}, and {append.epoch} is over."
+        text = f"The producer has started epoch {place.epoch}; epoch {append.epoch} is over."
         headers = {EPOCH: str(place.epoch)}
         raise ProducerRefusal(GatewayError("producer_fenced", text), headers)
 
@@ -109,14 +109,14 @@ def check_order(append: Append, place: ProducerState | None) -> bool:
     if place is None or append.epoch > place.epoch:
         expected = 0
         if place is not None and append.seq:
-            text = "a new epoch begins with 0"
+            text = "a new epoch must start with 0"
             raise GatewayError("malformed", text, pointer=f"/header/{SEQ}")
     else:
         expected = place.seq + 1
     if append.seq < expected:
         return True
     if append.seq > expected:
-        text = f"The next append of the producer is {expected}, not {append.seq}."
+        text = f"The producer must send {expected} next, not {append.seq}."
         headers = {EXPECTED_SEQ: str(expected), RECEIVED_SEQ: str(append.seq)}
         raise ProducerRefusal(GatewayError("out_of_sequence", text), headers)
     return False

@@ -44,7 +44,7 @@ _IN_NAME = re.compile("%3A|%25|:")
 def name_of(path: str) -> bytes:
     """Return the stream at a path, decoded and relative to the root; raises GatewayError."""
     if path.startswith(RESERVED.decode()):
-        raise GatewayError("not_found", "paths that begin with `__` are no streams")
+        raise GatewayError("not_found", "a path that begins with `__` is not a stream")
     name = _IN_PATH.sub(lambda match: _TO_NAME[match[0]], path)
     fault = fault_of(name)
     if fault is not None:
@@ -68,7 +68,9 @@ def quoted(path: str) -> str:
 BEGINNING = "-1"
 NOW = "now"
 
-_OFFSET = re.compile(r"([0-9]{1,20})_([0-9]{1,20})")
+_OFFSET = re.compile(r"([0-9]{1,20})[-_]([0-9]{1,20})")
+"""With `_` as in earlier versions. The server of Yjs adds one to the number behind a `_`, and would
+skip an entry."""
 _CURSOR = re.compile(r"[0-9]{1,15}")
 _EPOCH_MS = 1_728_432_000_000  # 2024-10-09, from which the protocol counts
 _INTERVAL_MS = 20_000
@@ -77,7 +79,7 @@ _JITTER_S_MAX = 3600
 
 def offset_of(entry_id: EntryId) -> str:
     """Return the place behind an entry; places sort as texts as their entries do."""
-    return f"{entry_id.ms:020d}_{entry_id.seq:020d}"
+    return f"{entry_id.ms:020d}-{entry_id.seq:020d}"
 
 
 def parse_offset(text: str, *, pointer: str) -> EntryId:
@@ -85,7 +87,7 @@ def parse_offset(text: str, *, pointer: str) -> EntryId:
     match = _OFFSET.fullmatch(text)
     numbers = (0, 0) if match is None else (int(match[1]), int(match[2]))
     if match is None or max(numbers) > U64_MAX:
-        raise GatewayError("malformed", "this is no offset of a stream", pointer=pointer)
+        raise GatewayError("malformed", "should be an offset of a stream", pointer=pointer)
     return EntryId(*numbers)
 
 

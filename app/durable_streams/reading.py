@@ -49,14 +49,14 @@ async def read(
 def check_no_gap(gap: Gap | None, after: EntryId | From) -> None:
     """Raise GatewayError if entries behind a place are gone; a read from the start passes."""
     if gap is not None and after not in (MIN_ID, From.NOW):
-        text = f"Entries up to {gap.through} are not kept any more: begin with offset=-1."
+        text = f"Entries up to {gap.through} were trimmed: start with offset=-1."
         raise GatewayError("gone", text, pointer="/query/offset")
 
 
 def check_is_of(info: StreamInfo, after: EntryId | From) -> None:
     """Raise GatewayError for a place above all of the stream: it is of an earlier stream."""
     if isinstance(after, EntryId) and after > info.last_id:
-        text = f"The stream ends at {info.last_id}, and was made anew: begin with offset=-1."
+        text = f"The stream was created again and ends at {info.last_id}: start with offset=-1."
         raise GatewayError("gone", text, pointer="/query/offset")
 
 

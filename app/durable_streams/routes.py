@@ -118,15 +118,15 @@ def _origin(request: Request) -> ForkOrigin | None:
     sub = request.headers.get("stream-fork-sub-offset")
     if source is None:
         if offset is not None or sub is not None:
-            text = "only a fork has one: say what it is forked from"
+            text = "only allowed for a fork: give Stream-Forked-From"
             raise GatewayError("malformed", text, pointer="/header/Stream-Forked-From")
         return None
     is_number = sub is None or (sub.isascii() and sub.isdigit() and (sub == "0" or sub[0] != "0"))
     if not is_number or len(sub or "") > _SUB_OFFSET_DIGITS_MAX:
-        text = "should be a whole number, in plain decimal"
+        text = "should be a whole number in plain decimal"
         raise GatewayError("malformed", text, pointer="/header/Stream-Fork-Sub-Offset")
     if int(sub or 0) and offset is None:
-        text = "it is counted from an offset"
+        text = "Stream-Fork-Sub-Offset requires Stream-Fork-Offset"
         raise GatewayError("malformed", text, pointer="/header/Stream-Fork-Offset")
     if offset == protocol.BEGINNING:
         offset = "0_0"
@@ -234,7 +234,7 @@ async def get_stream(request: WholeRequest, access: AccessDep, path: str) -> Res
     if live not in (None, "long-poll", "sse"):
         raise GatewayError("malformed", "should be long-poll or sse", pointer="/query/live")
     if live is not None and "offset" not in query:
-        text = "a live read says where it begins"
+        text = "a live read needs an offset"
         raise GatewayError("malformed", text, pointer="/query/offset")
     after = parse_start(query.get("offset", protocol.BEGINNING))
     seen = await look(access, stream)

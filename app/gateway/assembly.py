@@ -125,8 +125,11 @@ def assemble(
         siblings,
         _tracing(settings),
         targets=targets_of(settings),
+        sender=sender_of(settings),
         sealing=sealing_of(settings, credentials.ticket_secret()),
     )
+    if runner is not None:
+        runner.server.attach(channels=gateway.channels)
     metrics.watch(lambda: gateway.waiter_count)
     return gateway
 

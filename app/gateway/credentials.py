@@ -138,7 +138,7 @@ class SharedKeys:
             if data != self._content():
                 self._path.parent.mkdir(0o700, parents=True, exist_ok=True)
                 write_private(self._path, data)
-                log.info("keys taken from the bucket", extra={"file": str(self._path)})
+                log.info("keys loaded from the bucket", extra={"file": str(self._path)})
             self._set(number, stamp_of(self._path))
 
     def put(self) -> None:

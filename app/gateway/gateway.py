@@ -19,8 +19,12 @@ from headgate.app.auth.credentials import Credentials
 from headgate.app.auth.principal import Principal
 from headgate.app.automation.signing import Sealing
 from headgate.app.automation.targets import Targets
+from headgate.app.automation.webhooks import Sender
 from headgate.app.backends.leading import bucket_of
 from headgate.app.backends.port import Ability, Backend
+from headgate.app.channels.channels import Channels
+from headgate.app.channels.peers import ServerPeers
+from headgate.app.channels.presence import Presence
 from headgate.app.gateway.fan_out import FanOut
 from headgate.app.measuring.recorder import HistoryReader
 from headgate.app.redis_syntax.runs import CommandRunner
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("headgate")
 
 _RECONNECT_MS = 1000
+
 _METRICS_WITHIN_S = 5.0
 _CONNECTIONS, _SOCKETS = "connections", "sockets"  # what is shared of them is how many there are
 _FREE = "sockets free"
@@ -60,16 +65,16 @@ class DrainSignal(asyncio.Event):
             try:
                 listener()
             except Exception:  # the others, and the engine, end all the same
-                log.exception("connection not asked to end")
+                log.exception("a connection could not be asked to end")
 
 
 _SPARE_KINDS = {"cache", "held"}
 """Kinds of memory that do not count: they leave when there is no room."""
 
 _KINDS = {
-    "pending": "pending entries, which leave when they are acknowledged",
-    "entries": "entries, which leave when they are trimmed or deleted",
-    "keys": "idempotency keys, which leave when their time is over",
+    "pending": "pending entries, which are freed when they are acknowledged",
+    "entries": "entries, which are freed when they are trimmed or deleted",
+    "keys": "idempotency keys, which are freed when they expire",
 }
 """Kinds that may take most of the memory, with the remedies."""
 
@@ -90,14 +95,30 @@ class Gateway:
     draining: DrainSignal = field(default_factory=DrainSignal)  # it is about to stop
     died: asyncio.Event = field(default_factory=asyncio.Event)  # a task that the gateway needs has
     targets: Targets = field(default_factory=Targets)  # of webhooks
+    sender: Sender = field(default_factory=lambda: Sender(Targets()))  # of test events of pushes
     sealing: Sealing = field(default_factory=lambda: Sealing(None))  # of secrets of pushes
     shared_counts: SharedCounts | None = field(default=None, init=False)
     connections: Connections = field(init=False)  # that stay open
     fan_out: FanOut = field(init=False)
+    channels: Channels = field(init=False)
+    presence: Presence = field(init=False)
+    server_peers: ServerPeers | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "connections", Connections(self.siblings))
         object.__setattr__(self, "fan_out", FanOut(self.backend))
+        channels = Channels(self.siblings, self.backend.relay)
+        object.__setattr__(self, "channels", channels)
+        relay, ttl_ms = self.backend.relay, self.limits.presence_ttl_ms
+        number = 0 if self.siblings is None else self.siblings.number
+        if relay is not None:
+            number = self.random.getrandbits(63)
+            peers = ServerPeers(channels, relay, number=number, ttl_ms=ttl_ms)
+            object.__setattr__(self, "server_peers", peers)
+        presence = Presence(
+            channels, self.server_peers or self.siblings, number=number, ttl_ms=ttl_ms
+        )
+        object.__setattr__(self, "presence", presence)
         if self.siblings is not None:
             counts = SharedCounts(self.siblings, "connections", self._counts)
             object.__setattr__(self, "shared_counts", counts)
@@ -105,8 +126,9 @@ class Gateway:
             self.sockets.free_elsewhere = lambda: counts.elsewhere(_FREE)
 
     async def share(self) -> None:
-        if self.shared_counts is not None:
-            await self.shared_counts.run()
+        """Tell other processes what they have to know, until this is cancelled."""
+        sharing = (self.shared_counts, self.server_peers, self.presence)
+        await asyncio.gather(*(each.run() for each in sharing if each is not None))
 
     async def metrics_text(self) -> bytes:
         if self.siblings is None:
@@ -135,16 +157,16 @@ class Gateway:
         with suppress(Unavailable):  # the engine has not said yet how its journal is
             status = None if journal is None else journal.status
             if status is not None and status.damage_count:
-                text = "Entries were damaged on the disk and are lost"
-                yield f"{text}: {status.damage_count} chunks, lately as {status.damage}."
+                text = "Entries on the disk were damaged and are lost"
+                yield f"{text}: {status.damage_count} chunks, the last one {status.damage}."
             if status is not None and status.rewrite_failure is not None:
-                text = "The journal was not rewritten, and grows until it is"
+                text = "The journal could not be rewritten. It grows until a rewrite succeeds"
                 yield f"{text}: {status.rewrite_failure}."
 
         bucket = bucket_of(self.backend)
         if bucket is not None and bucket.error is not None:
             lacks = f"it lacks {bucket.unshipped_bytes} bytes of the journal"
-            yield f"The bucket takes nothing for now, and {lacks}: {bucket.error}"
+            yield f"The bucket accepts no writes at the moment, and {lacks}: {bucket.error}"
 
     def _memory_warnings(self) -> Iterator[str]:
         limit_bytes = self.limits.memory_bytes_max
@@ -155,8 +177,10 @@ class Gateway:
         }
         if limit_bytes and sum(sizes.values()) > limit_bytes:
             kind, size_bytes = max(sizes.items(), key=itemgetter(1))
-            text = "Memory is full, and what adds to the streams is refused"
-            yield f"{text}: {size_bytes} of {limit_bytes} bytes are for {_KINDS.get(kind, kind)}."
+            text = "Memory is full, so requests that add to the streams are refused"
+            yield (
+                f"{text}: {size_bytes} of {limit_bytes} bytes are used by {_KINDS.get(kind, kind)}."
+            )
 
     def _counts(self) -> Mapping[str, int]:
         return {

@@ -9,8 +9,9 @@ from fastapi import Depends, Header, Path, Query
 from starlette.requests import HTTPConnection
 
 from headgate.app.auth.access import Access
+from headgate.app.automation.push_acts import PushTools
 from headgate.app.gateway.gateway import Gateway
-from headgate.app.wire.names import check_name, check_pattern
+from headgate.app.wire.names import NameText, PatternText, check_name, check_pattern
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.limits import Limits
 
@@ -26,46 +27,49 @@ def access_of(connection: HTTPConnection) -> Access:
 
 
 def limits_of(connection: HTTPConnection) -> Limits:
-    return gateway_of(connection).limits
+    """Return the limits of a request; one that the gateway makes by itself may have its own."""
+    limits: Limits | None = connection.scope.get("limits")
+    return gateway_of(connection).limits if limits is None else limits
 
 
 def stream_name(
-    stream: Annotated[str, Path(description="Name of the stream.", examples=["orders"])],
+    stream: Annotated[NameText, Path(description="Name of the stream.", examples=["orders"])],
 ) -> bytes:
     return check_name(stream, pointer="/path/stream")
 
 
 def group_name(
-    group: Annotated[str, Path(description="Name of the group.", examples=["billing"])],
+    group: Annotated[NameText, Path(description="Name of the group.", examples=["billing"])],
 ) -> bytes:
     return check_name(group, pointer="/path/group")
 
 
 def stream_pattern(
-    match: Annotated[str, Query(description="A pattern of Redis, such as `orders.*`.")],
+    match: Annotated[PatternText, Query(description="A Redis glob pattern, such as `orders.*`.")],
 ) -> bytes:
     return check_pattern(match, pointer="/query/match")
 
 
 def consumer_path(
-    consumer: Annotated[str, Path(description="Name of the consumer.", examples=["worker-1"])],
+    consumer: Annotated[NameText, Path(description="Name of the consumer.", examples=["worker-1"])],
 ) -> bytes:
     return check_name(consumer, pointer="/path/consumer")
 
 
 def named_consumer(
     consumer: Annotated[
-        str | None, Query(description="Name of the consumer; or give it in `Headgate-Consumer`.")
+        NameText | None,
+        Query(description="Name of the consumer. It can also be given in `Headgate-Consumer`."),
     ] = None,
     headgate_consumer: Annotated[
-        str | None, Header(alias="Headgate-Consumer", description="Name of the consumer.")
+        NameText | None, Header(alias="Headgate-Consumer", description="Name of the consumer.")
     ] = None,
 ) -> bytes | None:
     """Return the consumer named by query or header, if any; GatewayError if they differ."""
     # A header arrives as latin-1; what was sent is UTF-8.
     header = headgate_consumer and headgate_consumer.encode("latin-1").decode(errors="replace")
     if consumer is not None and header is not None and consumer != header:
-        text = "the query and the Headgate-Consumer header name different consumers"
+        text = "the query and the header Headgate-Consumer name different consumers"
         raise GatewayError("consumer_conflict", text, pointer="/query/consumer")
     if consumer is not None:
         return check_name(consumer, pointer="/query/consumer")
@@ -77,12 +81,24 @@ def named_consumer(
 def required_consumer(consumer: Annotated[bytes | None, Depends(named_consumer)]) -> bytes:
     """Return the consumer that the request names; raises GatewayError if there is none."""
     if consumer is None:
-        text = "name the consumer: ?consumer=NAME or the header Headgate-Consumer: NAME"
+        text = "name the consumer with ?consumer=NAME or the header Headgate-Consumer: NAME"
         raise GatewayError("consumer_required", text, pointer="/query/consumer")
     return consumer
 
 
+def push_tools(request: HTTPConnection) -> PushTools:
+    gateway = gateway_of(request)
+    return PushTools(
+        gateway.backend.perform,
+        gateway.targets,
+        gateway.sealing,
+        gateway.auth.now_ms,
+        gateway.sender,
+    )
+
+
 AccessDep = Annotated[Access, Depends(access_of)]
+ToolsDep = Annotated[PushTools, Depends(push_tools)]
 LimitsDep = Annotated[Limits, Depends(limits_of)]
 StreamDep = Annotated[bytes, Depends(stream_name)]
 GroupDep = Annotated[bytes, Depends(group_name)]
@@ -94,7 +110,9 @@ OptionalConsumerDep = Annotated[bytes | None, Depends(named_consumer)]
 
 def check_at_most(value: int, limit: int, *, pointer: str) -> None:
     if value > limit:
-        raise GatewayError("invalid_request", f"at most {limit}, not {value}", pointer=pointer)
+        raise GatewayError(
+            "invalid_request", f"should be at most {limit}, not {value}", pointer=pointer
+        )
 
 
 class _Named(Protocol):
@@ -104,7 +122,7 @@ class _Named(Protocol):
 
 T = TypeVar("T", bound=_Named)
 
-CURSOR = Query(description="`next_cursor` of the page before.")
+CURSOR = Query(description="`next_cursor` of the previous page.")
 
 
 class Page(NamedTuple):
@@ -129,7 +147,8 @@ def page_after(cursor: str | None, limit: int) -> Page:
 def _as_many_as_allowed(
     limits: LimitsDep,
     limit: Annotated[
-        int | None, Query(ge=1, description="Items of one page; as many as allowed unless given.")
+        int | None,
+        Query(ge=1, description="Maximum number of items per page. Default: as many as allowed."),
     ] = None,
     cursor: Annotated[str | None, CURSOR] = None,
 ) -> Page:

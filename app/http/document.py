@@ -1,22 +1,24 @@
 """The parts of the OpenAPI document that the routes do not describe."""
 
 import asyncio
-import json
 import re
-from importlib.resources import files
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import iter_route_contexts
 from pydantic.json_schema import models_json_schema
 from pydantic_core import to_json
 from starlette.routing import Route
 
 from headgate.app.auth.needs import Needs
+from headgate.app.http.dependencies import required_consumer
 from headgate.app.http.operation import Operation
 from headgate.app.runtime.threads import PAGES
 from headgate.app.wire.credentials import SECURITY_SCHEMES
-from headgate.app.wire.problems import FenceProblem, Problem, RowProblem, responses
+from headgate.app.wire.examples import examples
+from headgate.app.wire.problems import FenceProblem, KeyProblem, Problem, RowProblem, responses
 from headgate.app.wire.schemas.entries import CloudEvent, EntryInput
 
 _EVERYWHERE = responses(
@@ -35,12 +37,36 @@ _EVERYWHERE = responses(
     "draining",
 )
 
+_LINKS: tuple[tuple[str, str, dict[str, str]], ...] = (
+    ("appendEntry", "getEntry", {"id": "$response.body#/id"}),
+    ("appendEntries", "getEntry", {"id": "$response.body#/last_id"}),
+    ("createStream", "appendEntry", {}),
+    ("readEntries", "readEntries", {"after": "$response.body#/next_after"}),
+    ("getEntry", "deleteEntry", {}),
+    ("createGroup", "readGroup", {}),
+    ("readGroup", "ackEntries", {}),
+    ("readGroup", "nackEntries", {}),
+    ("readGroup", "extendEntries", {}),
+    ("listPending", "claimEntries", {}),
+    ("putRow", "readRow", {}),
+    ("setPush", "describePush", {}),
+    ("setSchedule", "runSchedule", {}),
+    ("stageChunk", "commitBatch", {}),
+)
+"""Operations that follow one another, with values of the answer that the second one takes."""
+
+_KEPT = (
+    *("stream", "group", "consumer", "id", "key", "schedule", "writer", "batch"),
+    *("match", "prefix"),
+)
+"""Parameters that the second one takes from the request of the first."""
+
 _REF = "#/components/schemas/{model}"
 # The first server: what is tried out on /docs goes to the gateway that serves it, by its own name.
 _OWN = "The gateway that serves this document."
 _LOCAL = {
     "url": "http://127.0.0.1:8080",
-    "description": "A gateway on this machine, as it is started.",
+    "description": "A gateway on this machine with its default port.",
 }
 
 
@@ -50,7 +76,7 @@ def install(app: FastAPI, root_path: str = "") -> None:
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            _complete(generate(), _needs(app), root_path or "/")
+            _complete(generate(), _operations(app), root_path or "/")
         document: dict[str, Any] = app.openapi_schema or {}
         return document
 
@@ -76,16 +102,16 @@ def _serve_from_thread(app: FastAPI) -> None:
     routes[place] = Route(url, serve, include_in_schema=False)
 
 
-def _needs(app: FastAPI) -> dict[str, Needs]:
+def _operations(app: FastAPI) -> dict[str, Operation]:
     operations = (context.original_route for context in iter_route_contexts(app.routes))
     return {
-        operation.operation_id: operation.declared
+        operation.operation_id: operation
         for operation in operations
         if isinstance(operation, Operation) and operation.operation_id is not None
     }
 
 
-def _complete(document: dict[str, Any], needs: dict[str, Needs], own_url: str) -> None:
+def _complete(document: dict[str, Any], operations: dict[str, Operation], own_url: str) -> None:
     document["servers"] = [{"url": own_url, "description": _OWN}, _LOCAL]
     components = document.setdefault("components", {})
     components["securitySchemes"] = SECURITY_SCHEMES
@@ -95,6 +121,7 @@ def _complete(document: dict[str, Any], needs: dict[str, Needs], own_url: str) -
             (Problem, "serialization"),
             (RowProblem, "serialization"),
             (FenceProblem, "serialization"),
+            (KeyProblem, "serialization"),
             (EntryInput, "validation"),
             (CloudEvent, "validation"),
         ],
@@ -105,36 +132,70 @@ def _complete(document: dict[str, Any], needs: dict[str, Needs], own_url: str) -
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     _widen(document)
-    examples = _examples()
+    shown = examples()
     for path in document["paths"].values():
         for operation in path.values():
             for status, response in _EVERYWHERE.items():
                 known = operation["responses"].get(str(status), {})
                 operation["responses"][str(status)] = _merged(known, response)
             operation["summary"] = _first_sentence(operation["description"])
-            _say_needs(operation, needs[operation["operationId"]])
-            _show(operation, examples.get(operation["operationId"], {}))
+            route = operations[operation["operationId"]]
+            _say_needs(operation, route.declared)
+            _tighten(operation, names_consumer=_depends_on(route.dependant, required_consumer))
+            _show(operation, shown.get(operation["operationId"], {}))
+    _link(
+        {each["operationId"]: each for path in document["paths"].values() for each in path.values()}
+    )
 
 
 def _say_needs(operation: dict[str, Any], needs: Needs) -> None:
+    verbs = sorted(needs.verbs)
+    operation["x-needs"] = verbs
     if needs.is_open:
         operation["security"] = []
         return
     schemes = list(SECURITY_SCHEMES) if needs.by_url else ["bearer"]
-    verbs = sorted(needs.verbs)
-    operation["security"] = [{scheme: [verb]} for scheme in schemes for verb in verbs] or [
-        {scheme: []} for scheme in schemes
-    ]
+    # A gateway without credentials needs none.
+    operation["security"] = [*({scheme: []} for scheme in schemes), {}]
     named = " or ".join(f"`{verb}`" for verb in verbs)
     operation["description"] += f"\n\nNeeds {named or 'any right'}."
 
 
-def _examples() -> dict[str, Any]:
-    """Return the requests and answers of a test: `tests/api/documents/story.py`."""
-    examples: dict[str, Any] = json.loads(
-        (files("headgate.app") / "examples.json").read_text("utf-8")
+def _tighten(operation: dict[str, Any], *, names_consumer: bool) -> None:
+    """Say what the signatures cannot: no parameter is null, and some operations need a consumer."""
+    for parameter in operation.get("parameters", ()):
+        schema = parameter["schema"]
+        variants = [each for each in schema.pop("anyOf", ()) if each != {"type": "null"}]
+        parameter["schema"] = variants[0] | schema if len(variants) == 1 else schema
+        if len(variants) > 1:
+            schema["anyOf"] = variants
+        if names_consumer and (parameter["name"], parameter["in"]) == ("consumer", "query"):
+            parameter["required"] = True
+
+
+def _depends_on(dependant: Dependant, dependency: Callable[..., Any]) -> bool:
+    return any(
+        each.call is dependency or _depends_on(each, dependency) for each in dependant.dependencies
     )
-    return examples
+
+
+def _link(operations: dict[str, dict[str, Any]]) -> None:
+    pages = [
+        (name, name, {"cursor": "$response.body#/next_cursor"})
+        for name, operation in operations.items()
+        if "cursor" in _places(operation)
+    ]
+    for name, target, values in (*_LINKS, *pages):
+        here, there = _places(operations[name]), _places(operations[target])
+        kept = (each for each in _KEPT if each in here and each in there)
+        same = {each: f"$request.{here[each]}.{each}" for each in kept}
+        link = {"operationId": target, "parameters": {**same, **values}}
+        for status in {"200", "201"} & operations[name]["responses"].keys():
+            operations[name]["responses"][status].setdefault("links", {})[target] = link
+
+
+def _places(operation: dict[str, Any]) -> dict[str, str]:
+    return {each["name"]: each["in"] for each in operation.get("parameters", ())}
 
 
 def _merged(known: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:

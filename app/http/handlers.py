@@ -14,6 +14,7 @@ from starlette.types import Scope
 
 from headgate.app.runtime.periodic import is_shortage
 from headgate.app.transport.scopes import path_of, request_id_of
+from headgate.app.wire.name_rule import NO_SLASH
 from headgate.app.wire.problems import (
     Code,
     GatewayError,
@@ -31,12 +32,15 @@ Handlers = dict[Any, Callable[..., Any]]
 """Handlers of an app, by the kind of an error."""
 
 _SHORT = (
-    "the system gives the gateway no thread, descriptor or memory now; a request that changes "
-    "something may have been carried out"
+    "the gateway cannot get a thread, a file descriptor or memory at the moment; a request that "
+    "changes data may have been carried out"
 )
 
 _READINESS = "/readyz"
 """A load balancer looks there, and must not be sent elsewhere."""
+
+_NAMED = ("/v1/streams/", "/v1/channels/", "/v1/schedules/")
+"""A name with a slash below these is read as more segments than an operation has."""
 
 _CODE_OF_STATUS: dict[int, Code] = {
     400: "malformed",
@@ -85,7 +89,10 @@ async def _refuse_route(request: Request, error: Exception) -> Response:
     path = path_of(request.scope)
     status = error.status_code
     code = _CODE_OF_STATUS.get(status, "malformed" if status < 500 else "internal")
-    problem = make_problem(code, f"{request.method} {path}: {error.detail}", path)
+    detail = f"{request.method} {path}: {error.detail}"
+    if status == 404 and path.startswith(_NAMED):
+        detail += f". There is no such operation; {NO_SLASH}, not even as `%2F`."
+    problem = make_problem(code, detail, path)
     problem.status, problem.title = status, title_of(status)
     response = problem_response(problem, request.scope)
     response.headers.update(error.headers or {})
@@ -107,7 +114,7 @@ async def _fail(request: Request, error: Exception) -> Response:
     path = path_of(request.scope)
     facts = {"incident": incident, "path": path, "request_id": request_id_of(request.scope)}
     log.error("request failed", exc_info=error, extra=facts)
-    detail = f"The gateway failed. Its log says why, under incident {incident}."
+    detail = f"The gateway failed. Its log has the details under incident {incident}."
     return problem_response(make_problem("internal", detail, path), request.scope)
 
 

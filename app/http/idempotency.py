@@ -13,7 +13,7 @@ from headgate.engine.threads import this_turn
 
 REPLAYED = {
     "Idempotent-Replayed": {
-        "description": "`true`: nothing was appended, this is what the key's first use made.",
+        "description": "`true`: nothing was appended; this is the result of the key's first use.",
         "schema": {"type": "string"},
     }
 }
@@ -39,7 +39,7 @@ class WriterKey(NamedTuple):
         turn, unfinished = this_turn(), Digest()
         for index, draft in enumerate(drafts):
             if draft.id is not None:
-                text = "with an Idempotency-Key the stream chooses the id: leave it out"
+                text = "not allowed with an Idempotency-Key: the stream generates the id"
                 pointer = f"/body/{index}/id" if is_batch else "/body/id"
                 raise GatewayError("invalid_request", text, pointer=pointer)
             if size_of(draft.fields) > DENSE_BYTES_MIN:
@@ -61,9 +61,9 @@ def writer_key(
             alias="Idempotency-Key",
             min_length=1,
             max_length=256,
-            description="Names this append: sent again with the same key, it appends nothing and "
-            "answers what the first one made. The stream's `idempotency_window_ms` and "
-            "`idempotency_max` say for how long.",
+            description="Identifies this append. If it is sent again with the same key, nothing "
+            "is appended and the answer is that of the first append. `idempotency_window_ms` and "
+            "`idempotency_max` of the stream limit how long a key is remembered.",
         ),
     ] = None,
     idempotency_producer: Annotated[
@@ -72,13 +72,13 @@ def writer_key(
             alias="Idempotency-Producer",
             min_length=1,
             max_length=256,
-            description="Whose key it is: each producer's keys are remembered for themselves.",
+            description="Owner of the key. Keys are remembered separately for each producer.",
         ),
     ] = None,
 ) -> WriterKey | None:
     if idempotency_key is None:
         if idempotency_producer is not None:
-            text = "a producer without an Idempotency-Key protects nothing"
+            text = "a producer has no effect without an Idempotency-Key"
             raise GatewayError("invalid_request", text, pointer="/header/Idempotency-Producer")
         return None
     producer = idempotency_producer or ""  # nobody named: shared by all who name nobody

@@ -420,7 +420,7 @@ class WholeRequest(Request):
 
 
 def _too_large(limit_bytes: int) -> GatewayError:
-    return GatewayError("too_large", f"at most {limit_bytes} bytes", pointer="/body")
+    return GatewayError("too_large", f"at most {limit_bytes} bytes are allowed", pointer="/body")
 
 
 def body_of(content: bytes) -> Any:
@@ -448,7 +448,7 @@ def check_path(connection: HTTPConnection) -> None:
     """Raise GatewayError for an encoded slash, which would separate names; keys may have one."""
     names, _, _ = connection.scope.get("raw_path", b"").lower().partition(b"/table/")
     if b"%2f" in names:
-        raise GatewayError("invalid_request", "a name has no `/` in it", pointer="/path")
+        raise GatewayError("invalid_request", "a name must not contain /", pointer="/path")
 
 
 def check_query(request: Request, known: frozenset[str]) -> None:

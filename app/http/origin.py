@@ -109,7 +109,8 @@ _ORIGIN_BYTES_MAX = 300
 """Longest origin: a scheme, the longest host name and a port."""
 
 _TOO_LONG = b"?"
-_SEE_HOSTS = "see allowed_hosts."
+_ALLOW_HOST = "To allow it, start the gateway with --allow-host (setting allowed_hosts)."
+_ALLOW_ORIGIN = "To allow them, start the gateway with --allow-origin (setting allowed_origins)."
 _SPACE = b" \t"  # around a value it is none of it, and not every parser takes it off
 
 
@@ -157,11 +158,9 @@ class OriginGuard:
         assert verdict.refusal is not None
         self._log.warn("request refused", {"path": path_of(scope), "reason": verdict.refusal})
         if scope["type"] == "websocket":
-            await receive()
-            await send({"type": "websocket.close", "code": 4403})  # before accept: HTTP 403
-        else:
-            problem = make_problem(verdict.code, verdict.refusal, path_of(scope))
-            await problem_response(problem, scope)(scope, receive, send)
+            await receive()  # the answer to the handshake is that of HTTP
+        problem = make_problem(verdict.code, verdict.refusal, path_of(scope))
+        await problem_response(problem, scope)(scope, receive, send)
 
     def _verdict_on(self, scope: Scope) -> "_Verdict":
         head: Head | None = scope.get("head")
@@ -191,23 +190,24 @@ class OriginGuard:
         named = authority_of(sent)
         if is_checked and not self._answers_to(named):
             name = repr(sent.lower() if named is None else named.host)
-            return _Verdict(f"This gateway does not answer to the host name {name}: {_SEE_HOSTS}")
+            text = f"This gateway does not answer to the host name {name}."
+            return _Verdict(f"{text} {_ALLOW_HOST}")
         if named is None and sent:
             return _Verdict("The header `Host` is not a host and a port.", "malformed")
         if origin is None:
             # What a page embeds: a browser sends no origin with an image.
             if not asked.is_embedded:
                 return _Verdict()
-            text = "Pages of other sites may not embed or link to this: see allowed_origins."
+            text = f"Pages of other sites may not embed or link to this. {_ALLOW_ORIGIN}"
             return self._stranger(text if asked.is_data else None)
         text = origin.decode("latin-1")
         page = origin_of(text)
         own = None if named is None else own_origin(scheme, named)
         if (page is not None and page == own) or (page or text.lower()) in self._origins:
             return _Verdict()
-        refusal = f"Pages of {text} may not call this gateway: see allowed_origins."
+        refusal = f"Pages of {text} may not call this gateway. {_ALLOW_ORIGIN}"
         if page is not None and own is not None and page.scheme == "https" and page[1] == own[1]:
-            refusal += " If a proxy ends TLS in front of it: see trusted_proxies."
+            refusal += " If a proxy in front of it ends TLS, name that with --trusted-proxies."
         return self._stranger(refusal)
 
     def _stranger(self, refusal: str | None) -> "_Verdict":
@@ -257,4 +257,4 @@ class _Verdict(NamedTuple):
 
 
 _Known = tuple[_Asked, dict[bool, _Verdict]]
-_REPEATED = "One of the headers `Host`, `Origin` and `Sec-Fetch-Site` comes several times."
+_REPEATED = "One of the headers `Host`, `Origin` and `Sec-Fetch-Site` occurs more than once."

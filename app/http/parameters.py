@@ -18,7 +18,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import fields
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, Protocol, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, Union, get_args, get_origin
 
 from fastapi.dependencies.models import Dependant
 from fastapi.params import Param
@@ -195,6 +195,8 @@ class _Parameter:
 def _is_single(kind: Any) -> bool:
     """Tell whether a query or a header of a type has one value."""
     kind = getattr(kind, "__value__", kind)  # of an alias
+    if get_origin(kind) is Annotated:
+        return _is_single(kind.__origin__)
     if get_origin(kind) in (Union, UnionType):
         return all(map(_is_single, get_args(kind)))
     return get_origin(kind) is Literal or (isinstance(kind, type) and issubclass(kind, _SINGLE))

@@ -3,49 +3,63 @@
 import inspect
 from importlib.metadata import version
 from typing import Any, get_args, get_type_hints
+from urllib.parse import quote
 
 from pydantic import TypeAdapter
 
 from headgate.app.live.frames.client import AnyClientFrame, ClientFrame
 from headgate.app.live.frames.server import CommitProblemFrame, ServerFrame
 from headgate.app.wire.credentials import SECURITY_SCHEMES
+from headgate.app.wire.examples import examples
 
 _DESCRIPTION = """\
-Frames are JSON objects in text, one object a frame, each with a `type`. A frame with a `rid` is
-answered exactly once, with that `rid`. Close codes: 1000 normal, 1001 and 1012 going away, 1009 too
-big, 1011 failed, 1013 too much at once, 4400 bad frame, 4401 the credential is missing, bad or has
-ended, 4403 it does not allow this, 4404 the stream or group is gone, 4508 the client took nothing
-for too long, 4529 it used too much. Come back with a random delay, but not after 4400 to 4499;
-after 4401 with a new credential.
+Each frame is a JSON object in text, with a `type`. A frame with a `rid` gets exactly one answer,
+with the same `rid`.
 
-A handshake says who is there by `Authorization`, by the subprotocol `headgate.bearer.` and a token
-behind it, by a ticket in the URL, or by a cookie; or the first frame is `auth`. `welcome` comes
-once it is known.
+The client presents its credential in the handshake: in `Authorization`, in the subprotocol
+`headgate.bearer.` followed by a token, in a ticket in the URL, or in a cookie. Otherwise its first
+frame is `auth`. The gateway sends `welcome` once it knows the client.
+
+Close codes:
+
+- 1000: normal
+- 1001, 1012: going away
+- 1009: too big
+- 1011: failed
+- 1013: too much at once
+- 4400: bad frame
+- 4401: the credential is missing, invalid or expired
+- 4403: the credential does not allow this
+- 4404: the stream or group is gone
+- 4508: the client did not read for too long
+- 4529: the client exceeded its limits
+
+Reconnect after a random delay, but not after 4400 to 4499; after 4401, use a new credential.
 """
 
 _CHANNELS = {
     "socket": ("/v1/ws", "Any number of subscriptions, and appends."),
     "streamSocket": (
         "/v1/streams/{stream}/ws",
-        "One subscription, named 0, to a stream; the query says how.",
+        "One subscription to a stream, named 0. Query parameters configure it.",
     ),
     "groupSocket": (
         "/v1/streams/{stream}/groups/{group}/ws",
-        "One subscription, named 0, as a consumer of a group; the query says how.",
+        "One subscription as a consumer of a group, named 0. Query parameters configure it.",
     ),
 }
 _PARAMETERS = {"stream": "Name of the stream.", "group": "Name of the group."}
 
 _ACTIONS = {
-    "receive": "What a client says to the gateway.",
-    "send": "What the gateway says to a client.",
+    "receive": "Frames from the client to the gateway.",
+    "send": "Frames from the gateway to the client.",
 }
 
 _SERVERS = {
     "local": {
         "host": "127.0.0.1:8080",
         "protocol": "ws",
-        "description": "A gateway on this machine, as it is started.",
+        "description": "A gateway on this machine with its default port.",
     }
 }
 
@@ -64,6 +78,7 @@ def document() -> dict[str, Any]:
     received: _Models = _by_name(get_args(get_args(AnyClientFrame)[0]))
     sent: _Models = _by_name(get_args(ServerFrame))
     messages = {**_messages(received, "receive"), **_messages(sent, "send")}
+    shown = examples()["frames"]
     return {
         "asyncapi": "3.1.0",
         "info": _info(),
@@ -81,7 +96,10 @@ def document() -> dict[str, Any]:
             for action in _ACTIONS
         },
         "components": {
-            "messages": {name: _message(name, model) for name, (_, model) in messages.items()},
+            "messages": {
+                name: _message(name, model, shown.get(name))
+                for name, (_, model) in messages.items()
+            },
             "schemas": _schemas(received, sent),
             "securitySchemes": {
                 name: {**scheme, "type": _ASYNC_TYPES[scheme["type"]]}
@@ -89,6 +107,45 @@ def document() -> dict[str, Any]:
             },
         },
     }
+
+
+def document_of_stream(stream: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the document of the entries of one stream, whose fields have a schema."""
+    fields = dict(schema)
+    definitions = fields.pop("$defs", {})
+    return {
+        "asyncapi": "3.1.0",
+        "info": _info() | {"title": f"Entries of {stream}"},
+        "defaultContentType": "application/json",
+        "channels": {
+            "entries": {
+                "address": f"/v1/streams/{quote(stream, safe='')}/events",
+                "description": "Events of the stream. The fields are texts; `payload` describes "
+                "their values, which are JSON unless the schema of a field allows a text.",
+                "messages": {"entry": {"name": "entry", "payload": _moved(fields)}},
+            }
+        },
+        "operations": {
+            "sendEntries": {
+                "action": "send",
+                "description": _ACTIONS["send"],
+                "channel": {"$ref": "#/channels/entries"},
+            }
+        },
+        "components": {"schemas": _moved(definitions)},
+    }
+
+
+def _moved(schema: Any) -> Any:
+    """Return a schema whose references lead to where its definitions are now."""
+    if isinstance(schema, list):
+        return [_moved(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    moved = {name: _moved(value) for name, value in schema.items()}
+    if isinstance(ref := schema.get("$ref"), str):
+        moved["$ref"] = ref.replace("#/$defs/", "#/components/schemas/", 1)
+    return moved
 
 
 def _scheme(name: str) -> dict[str, str]:
@@ -102,7 +159,12 @@ def _info() -> dict[str, Any]:
         "description": _DESCRIPTION,
         "contact": {"name": "The developers of Headgate"},
         "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
-        "tags": [{"name": "streams", "description": "Follow streams, work in groups, append."}],
+        "tags": [
+            {
+                "name": "streams",
+                "description": "Follow streams, process entries in groups, append entries.",
+            }
+        ],
     }
 
 
@@ -148,7 +210,7 @@ def _operation(action: str, channel: str, messages: _Messages) -> dict[str, Any]
     }
 
 
-def _message(name: str, model: type) -> dict[str, Any]:
+def _message(name: str, model: type, example: dict[str, Any] | None) -> dict[str, Any]:
     message: dict[str, Any] = {
         "name": _name_of(model),
         "title": name,
@@ -157,6 +219,8 @@ def _message(name: str, model: type) -> dict[str, Any]:
     }
     if issubclass(model, ClientFrame) and model.needs.verbs:
         message["x-needs"] = sorted(model.needs.verbs)
+    if example is not None:
+        message["examples"] = [{"payload": example}]
     return message
 
 

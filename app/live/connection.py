@@ -21,13 +21,17 @@ from headgate.app.auth.metering import appended_in
 from headgate.app.auth.principal import Forbidden, Need, Unauthenticated
 from headgate.app.auth.usage import Patience, Usage
 from headgate.app.backends.port import Ability
+from headgate.app.channels.member import Place
+from headgate.app.channels.message import ChannelMessage
 from headgate.app.gateway.gateway import Gateway
+from headgate.app.live.channel_subscription import ChannelSubscription
 from headgate.app.live.followed import (
     AtEnd,
     Ended,
     Followed,
     GroupBatch,
     GroupsBatch,
+    Heard,
     PatternBatch,
     RowsBatch,
     StreamBatch,
@@ -42,8 +46,12 @@ from headgate.app.live.intents import (
     CreditIntent,
     ExtendIntent,
     Intent,
+    ListenIntent,
     NackIntent,
     PatternAfter,
+    PresenceIntent,
+    PresenceWish,
+    PublishIntent,
     Settlement,
     SubscribeIntent,
     UnsubscribeIntent,
@@ -87,16 +95,20 @@ _APPEND_LENGTH_MAX = 4096
 _AUTH_S_MAX = 10.0
 """Time for a client to present its credential."""
 
+_GOODBYES = (NORMAL, 1005)
+"""Close codes of a client that has nothing more to say; a page that is left or loaded again has
+1001."""
+
 _GOODBYE_S_MAX = 1.0
 """Time for the last frames: less than the gateway takes to stop."""
 
 
 class _Feed:
-    __slots__ = ("_following", "_is_ending", "subscription")
+    __slots__ = ("_is_ending", "following", "subscription")
 
     def __init__(self, subscription: Subscription, following: asyncio.Task[None]) -> None:
         self.subscription = subscription
-        self._following = following
+        self.following = following
         self._is_ending = False
 
     async def end(self) -> None:
@@ -107,8 +119,8 @@ class _Feed:
         """
         if not self._is_ending:
             self._is_ending = True
-            self._following.cancel()
-        await asyncio.wait((self._following,))
+            self.following.cancel()
+        await asyncio.wait((self.following,))
 
 
 class Connection:
@@ -123,11 +135,13 @@ class Connection:
         "_forget_credential",
         "_gateway",
         "_held",
+        "_is_goodbye",
         "_is_over",
         "_is_short",
         "_limits",
         "_outbox",
         "_patience",
+        "_presences",
         "_sent_entries",
         "_session",
         "_since_ms",
@@ -158,6 +172,7 @@ class Connection:
         self._held: Usage | None = None  # what counts this connection
         self._patience: Patience | None = None  # with a client that has to send more slowly
         self._feeds: dict[str, _Feed] = {}
+        self._presences: dict[str, _Feed] = {}  # beside those of streams
         self._tasks: set[asyncio.Task[None]] = set()  # who listens, and appends that are under way
         self._appends: list[asyncio.Task[None]] = []  # begun, in order, and perhaps not over
         self._outbox = Outbox(
@@ -166,6 +181,7 @@ class Connection:
             on_stuck=lambda: self._end(CloseError(SLOW)),
         )
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._is_goodbye = False  # the client has ended it, and does not just load a page again
         self._is_short = False  # made for one subscription: it ends with it
         self._is_over = False
 
@@ -182,6 +198,7 @@ class Connection:
         except Exception as error:  # noqa: BLE001
             if isinstance(error, Unauthenticated):  # nothing more is sent, and all held goes back
                 await self._end_feeds()
+            self._is_goodbye = isinstance(error, WebSocketDisconnect) and error.code in _GOODBYES
             if isinstance(error, WebSocketDisconnect) and error.code == BROKEN:
                 for feed in self._feeds.values():
                     feed.subscription.is_broken = True
@@ -202,6 +219,7 @@ class Connection:
             # So do tasks that were cancelled. Nothing of a connection waits for the collector.
             del self._ended
             self._feeds.clear()
+            self._presences.clear()
 
     def describe(self, subscriptions_max: int) -> OpenConnection:
         feeds = islice(self._feeds.values(), max(subscriptions_max, 0))
@@ -221,13 +239,14 @@ class Connection:
         self._end(cut_off())
 
     async def _end_feeds(self) -> None:
-        await asyncio.gather(*(feed.end() for feed in self._feeds.values()))
+        feeds = *self._feeds.values(), *self._presences.values()
+        await asyncio.gather(*(feed.end() for feed in feeds))
 
     def _watch_credential(self) -> None:
         """End the connection when the credential expires, or is not sent in time."""
         self._forget_credential()
         if not self._session.is_known:
-            text = "No frame of type `auth` has come in time."
+            text = "The client did not send a frame of type `auth` in time."
             loop = asyncio.get_running_loop()
             timer = loop.call_later(_AUTH_S_MAX, self._end, Unauthenticated(text))
             self._forget_credential = timer.cancel
@@ -290,7 +309,7 @@ class Connection:
                 raise WebSocketDisconnect(message.get("code", 1005))
             text = message.get("text")
             if text is None:
-                raise BadFramesError("frames are text, one JSON object each")
+                raise BadFramesError("a frame must be text with one JSON object")
             intent = self._session.receive(text)
             if self._access.usage.is_rated:
                 await self._wait_turn(intent, len(text))
@@ -348,6 +367,8 @@ class Connection:
                 if sub in self._feeds:
                     self._feeds[sub].subscription.add_credit(entries)
                 self._session.done(intent, None)
+            case ListenIntent() | PublishIntent() | PresenceIntent():
+                await self._act_at_channel(intent)
             case AuthIntent():
                 await self._authenticate(intent)
             case AppendIntent(_, stream, drafts):
@@ -365,8 +386,9 @@ class Connection:
         """Continue as the principal of a credential; end what it may not follow."""
         access = self._gateway.auth.by_token(intent.token.get_secret_value())
         principal, before = access.principal, self._access.principal
-        if principal.id != before.id and not before.is_anonymous:
-            raise Forbidden("a credential of the principal that is connected already")
+        is_another = (principal.id, principal.user) != (before.id, before.user)
+        if is_another and not before.is_anonymous:
+            raise Forbidden("the credential must be of the principal that is connected")
         if principal is not before:
             self._count_for(access.usage)
             self._access.become(access)
@@ -375,6 +397,7 @@ class Connection:
         for sub, feed in list(self._feeds.items()):
             if not feed.subscription.may_go_on(principal):
                 await feed.end()
+                await self._end_presence(sub, at_once=True)
                 self._over(sub, Ended(Forbidden(str(feed.subscription.need))))
 
     def _over(self, sub: str, ended: AtEnd | Ended) -> None:
@@ -414,12 +437,83 @@ class Connection:
             counted.take()
             undone.callback(counted.give_back)
             subscription = await self._subscription_of(intent)
-            self._session.done(intent, await subscription.open())
+            ready, heard = await subscription.open(), None
+            if intent.presence is not None:
+                place = Place("stream", intent.stream)
+                need = Need((Verb.READ,), intent.stream)
+                heard = await self._heard_at(place, need, intent.presence)
+                undone.callback(heard.leave)
+            self._session.done(intent, ready)
             await self._send()
             undone.pop_all()
         following = self._started(partial(self._follow, intent.sub, subscription))
         following.add_done_callback(lambda _: counted.give_back())
         self._feeds[intent.sub] = _Feed(subscription, following)
+        if heard is not None:
+            self._presences[intent.sub] = self._hear(intent.sub, heard)
+
+    async def _act_at_channel(self, intent: ListenIntent | PublishIntent | PresenceIntent) -> None:
+        match intent:
+            case ListenIntent():
+                await self._listen_to(intent)
+            case PublishIntent(_, channel, data):
+                self._access.require([Need((Verb.PUBLISH,), channel)])
+                receivers = await self._gateway.channels.publish(channel, data)
+                self._session.done(intent, receivers)
+            case PresenceIntent():
+                await self._gateway.channels.until_room()
+                self._change_presence(intent)
+
+    async def _listen_to(self, intent: ListenIntent) -> None:
+        counted = self._access.usage.subscriptions
+        with ExitStack() as undone:
+            counted.take()
+            undone.callback(counted.give_back)
+            place = Place("channel", intent.channel)
+            need = Need((Verb.SUBSCRIBE,), intent.channel)
+            heard = await self._heard_at(place, need, intent.presence)
+            undone.pop_all()
+        self._session.done(intent, None)
+        feed = self._feeds[intent.sub] = self._hear(intent.sub, heard)
+        feed.following.add_done_callback(lambda _: counted.give_back())
+
+    async def _heard_at(
+        self, place: Place, need: Need, wish: PresenceWish | None
+    ) -> ChannelSubscription:
+        """Return an open subscription; `leave` must be called in the end."""
+        heard = ChannelSubscription(
+            self._access, place, need, self._gateway.channels, self._gateway.presence
+        )
+        try:
+            await heard.open()
+            if wish is not None:
+                await self._gateway.channels.until_room()
+                heard.join(wish, self.id, self._gateway.auth.now_ms())
+        except BaseException:
+            heard.leave(at_once=True)
+            raise
+        return heard
+
+    def _hear(self, sub: str, heard: ChannelSubscription) -> _Feed:
+        heard.send_at_once(partial(self._send_message, sub))
+        following = self._started(partial(self._follow, sub, heard))
+        following.add_done_callback(lambda _: heard.leave(at_once=self._is_goodbye))
+        return _Feed(heard, following)
+
+    def _change_presence(self, intent: PresenceIntent) -> None:
+        feed = self._presences.get(intent.sub) or self._feeds.get(intent.sub)
+        heard = None if feed is None else feed.subscription
+        if not isinstance(heard, ChannelSubscription) or not heard.change(intent.data):
+            text = f"the subscription {intent.sub!r} has no presence"
+            raise GatewayError("invalid_request", text, pointer="/body/sub")
+        self._session.done(intent, None)
+
+    async def _end_presence(self, sub: str, *, at_once: bool) -> None:
+        feed = self._presences.pop(sub, None)
+        if feed is not None:
+            assert isinstance(feed.subscription, ChannelSubscription)
+            feed.subscription.leave(at_once=at_once)
+            await feed.end()
 
     async def _subscription_of(self, intent: SubscribeIntent) -> Subscription:
         access = self._access
@@ -474,8 +568,11 @@ class Connection:
     async def _unsubscribe(self, intent: UnsubscribeIntent) -> None:
         feed = self._feeds.get(intent.sub)
         if feed is not None:  # or it has ended meanwhile
+            if isinstance(feed.subscription, ChannelSubscription):
+                feed.subscription.leave(at_once=True)
             await feed.end()
             self._feeds.pop(intent.sub, None)
+        await self._end_presence(intent.sub, at_once=True)
         self._session.done(intent, None)
 
     async def _follow(self, sub: str, subscription: Subscription) -> None:
@@ -501,6 +598,16 @@ class Connection:
             return
         self._over(sub, ended)
         self._spawn(self._send)
+        if sub not in self._feeds:
+            self._spawn(partial(self._end_presence, sub, at_once=True))
+
+    def _send_message(self, sub: str, message: ChannelMessage) -> bool:
+        """Send a message at once; false if that cannot be, and then nothing was done."""
+        frame = None if self._is_over else self._session.message_frame(sub, message)
+        if frame is None or not self._outbox.send_at_once(frame):
+            return False
+        self._count_sent(1)
+        return True
 
     def _send_batch(self, sub: str, batch: StreamBatch) -> bool:
         """Send a batch at once; false if that cannot be, and then nothing was done."""
@@ -545,11 +652,15 @@ def _appended_count(intent: Intent | None) -> int | None:
             return len(drafts)
         case CommitIntent(request=request):
             return appended_in(request)
+        case PublishIntent():
+            return 1
     return None
 
 
 def _entry_count(item: Followed) -> int:
     match item:
+        case Heard(message):
+            return int(message is not None)
         case StreamBatch(read):
             return len(read.entries)
         case RowsBatch(page):

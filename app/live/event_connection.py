@@ -113,7 +113,7 @@ def check_is_asked_for(request: Request) -> None:
     sent = request.headers
     types = sent.get("accept", "").lower().split(",")
     if EVENT_STREAM_TYPE not in (media_type.partition(";")[0].strip() for media_type in types):
-        text = "reading takes entries: send the header Accept: text/event-stream"
+        text = "this operation delivers entries: send the header Accept: text/event-stream"
         raise GatewayError("not_acceptable", text, pointer="/header/Accept")
     if (
         "origin" in sent
@@ -123,5 +123,5 @@ def check_is_asked_for(request: Request) -> None:
         return
     page = sent.get("referer", "").lower().partition("://")[2].partition("/")[0]
     if page != sent.get("host", "").lower():
-        text = "The browser does not say that a page of this gateway asks."
+        text = "The browser does not confirm that a page of this gateway sent the request."
         raise GatewayError("origin_refused", text, pointer="/header/Referer")

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from headgate.app.channels.member import PlaceMember
+from headgate.app.channels.message import ChannelMessage
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
@@ -77,7 +79,7 @@ StateName = Literal[
 
 
 class Ready(NamedTuple):
-    position: EntryId | PatternCursor  # entries come from behind this one
+    position: EntryId | PatternCursor  # entries come from behind this one; MIN_ID of a channel
     gap: Gap | None = None  # what trimming took before the first of them
     consumer: bytes | None = None  # who reads, if a group is read
     pending_count: int | None = None  # what this consumer holds already
@@ -147,8 +149,25 @@ class Ended(NamedTuple):
     error: StreamError | GatewayError
 
 
+class Heard(NamedTuple):
+    """A message of a channel, or a change of who is there; None is a heartbeat."""
+
+    message: ChannelMessage | None
+    dropped_count: int = 0  # messages before it that the client was too slow for
+
+
+class MembersPage(NamedTuple):
+    """Some of those who are there; all of them come, one page after the other."""
+
+    members: list[PlaceMember]
+    has_more: bool
+    is_settled: bool
+
+
 Followed = (
-    StreamBatch
+    Heard
+    | MembersPage
+    | StreamBatch
     | RowsBatch
     | PatternBatch
     | GroupBatch

@@ -127,7 +127,7 @@ class GroupSubscription(Subscription):
     def entries_of(self, stream: bytes | None) -> HeldEntries:
         """Return what is held of the stream; GatewayError for another one."""
         if stream not in (None, self._subscriber.stream):
-            text = "the subscription is of one stream: leave it out"
+            text = "not allowed: the subscription has only one stream"
             raise GatewayError("invalid_request", text, pointer="/body/stream")
         return self._entries
 

@@ -42,7 +42,7 @@ class HeldEntries:
         return self._settled(ids, await self._access.perform(request))
 
     async def extend(self, ids: Sequence[EntryId]) -> list[Outcome]:
-        """Restart the idle clock of entries."""
+        """Restart the idle time of entries."""
         request = Extend(*self.names, ids, consumer=self.subscriber.consumer)
         return self._settled(ids, await self._access.perform(request))
 

@@ -44,6 +44,14 @@ class PatternAfter(NamedTuple):
     cursor: PatternCursor | None
 
 
+class PresenceWish(NamedTuple):
+    """What a client wants of presence: to be there, and in any case to know who is."""
+
+    data: bytes = b"{}"  # what it says of itself, as JSON
+    key: str | None = None  # its name for its connection; None: that of the connection
+    is_hidden: bool = False  # it only looks
+
+
 class SubscribeIntent(NamedTuple):
     """Open a subscription, and follow it after the answer is sent."""
 
@@ -55,6 +63,30 @@ class SubscribeIntent(NamedTuple):
     after: EntryId | From | PatternAfter
     credit: int
     choices: SubscriptionChoices
+    presence: PresenceWish | None = None
+
+
+class ListenIntent(NamedTuple):
+    """Follow a channel, after the answer is sent."""
+
+    rid: str | None
+    sub: str
+    channel: bytes
+    presence: PresenceWish | None
+
+
+class PublishIntent(NamedTuple):
+    rid: str | None
+    channel: bytes
+    data: bytes
+
+
+class PresenceIntent(NamedTuple):
+    """Say something else of a connection that is present."""
+
+    rid: str | None
+    sub: str
+    data: bytes
 
 
 class UnsubscribeIntent(NamedTuple):
@@ -111,6 +143,9 @@ class AuthIntent(NamedTuple):
 Settlement = AckIntent | NackIntent | ExtendIntent
 Intent = (
     SubscribeIntent
+    | ListenIntent
+    | PublishIntent
+    | PresenceIntent
     | UnsubscribeIntent
     | CreditIntent
     | AppendIntent

@@ -64,6 +64,7 @@ class PatternGroupSubscription(Subscription):
             max_pending=choices.max_pending,
             weights=choices.weights or {},
             create=choices.create,
+            is_temporary=subscriber.is_temporary,
         )
         self._on_disconnect = choices.on_disconnect
         self._settled_credit = credit if choices.auto_credit else None
@@ -100,7 +101,7 @@ class PatternGroupSubscription(Subscription):
         """Return what is held of a stream; GatewayError unless entries of it were sent."""
         entries = None if stream is None else self._by_stream.get(stream)
         if entries is None:
-            text = "name the stream of the entries, as it came with them"
+            text = "name the stream that the entries came with"
             raise GatewayError("invalid_request", text, pointer="/body/stream")
         return entries
 

@@ -13,6 +13,7 @@ What a frame does goes by the state of the subscription that it names:
 | credit            | not found | not found | intent    | intent    | not found |
 | ack, nack, extend | not found | not found | refused   | intent    | not found |
 | append, commit    | whatever the state: an intent                             |
+| publish, presence | whatever the state: an intent                             |
 | ping              | whatever the state: a pong                                |
 | auth              | whatever the state: an intent                             |
 
@@ -25,13 +26,14 @@ Where the handshake does not say who is there, the first frame must be `auth`; u
 other frame is taken, and nothing is sent.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum, auto
 from typing import Any, NamedTuple, TypeVar, overload
 
 from pydantic import BaseModel, ValidationError
 
 from headgate.app.auth.principal import Principal, Unauthenticated
+from headgate.app.channels.message import ChannelMessage
 from headgate.app.live.followed import (
     AtEnd,
     ClaimedAway,
@@ -39,13 +41,16 @@ from headgate.app.live.followed import (
     Followed,
     GroupBatch,
     GroupsBatch,
+    Heard,
     Held,
+    MembersPage,
     PatternBatch,
     Ready,
     RowsBatch,
     State,
     StreamBatch,
 )
+from headgate.app.live.frames.channels import heard_frame, message_frame
 from headgate.app.live.frames.client import (
     FRAME_IDS_MAX,
     INSTANCE,
@@ -60,6 +65,8 @@ from headgate.app.live.frames.client import (
     ExtendFrame,
     NackFrame,
     PingFrame,
+    PresenceFrame,
+    PublishFrame,
     SettlingFrame,
     SubscribeFrame,
     SubscriptionFrame,
@@ -69,7 +76,11 @@ from headgate.app.live.frames.client import (
     frame_of,
     frame_problem,
     json_object,
+    listen_intent,
     plain_append_intent,
+    plain_publish_intent,
+    presence_intent,
+    publish_intent,
     subscribe_intent,
 )
 from headgate.app.live.frames.entries import (
@@ -91,9 +102,11 @@ from headgate.app.live.frames.server import (
     Closed,
     CommitProblemFrame,
     CommittedFrame,
+    Noted,
     Ok,
     Pong,
     ProblemFrame,
+    PublishedFrame,
     Subscribed,
     Unsubscribed,
     Welcome,
@@ -107,8 +120,11 @@ from headgate.app.live.intents import (
     CreditIntent,
     ExtendIntent,
     Intent,
+    ListenIntent,
     NackIntent,
     PatternAfter,
+    PresenceIntent,
+    PublishIntent,
     Settlement,
     SubscribeIntent,
     UnsubscribeIntent,
@@ -126,7 +142,7 @@ from headgate.app.wire.problems import (
 from headgate.app.wire.schemas.commits import commit_wire
 from headgate.app.wire.schemas.limits import ConnectionLimits
 from headgate.engine import errors
-from headgate.engine.entry import EntryId
+from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import CommittedSteps, Outcome
 from headgate.engine.requests.deliveries import NackMode
@@ -189,7 +205,7 @@ class OrderedAnswers:
         return frames
 
 
-_FIRST_FRAME = "The handshake does not say who is there: begin with a frame of type `auth`."
+_FIRST_FRAME = "The handshake has no credential: send a frame of type `auth` first."
 
 _FIRST_LENGTH_MAX = 16 * 1024
 """Characters of it: nobody reads a long frame of somebody who is not known."""
@@ -272,7 +288,9 @@ class Session:
         """
         intent: Intent | None = None
         if self._is_known:
-            intent = plain_append_intent(text, self._limits.batch_entries_max)
+            intent = plain_publish_intent(text) or plain_append_intent(
+                text, self._limits.batch_entries_max
+            )
         elif len(text) > _FIRST_LENGTH_MAX:
             raise Unauthenticated(_FIRST_FRAME)
         if intent is None:
@@ -302,6 +320,12 @@ class Session:
     @overload
     def done(self, intent: SubscribeIntent, outcome: Ready | Refusal) -> None: ...
     @overload
+    def done(self, intent: ListenIntent, outcome: Refusal | None) -> None: ...
+    @overload
+    def done(self, intent: PublishIntent, outcome: int | Refusal) -> None: ...
+    @overload
+    def done(self, intent: PresenceIntent, outcome: Refusal | None) -> None: ...
+    @overload
     def done(self, intent: UnsubscribeIntent | CreditIntent, outcome: None) -> None: ...
     @overload
     def done(self, intent: AuthIntent, outcome: Principal | Refusal) -> None: ...
@@ -313,28 +337,41 @@ class Session:
     def done(self, intent: Settlement, outcome: Sequence[Outcome] | Refusal) -> None: ...
     def done(self, intent: Intent, outcome: Any) -> None:
         """Take the outcome or the error of an intent, and answer if an answer is due."""
-        answer: Text
+        if isinstance(intent, CreditIntent):
+            return
+        answers: Iterable[Text]
+        if isinstance(outcome, Refusal):
+            answers = [self._refused(intent, outcome)]
+        elif isinstance(intent, Settlement):
+            answers = _settled(intent, outcome)
+        elif isinstance(intent, PublishIntent | PresenceIntent) and intent.rid is None:
+            answers = ()
+        else:
+            answers = [self._text(self._answer(intent, outcome))]
+        self._answers.done(intent, *answers)
+
+    def _answer(self, intent: Intent, outcome: Any) -> BaseModel:
         match intent:
-            case CreditIntent():
-                return
             case UnsubscribeIntent(rid, sub):
                 self._known.pop(sub, None)
-                answer = self._text(Unsubscribed(rid=rid, sub=sub, reason="requested"))
-            case _ if isinstance(outcome, Refusal):
-                answer = self._refused(intent, outcome)
+                return Unsubscribed(rid=rid, sub=sub, reason="requested")
             case SubscribeIntent():
-                answer = self._subscribed(intent, outcome)
+                return self._subscribed(intent, outcome)
+            case ListenIntent(rid, sub):
+                self._known[sub] = _Known(Phase.READING)
+                return Subscribed(rid=rid, sub=sub, position=str(MIN_ID))
+            case PublishIntent(rid):
+                return PublishedFrame(rid=rid, receivers=outcome)
+            case PresenceIntent(rid, sub):
+                return Noted(rid=rid, sub=sub)
             case AuthIntent(rid):
-                answer = self._authenticated(rid, outcome)
+                return self._authenticated(rid, outcome)
             case AppendIntent(rid):
-                answer = self._text(AppendedFrame(rid=rid, ids=list(map(str, outcome))))
+                return AppendedFrame(rid=rid, ids=list(map(str, outcome)))
             case CommitIntent(rid):
                 repeated, results = outcome.is_repeat or None, commit_wire(outcome)["results"]
-                answer = self._text(CommittedFrame(rid=rid, results=results, repeated=repeated))
-            case _:
-                self._answers.done(intent, *_settled(intent, outcome))
-                return
-        self._answers.done(intent, answer)
+                return CommittedFrame(rid=rid, results=results, repeated=repeated)
+        raise AssertionError(f"an intent without an answer: {intent!r}")
 
     def followed(self, sub: str, item: Followed) -> None:
         """Take an item of a subscription, and tell the client, or raise FrameTooLarge."""
@@ -342,6 +379,8 @@ class Session:
             case StreamBatch() | RowsBatch() | PatternBatch() | GroupBatch() | GroupsBatch():
                 for frame in _entries_frames(self._of(sub), item, self._table_fields(sub)):
                     self._answers.say(frame)
+            case Heard() | MembersPage():
+                self._answers.say(heard_frame(sub, item))
             case State(name):
                 self.say(StateFrame(sub=sub, state=name))
             case ClaimedAway(ids, by):
@@ -366,6 +405,10 @@ class Session:
         except FrameTooLarge:
             return None
 
+    def message_frame(self, sub: str, message: ChannelMessage) -> str | None:
+        """Return the frame of a message, if nothing else has to be sent before it."""
+        return message_frame(sub, message) if self._answers.is_empty else None
+
     def _of(self, sub: str) -> FrameOf:
         known = self._known.get(sub)
         return FrameOf(sub, None if known is None else known.frame_bytes_max)
@@ -387,24 +430,21 @@ class Session:
             self.say(self._welcome)
             self._welcome = None
 
-    def _authenticated(self, rid: str | None, principal: Principal) -> str:
+    def _authenticated(self, rid: str | None, principal: Principal) -> Authenticated:
         self._begin()
         expires_at_ms = principal.expires_at_ms
-        return self._text(
-            Authenticated(rid=rid, principal=principal.id, expires_at_ms=expires_at_ms)
-        )
+        return Authenticated(rid=rid, principal=principal.id, expires_at_ms=expires_at_ms)
 
     def _intent(self, frame: ClientFrame) -> Intent | None:
+        make = _INTENTS.get(type(frame))
+        if make is not None:
+            return make(frame)
         match frame:
             case AuthFrame(rid=rid, token=token):
                 return AuthIntent(rid, token)
             case PingFrame(rid=rid):
                 self._answers.answer(self._text(Pong(rid=rid)))
                 return None
-            case AppendFrame():
-                return append_intent(frame)
-            case CommitFrame():
-                return commit_intent(frame)
             case SubscribeFrame():
                 return self._subscribe(frame)
             case UnsubscribeFrame(rid=rid, sub=sub):
@@ -423,18 +463,22 @@ class Session:
             raise no_subscription(sub)
         return known
 
-    def _subscribe(self, frame: SubscribeFrame) -> SubscribeIntent:
+    def _subscribe(self, frame: SubscribeFrame) -> SubscribeIntent | ListenIntent:
         if frame.sub in self._known:
-            text = f"there is a subscription {frame.sub!r} already"
+            text = f"the subscription {frame.sub!r} already exists"
             raise GatewayError("invalid_request", text, pointer="/body/sub")
         if len(self._known) >= self._limits.subscriptions_max:
-            text = f"a connection has at most {self._limits.subscriptions_max} subscriptions"
+            text = f"a connection may have at most {self._limits.subscriptions_max} subscriptions"
             raise GatewayError("invalid_request", text, pointer="/body/sub")
+        if frame.channel is not None:
+            listen = listen_intent(frame)
+            self._known[listen.sub] = _Known(Phase.OPENING)
+            return listen
         intent = subscribe_intent(frame, self._limits.credit_max)
         is_of_pattern = isinstance(intent.after, PatternAfter)
         count = sum(known.is_of_pattern for known in self._known.values())
         if is_of_pattern and count >= self._limits.patterns_max:
-            text = f"a connection follows at most {self._limits.patterns_max} patterns"
+            text = f"a connection may follow at most {self._limits.patterns_max} patterns"
             raise GatewayError("invalid_request", text, pointer="/body/match")
         self._known[intent.sub] = _Known(
             Phase.OPENING,
@@ -443,30 +487,30 @@ class Session:
         )
         return intent
 
-    def _subscribed(self, intent: SubscribeIntent, ready: Ready) -> str:
+    def _subscribed(self, intent: SubscribeIntent, ready: Ready) -> Subscribed:
         phase = Phase.READING if ready.held is None else Phase.HOLDING
         self._known[intent.sub] = self._known[intent.sub]._replace(
             phase=phase, held=ready.held, table_fields=ready.table_fields
         )
-        return self._text(
-            Subscribed(
-                rid=intent.rid,
-                sub=intent.sub,
-                position=str(ready.position),
-                consumer=None if ready.consumer is None else text_of(ready.consumer),
-                pending=ready.pending_count,
-                gap=gap_wire(ready.gap),
-            )
+        return Subscribed(
+            rid=intent.rid,
+            sub=intent.sub,
+            position=str(ready.position),
+            consumer=None if ready.consumer is None else text_of(ready.consumer),
+            pending=ready.pending_count,
+            gap=gap_wire(ready.gap),
         )
 
     def _refused(self, intent: Intent, error: Refusal) -> str:
-        if isinstance(intent, SubscribeIntent):
+        if isinstance(intent, SubscribeIntent | ListenIntent):
             del self._known[intent.sub]
         if isinstance(intent, CommitIntent):
             return self._commit_refused(intent, error)
         if isinstance(error, StreamError):
             place_drafts(error, lambda index: ("entries", index))
-        sub = None if isinstance(intent, AppendIntent | AuthIntent) else intent.sub
+        sub = None
+        if not isinstance(intent, AppendIntent | AuthIntent | PublishIntent):
+            sub = intent.sub
         rid = None if isinstance(intent, CreditIntent) else intent.rid
         return self._text(ProblemFrame(rid=rid, sub=sub, problem=problem_of(error, INSTANCE)))
 
@@ -481,7 +525,16 @@ class Session:
         self._answers.answer(self._text(ProblemFrame(rid=rid, sub=sub, problem=problem)))
         self._bad_count += 1
         if self._bad_count > _BAD_FRAMES_MAX:
-            raise BadFramesError(f"{self._bad_count} frames in a row made no sense")
+            raise BadFramesError(f"{self._bad_count} frames in a row were invalid")
+
+
+_INTENTS: dict[type[ClientFrame], Callable[[Any], Intent]] = {
+    AppendFrame: append_intent,
+    CommitFrame: commit_intent,
+    PublishFrame: publish_intent,
+    PresenceFrame: presence_intent,
+}
+"""How frames become intents, if that does not depend on what came before."""
 
 
 def _entries_frames(
@@ -546,14 +599,14 @@ def no_subscription(sub: str) -> GatewayError:
 def _settlement(frame: SubscriptionFrame, known: _Known) -> Settlement:
     held = known.held
     if held is None:
-        text = f"in subscription {frame.sub!r} there is nothing to settle"
+        text = f"the subscription {frame.sub!r} has nothing to settle"
         raise GatewayError("invalid_request", text, pointer="/body/sub")
     assert isinstance(frame, SettlingFrame)
     stream = None if frame.stream is None else check_name(frame.stream, pointer="/body/stream")
     match frame:
         case AckFrame(rid=rid, sub=sub):
             if known.is_of_pattern and frame.up_to is not None:
-                text = "several streams have no common order: give ids"
+                text = "not allowed with several streams, which have no common order: give ids"
                 raise GatewayError("invalid_request", text, pointer="/body/up_to")
             return AckIntent(rid, sub, _acked_ids(frame, held), stream)
         case NackFrame(rid=rid, sub=sub, ids=ids, mode=mode, delay_ms=delay_ms, error=error):

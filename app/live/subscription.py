@@ -9,7 +9,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
@@ -197,7 +197,7 @@ class Subscription(ABC):
         try:
             sources = await self._sources()
             if until is not None:
-                sources.append(_ending(until))
+                sources.append(ending(until))
             async with aclosing(merged(*sources) if sources[1:] else sources[0]) as coming:
                 async for item in coming:
                     yield item
@@ -402,7 +402,8 @@ def _cannot(_: StreamBatch) -> bool:
     return False
 
 
-async def _ending(until: Callable[[], Awaitable[None]]) -> AsyncGenerator[Followed, None]:
+async def ending(until: Callable[[], Awaitable[None]]) -> AsyncGenerator[Any, None]:
+    """Yield nothing, and raise Draining or another reason once `until` returns or raises it."""
     await until()
     raise Draining
     yield  # it is a source like the others

@@ -22,12 +22,9 @@ _GROUP: Final = [*_STREAM, "messaging_consumer_group_name"]
 
 _STREAM_GAUGES: Final = {
     "entries": ("length", "Entries in the stream."),
-    "bytes": ("hot_bytes", "Memory of its entries, estimated."),
-    "cold_bytes": ("cold_bytes", "Size of its entries that are on disk alone, estimated."),
-    "archived_entries": (
-        "archived_count",
-        "Entries that were trimmed and stay readable in its archive.",
-    ),
+    "bytes": ("hot_bytes", "Estimated memory of the entries."),
+    "cold_bytes": ("cold_bytes", "Estimated size of entries that are only on disk."),
+    "archived_entries": ("archived_count", "Trimmed entries that stay readable in the archive."),
 }
 """By the end of a metric's name: the attribute of what was observed, and the text."""
 
@@ -36,22 +33,23 @@ _STREAM_COUNTERS: Final = {
 }
 
 _GROUP_GAUGES: Final = {
-    "lag_entries": ("lag", "Entries that the group has still to be given."),
-    "pending_entries": ("pending_count", "Entries delivered and not acknowledged."),
-    "delayed_entries": ("delayed_count", "Those of them that nobody gets before a time."),
+    "lag_entries": ("lag", "Entries that the group has yet to deliver."),
+    "pending_entries": ("pending_count", "Entries delivered but not acknowledged."),
+    "delayed_entries": ("delayed_count", "Pending entries that wait for a delay."),
+    "verdict": ("severity", "Whether the group needs attention: 0 no, 1 warning, 2 critical."),
     "oldest_pending_seconds": (
         "oldest_pending_ms",
-        "Time since the last delivery of the entry that a consumer has held longest.",
+        "Time since the last delivery of the entry that has been held the longest.",
     ),
 }
 
 _GROUP_COUNTERS: Final = {
     "delivered_entries": ("delivered_count", "Entries delivered for the first time."),
     "redelivered_entries": ("redelivered_count", "Entries delivered again."),
-    "passed_entries": ("passed_count", "Entries that the group's filters did not let through."),
+    "passed_entries": ("passed_count", "Entries that the filters of the group skipped."),
     "expired_entries": (
         "expired_count",
-        "Entries that were not delivered, or not again, as their deadline was over.",
+        "Entries that were not delivered (again) because their deadline had passed.",
     ),
     "acknowledged_entries": ("acked_count", "Entries acknowledged."),
     "dead_letter_entries": ("dead_letter_count", "Entries moved to the dead letter stream."),
@@ -62,7 +60,7 @@ def _longest_waits(groups: Sequence[tuple[list[str], ObservedGroup]]) -> Metric:
     """Return the longest waits of keys of fair groups: so few that the labels stay few."""
     family = GaugeMetricFamily(
         "headgate_group_key_wait_seconds",
-        f"Age of the first entry that waits, of the {LONGEST_WAITS} keys that wait longest.",
+        f"Age of the first waiting entry of the {LONGEST_WAITS} keys that have waited the longest.",
         labels=[*_GROUP, "headgate_key"],
     )
     waits = [
@@ -93,12 +91,12 @@ def observed_families(observed: ObservedStreams) -> Iterator[Metric]:
     yield _longest_waits(groups)
     yield GaugeMetricFamily(
         "headgate_unobserved_streams",
-        "Streams that are to be observed, and are too many.",
+        "Streams to be observed that exceed the limit.",
         observed.streams_left_out,
     )
     yield GaugeMetricFamily(
         "headgate_unobserved_groups",
-        "Likewise, groups of observed streams.",
+        "Groups of observed streams that exceed the limit.",
         observed.groups_left_out,
     )
 

@@ -131,7 +131,7 @@ class _File:
         is_valkey = magic.startswith(b"VALKEY")
         version = magic[6:] if is_valkey else magic[5:]
         if not (is_valkey or magic.startswith(b"REDIS")) or not version.isdigit():
-            raise RdbError("this is no file of RDB", 0)
+            raise RdbError("this is not an RDB file", 0)
         return FileBegin(int(version), is_valkey)
 
     def _stream(self, kind: StreamType) -> Iterator[StreamPart]:

@@ -149,7 +149,7 @@ def read_payload(payload: bytes, room: Share) -> StreamImage:
         raise NoStream(f"a payload has a value of type {number}") from None
     image = _read_image(source, kind)
     if not source.is_exhausted:
-        raise source.error("a payload goes on behind its value")
+        raise source.error("a payload has data after its value")
     return image
 
 

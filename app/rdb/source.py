@@ -122,14 +122,14 @@ class Share:
         room = self._room
         with room.lock:
             if self._is_over:
-                raise GivenUp("nobody waits for it any more")
+                raise GivenUp("the client is gone")
             self._check(self._size_bytes + size_bytes, room.size_bytes_max, "bytes")
             self._check(self._elements + elements, room.elements_max, "elements")
             if (
                 room.size_bytes + size_bytes > room.size_bytes_max
                 or room.elements + elements > room.elements_max
             ):
-                raise RoomTaken("others take the room that there is")
+                raise RoomTaken("other clients are using the room for restores")
             self._add(size_bytes, elements)
         if elements and room.pause is not None:
             room.pause()

@@ -111,7 +111,8 @@ class KeyPlaces:
 
 
 CATEGORIES = (
-    *("keyspace", "read", "write", "stream", "admin", "fast", "slow", "blocking", "dangerous"),
+    *("keyspace", "read", "write", "stream", "pubsub", "admin", "fast", "slow", "blocking"),
+    "dangerous",
     *("connection", "transaction", "scripting"),
 )
 """All categories of commands that there are here, in the order of Redis."""

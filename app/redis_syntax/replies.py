@@ -45,6 +45,18 @@ class Members(list["Reply"]):
     __slots__ = ()
 
 
+class PushMessage(list["Reply"]):
+    """A message that no command waits for: an array in RESP2, a push in RESP3."""
+
+    __slots__ = ()
+
+
+class PushMessages(list[PushMessage]):
+    """The replies of a command that has one for each of its arguments, as messages."""
+
+    __slots__ = ()
+
+
 class NullArray:
     """A null in place of an array; RESP2 has two nulls, RESP3 has one."""
 

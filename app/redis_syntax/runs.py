@@ -90,6 +90,12 @@ class CommandRunner:
         """Raise CommandError if the caller could not run a command with any arguments."""
         self._check(self._find(words)[0])
 
+    def name(self, words: Sequence[bytes]) -> str:
+        """Return the name of a command; raises CommandError as `check`."""
+        entry, name = self._find(words)
+        self._check(entry)
+        return name
+
     async def run_each(self, commands: Sequence[Sequence[bytes]]) -> Sequence[Reply | StreamError]:
         """Run commands in order, each by itself, and wait once until all are durable (a pipeline).
 
@@ -164,7 +170,7 @@ class CommandRunner:
                 break
             if may_open and not entry.only_reads:
                 break
-            plan = _plan(entry, words, self.bounds)
+            plan = self._plan(entry, words, self.bounds)
             if plan.prepare is not None and plans:
                 break  # what is before it need not wait for it
             plans.append((await self._prepared(plan, share), name))
@@ -192,6 +198,7 @@ class CommandRunner:
     async def _run(self, entry: AnyCommand, words: Sequence[bytes]) -> Reply:
         self._check(entry)
         plan = entry.read(words, self.bounds)
+        self._require(plan)
         share = None if plan.prepare is None else PAYLOADS.share()
         try:
             if share is not None:
@@ -242,7 +249,7 @@ class CommandRunner:
         try:
             with PAYLOADS.share() as share:
                 for (entry, _), words in zip(entries, commands, strict=True):
-                    plan = _plan(entry, words, bounds)
+                    plan = self._plan(entry, words, bounds)
                     plans.append(await self._prepared(plan, share))
                     requests.append(self._admitted(plans[-1].request))
                     await turn.pause()
@@ -299,6 +306,23 @@ class CommandRunner:
         if self.caller is not None:
             try:
                 self.caller.check(entry.verbs)
+            except GatewayError as error:
+                raise _refusal(error) from None
+
+    def _plan(self, entry: AnyCommand, words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
+        """Return the plan of a command; if that is wrong or refused, it fails when it is run."""
+        try:
+            plan = entry.read(words, bounds)
+            self._require(plan)
+        except StreamError as error:
+            return failing(error)
+        return plan
+
+    def _require(self, plan: AnyPlan) -> None:
+        """Refuse what the caller may not do, though the request does not show it."""
+        if self.caller is not None and plan.needs:
+            try:
+                self.caller.require(plan.needs)
             except GatewayError as error:
                 raise _refusal(error) from None
 
@@ -393,11 +417,3 @@ def _check_transaction(commands: Sequence[Sequence[bytes]]) -> None:
         raise CommandError(
             f"ERR a transaction has KEYS, INFO and COMMAND at most {_ABOUT_ALL_MAX} times"
         )
-
-
-def _plan(entry: AnyCommand, words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
-    """Return the plan of a command; if its arguments are wrong, the plan fails when it is run."""
-    try:
-        return entry.read(words, bounds)
-    except StreamError as error:
-        return failing(error)

@@ -8,6 +8,7 @@ from typing import Final
 
 from headgate.app.auth.grants import Verb
 from headgate.app.backends.port import Backend
+from headgate.app.channels.channels import Channels
 from headgate.app.redis_syntax.administration import about_commands, config, durability, information
 from headgate.app.redis_syntax.administration.information import (
     SPOKEN_VERSION,
@@ -35,6 +36,7 @@ from headgate.app.redis_syntax.commands import (
     reads,
     streams,
 )
+from headgate.app.redis_syntax.commands.channels import ChannelCommands
 from headgate.app.redis_syntax.words import (
     OK,
     SHOWN_BYTES_MAX,
@@ -151,6 +153,7 @@ class ServerCommands(Counters):
         settings: ServerSettings | None = None,
         connections: Callable[[], ConnectionFacts] | None = None,
         of_connections: Described | None = None,
+        channels: Channels | None = None,
     ) -> None:
         if settings is not None:
             self._information.settings = settings
@@ -158,6 +161,10 @@ class ServerCommands(Counters):
             self._information.connections = connections
         if of_connections is not None:
             self._of_connections = of_connections
+        if channels is not None:
+            about = ChannelCommands(channels)
+            self.commands_by_name |= about.commands
+            self.subcommands_by_name |= with_help({b"PUBSUB": about.subcommands})
         self.__dict__.pop("_described", None)
 
     def info(self, words: Sequence[bytes]) -> AnyPlan:

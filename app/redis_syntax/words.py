@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from headgate.app.auth.principal import Need
 from headgate.app.rdb.source import Share
 from headgate.app.redis_syntax.replies import Reply, Status
 from headgate.app.wire.ids import plain_ids
@@ -80,7 +81,8 @@ class Plan(Generic[T]):
     request: Request[T]
     shape: Callable[[T], Reply]
     refuse: Callable[[StreamError], Reply] = _fail  # makes the reply to an error, or raises
-    finish: Finish | None = None  # completes the reply; does not use the engine
+    finish: Finish | None = None  # completes the reply, or makes it without the engine
+    needs: Sequence[Need] = ()  # rights that the request does not tell
     # Makes the plan that is carried out in place of this one, where that takes several turns, and
     # room. The request of this one then says only what rights are needed.
     prepare: Callable[[Share], Awaitable[Plan[Any]]] | None = None
@@ -284,7 +286,7 @@ def check_names(*names: bytes) -> None:
 
 def check_idempotency_ids(*ids: bytes) -> None:
     if max(map(len, ids)) > IDEMPOTENCY_ID_BYTES_MAX:
-        text = f"a producer ID or idempotent ID has at most {IDEMPOTENCY_ID_BYTES_MAX} bytes"
+        text = f"a producer ID or idempotent ID may have at most {IDEMPOTENCY_ID_BYTES_MAX} bytes"
         raise CommandError(f"ERR {text}")
 
 

@@ -71,6 +71,7 @@ def facts_of(session: RespSession) -> ClientFacts:
         _address_of(transport, "sockname"),
         "default" if is_default else principal.id,
         int(asyncio.get_running_loop().time() - session.began_s),
+        "pubsub" if session.subscriptions.count else "normal",
     )
 
 
@@ -78,7 +79,9 @@ def line_of(session: RespSession) -> str:
     """Return the line of a client. What does not exist here is 0."""
     facts, wire = facts_of(session), session.wire
     transaction, condition = session.transaction, session.condition
+    names = session.subscriptions.names
     flags = "b" * session.is_blocked + "x" * (transaction is not None)
+    flags += "P" * (session.subscriptions.count > 0)
     flags += "".join(sorted(session.switches))
     unsent_bytes = wire.transport.get_write_buffer_size()
     values: dict[str, object] = {
@@ -90,7 +93,10 @@ def line_of(session: RespSession) -> str:
         "age": facts.age_s,
         "idle": int(asyncio.get_running_loop().time() - session.active_s),
         "flags": flags or "N",
-        **dict.fromkeys(("db", "sub", "psub", "ssub"), 0),
+        "db": 0,
+        "sub": len(names[False]),
+        "psub": len(names[True]),
+        "ssub": 0,
         "multi": -1 if transaction is None else len(transaction.commands),
         "watch": 0 if condition is None else len(condition.streams),
         "qbuf": wire.unread_bytes,

@@ -17,7 +17,6 @@ from headgate.app.runtime.siblings import Siblings
 from headgate.engine.threads import this_turn
 
 _TYPES = frozenset({"normal", "master", "replica", "slave", "pubsub"})
-_OUR_TYPE = "normal"
 
 
 _client_id = positive("ERR client-id should be greater than 0")
@@ -29,6 +28,7 @@ class ClientFacts(NamedTuple):
     local_address: str
     user: str
     age_s: int
+    kind: str  # normal, pubsub
 
 
 class ClientFilter(NamedTuple):
@@ -48,7 +48,7 @@ class ClientFilter(NamedTuple):
             (self.ids is None or client.id in self.ids)
             and self.address in (None, client.address)
             and self.local_address in (None, client.local_address)
-            and self.kind in (None, _OUR_TYPE)
+            and self.kind in (None, client.kind)
             and self.user in (None, client.user)
             and (self.age_s_min is None or client.age_s >= self.age_s_min)
             and client.id != self.but

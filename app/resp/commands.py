@@ -23,7 +23,7 @@ from headgate.app.redis_syntax.words import (
     integer,
     read_options,
 )
-from headgate.app.resp import client_commands
+from headgate.app.resp import client_commands, subscription_commands
 from headgate.app.resp.client_commands import check_printable
 from headgate.app.resp.encoder import RESP2, RESP3
 from headgate.app.resp.session import (
@@ -235,6 +235,7 @@ OWN: OwnCommands = {
     b"DISCARD": OwnCommand(_discard, at_once=True),
     b"WATCH": OwnCommand(_watch, at_once=True),
     b"UNWATCH": OwnCommand(_unwatch),
+    **subscription_commands.COMMANDS,
     **client_commands.COMMANDS,
 }
 

@@ -175,6 +175,10 @@ class RespConnection(Peer):
         return self._parser.size_bytes
 
     @property
+    def unsent_bytes(self) -> int:
+        return self.transport.get_write_buffer_size()
+
+    @property
     def _taken_bytes(self) -> int:
         return self._written_bytes - self.transport.get_write_buffer_size()
 
@@ -216,7 +220,7 @@ class RespConnection(Peer):
         except GatewayError as error:
             self._refuse(f"ERR {error}")
         except BrokenReply as error:
-            log.warning("a long reply is broken off", extra={"reason": str(error)})
+            log.warning("a long reply was cut off", extra={"reason": str(error)})
             self.cut_off()
         except Exception:  # a defect: nobody waits for a reply that will not come
             self.cut_off()

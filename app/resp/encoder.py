@@ -12,6 +12,8 @@ from headgate.app.redis_syntax.replies import (
     Members,
     NullArray,
     Pairs,
+    PushMessage,
+    PushMessages,
     Reply,
     Status,
     Verbatim,
@@ -84,6 +86,8 @@ def _header(reply: Sequence[Reply], protocol: int) -> bytes:
             return b"%%%d\r\n" % len(reply)
         if isinstance(reply, Members):
             return b"~%d\r\n" % len(reply)
+        if isinstance(reply, PushMessage):
+            return b">%d\r\n" % len(reply)
     return b"*%d\r\n" % len(reply)
 
 
@@ -100,7 +104,7 @@ def _write(parts: list[bytes], reply: Any, protocol: int) -> None:
                 parts.append(b"$%d\r\n%b\r\n" % (len(item), item))
             else:
                 _write(parts, item, protocol)
-    elif kind in (Pairs, KeyedArrays, Members):
+    elif kind in (Pairs, KeyedArrays, Members, PushMessage):
         parts.append(_header(reply, protocol))
         is_map = protocol == RESP3 and kind is KeyedArrays
         for item in (part for pair in reply for part in pair) if is_map else reply:
@@ -161,6 +165,8 @@ class Replies:
         self._until_taken = until_taken
         self._parts: list[bytes] = []
         self._size_bytes = 0
+        self._is_partial = False  # the end of an array is still to come
+        self._pushed: list[bytes] = []  # what comes behind that
         self._sends_all = True  # or else replies are left out,
         self._skips = 0  # only so many, unless it is 0
 
@@ -171,8 +177,28 @@ class Replies:
     def are_large(self) -> bool:
         return self._size_bytes > _LARGE_BYTES
 
+    @property
+    def size_bytes(self) -> int:
+        return self._size_bytes + sum(map(len, self._pushed))
+
+    def push(self, message: bytes) -> None:
+        """Add a message that no command waits for, between two replies."""
+        if self._is_partial:
+            self._pushed.append(message)
+        else:
+            self._add([message])
+
     async def add(self, outcome: Reply | StreamError) -> None:
         """Add the outcome of a command. A large reply is sent while it is encoded."""
+        self._is_partial = True
+        try:
+            await self._add_outcome(outcome)
+        finally:
+            self._is_partial = False
+            pushed, self._pushed = self._pushed, []
+            self._add(pushed)
+
+    async def _add_outcome(self, outcome: Reply | StreamError) -> None:
         if outcome is self.SENT:
             return
         long = long_ranges_in(outcome)
@@ -181,6 +207,8 @@ class Replies:
                 await array.close()
         elif isinstance(outcome, LongRange):
             await self._add_long(outcome)
+        elif isinstance(outcome, PushMessages):
+            await self._add_all((encode(push, self.protocol) for push in outcome), this_turn())
         elif long:
             await self._add_keyed(cast("KeyedArrays", outcome), long)
         elif isinstance(outcome, list):

@@ -21,6 +21,7 @@ from headgate.app.redis_syntax.words import CommandError, wrong_arity
 from headgate.app.resp.clients import NAME_BYTES_MAX, Clients
 from headgate.app.resp.encoder import Replies
 from headgate.app.resp.parser import Words
+from headgate.app.resp.subscriptions import ALLOWED, Subscriptions, not_while_subscribed, pong
 from headgate.app.runtime.connections import OpenConnection
 from headgate.app.transport.sockets import UNTAKEN_BYTES_MAX
 from headgate.app.wire.problems import GatewayError
@@ -35,6 +36,7 @@ class OwnCommand(NamedTuple):
     carry_out: Callable[[RespSession, Sequence[bytes]], Awaitable[Reply]]
     for_strangers: bool = False  # also before the client has said who it is
     at_once: bool = False  # also while a transaction is put together
+    in_transactions: bool = True
     check_more: Callable[[Sequence[bytes]], object] | None = None  # refuses wrong words
 
     async def run(self, session: RespSession, words: Sequence[bytes]) -> Reply:
@@ -53,6 +55,12 @@ class OwnCommand(NamedTuple):
         name = words[0].decode("latin-1").lower()
         if not has_arity(words, name):
             raise wrong_arity(name)
+
+    def name(self, words: Sequence[bytes]) -> str:
+        """Return the name of the command, with that of its subcommand; raises as `check`."""
+        self.check(words)
+        count = 1 + (words[0].upper() == b"CLIENT")
+        return "|".join(word.decode("latin-1").lower() for word in words[:count])
 
 
 OwnCommands = Mapping[bytes, OwnCommand]
@@ -116,6 +124,8 @@ _UNLIKE_OTHERS: Final = _ATTACKS | _BLOCKING
 
 _NO_AUTH: Final = "NOAUTH Authentication required."
 
+_NOT_IN_TRANSACTIONS: Final = "ERR Command not allowed inside a transaction"
+
 _NOTHING_READ: Final = NULL_ARRAY
 """The reply of a read that ends without entries."""
 
@@ -150,6 +160,9 @@ class Wire(Protocol):
     @property
     def unread_bytes(self) -> int: ...
 
+    @property
+    def unsent_bytes(self) -> int: ...
+
 
 class ServedClient(NamedTuple):
     """A client in the audit log: it has no names and no operation."""
@@ -169,6 +182,8 @@ class RespSession:
         self.access = self.anonymous()
         self.runner: CommandRunner = self._runner()
         self.replies = Replies(wire.write, wire.until_taken)
+        self.subscriptions = Subscriptions(self, gateway.channels)
+        self._is_running = False  # replies are being made
         self.name = b""
         self.library: dict[bytes, bytes] = {}
         self.transaction: QueuedCommands | None = None
@@ -197,6 +212,7 @@ class RespSession:
     def end(self) -> None:
         """Release everything of the connection, and run nothing more."""
         self._is_finishing = True
+        self.subscriptions.close()
         if self._waiting is not None:
             self._waiting.cancel()
         self._forget_credential()
@@ -231,6 +247,12 @@ class RespSession:
     def is_blocked(self) -> bool:
         return self._waiting is not None
 
+    def push(self, message: bytes) -> None:
+        """Send a message that no command waits for, at once or with the replies being made."""
+        self.replies.push(message)
+        if not self._is_running or self.is_blocked:
+            self.replies.flush()
+
     @property
     def is_stranger(self) -> bool:
         """Return whether the client must authenticate first."""
@@ -255,6 +277,7 @@ class RespSession:
 
     def reset(self) -> None:
         self.transaction = self.condition = None
+        self.subscriptions.clear()
         self.name = b""
         self.replies.reset()
         self.switches.clear()
@@ -286,10 +309,19 @@ class RespSession:
         durable. Raises RateLimited if the client exceeds its rate for too long.
         """
         self.active_s = asyncio.get_running_loop().time()
+        self._is_running = True
+        try:
+            await self._run(commands, turn)
+        finally:
+            self._is_running = False
+            self.replies.flush()
+
+    async def _run(self, commands: Sequence[Words], turn: Turn) -> None:
         if self.access.usage.is_rated:
             await self._wait_turn(commands)
         at = end = 0  # those before `end` may be decided together
-        if len(commands) > 1 and self.transaction is None and not self._may_be_alone(commands):
+        is_usual = self.transaction is None and not self.subscriptions.count
+        if len(commands) > 1 and is_usual and not self._may_be_alone(commands):
             end = len(commands)
         while at < len(commands) and not self._is_finishing:
             if at >= end and self._is_alone(commands[at]):
@@ -343,6 +375,7 @@ class RespSession:
         name = words[0].upper()
         return (
             self.transaction is not None
+            or self.subscriptions.are_exclusive
             or name in self._own
             or name in _ATTACKS
             or (name in _BLOCKING and is_blocking(words))
@@ -381,6 +414,9 @@ class RespSession:
             return
         self.last_command = words[0][:NAME_BYTES_MAX]
         own = self._own.get(name)
+        if self.subscriptions.are_exclusive and (name not in ALLOWED or name == b"PING"):
+            await self.replies.add(self._while_subscribed(words))
+            return
         is_at_once = own is not None and own.at_once and has_arity(words, name.decode().lower())
         if self.transaction is not None and not is_at_once:
             await self.replies.add(self._queued(self.transaction, own, words))
@@ -388,6 +424,17 @@ class RespSession:
             await self.replies.add(await self._run_own_in_turn(words))
         else:
             await self._block(words, size_of(commands[at:]))
+
+    def _while_subscribed(self, words: Words) -> Reply | StreamError:
+        """Answer a client that may only subscribe, as it speaks RESP2."""
+        own = self._own.get(words[0].upper())
+        try:
+            name = self.runner.name(words) if own is None else own.name(words)
+        except StreamError as error:
+            return error.with_traceback(None)
+        if name != "ping":
+            return not_while_subscribed(name)
+        return pong(words) if len(words) <= 2 else wrong_arity(name)
 
     async def _run_own_in_turn(self, words: Words) -> Reply | StreamError:
         """Run a command about the connection, and count the memory that it keeps after it."""
@@ -419,6 +466,8 @@ class RespSession:
                 self.runner.check(words)
             else:
                 own.check(words)
+                if not own.in_transactions:
+                    raise CommandError(_NOT_IN_TRANSACTIONS)
             transaction.queue(words, is_own=own is not None)
             self._account()
         except StreamError as error:

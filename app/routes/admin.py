@@ -20,7 +20,7 @@ router = APIRouter(prefix="/v1/admin", tags=["Operations"], route_class=Operatio
 )
 @needs(Verb.ADMIN)
 async def describe_journal(request: Request) -> JournalState:
-    """Tell the state of the journal: its position, its size, and its failure, if it has one."""
+    """Describe the journal: its position, its size, and its failure if it has one."""
     return JournalState.of(_journal(request).status)
 
 
@@ -32,10 +32,10 @@ async def describe_journal(request: Request) -> JournalState:
 )
 @needs(Verb.ADMIN)
 async def rewrite_journal(request: Request) -> JournalState:
-    """Begin to replace the journal's history by a snapshot (BGREWRITEAOF).
+    """Start to replace the history of the journal with a snapshot (BGREWRITEAOF).
 
-    Requests go on meanwhile. If a rewrite is under way already, that one goes on;
-    `GET /v1/admin/journal` tells when it is done.
+    Requests continue during the rewrite. If a rewrite is already running, no second one starts.
+    `GET /v1/admin/journal` shows when it is done.
     """
     journal = _journal(request)
     with access_of(request).act("rewrite"):
@@ -47,7 +47,9 @@ async def rewrite_journal(request: Request) -> JournalState:
 @needs(Verb.ADMIN)
 async def list_connections(
     request: Request,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Connections in one page.")] = 100,
+    limit: Annotated[
+        int, Query(ge=1, le=1000, description="Maximum number of connections per page.")
+    ] = 100,
     cursor: Annotated[str | None, CURSOR] = None,
 ) -> OpenConnections:
     """List the WebSockets, event streams and Redis connections of all workers, by id."""
@@ -73,19 +75,19 @@ async def cut_off_connection(
         str, Path(description="Id of the connection.", examples=["2f1b9d3c5a7e8064"])
     ],
 ) -> None:
-    """Cut a connection off. Its entries are treated as at a disconnect.
+    """Close a connection. Its entries are treated as after a disconnect.
 
-    A WebSocket gets a `problem` frame and is closed with 4503, events end with `problem`, and a
-    Redis client gets the replies that it waits for. The client may connect again: to keep it away,
-    take its key back.
+    A WebSocket gets a `problem` frame and is closed with code 4503. An event stream ends with
+    `problem`. A Redis client gets the replies that it is waiting for. The client can connect again:
+    to keep it out, revoke its key.
     """
     with access_of(request).act("cut_off"):
         if not await gateway_of(request).connections.cut_off(connection):
-            raise GatewayError("not_found", "there is no such connection", pointer="/path")
+            raise GatewayError("not_found", "no open connection has this id", pointer="/path")
 
 
 def _journal(request: Request) -> Journaled:
     journal = gateway_of(request).backend.journal
     if journal is None:
-        raise GatewayError("not_found", "this gateway keeps no journal", pointer="/path")
+        raise GatewayError("not_found", "this gateway has no journal", pointer="/path")
     return journal

@@ -36,7 +36,7 @@ from headgate.app.wire.schemas.entries import (
     Closed,
 )
 from headgate.engine.entry import Draft, EntryId, Timing
-from headgate.engine.errors import IdempotencyMismatch, Invalid, StreamError
+from headgate.engine.errors import IdempotencyMismatch, Invalid, SchemaMismatch, StreamError
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import Added
 from headgate.engine.requests.entries import Add
@@ -53,7 +53,9 @@ _NDJSON = "application/x-ndjson"
 def expected_last_id(
     if_match: Annotated[
         str | None,
-        Header(alias="If-Match", description="Append only if the stream's last id is this ETag."),
+        Header(
+            alias="If-Match", description="Append only if this ETag is the last id of the stream."
+        ),
     ] = None,
 ) -> EntryId | None:
     if if_match is None:
@@ -82,7 +84,7 @@ _APPEND_PROBLEMS = responses(
 
 
 def _append_answers(model: Any) -> dict[int | str, dict[str, Any]]:
-    repeated = "The key was used before: what it made then."
+    repeated = "The key was used before. This is the result of its first use."
     return {200: {"model": model, "description": repeated, "headers": REPLAYED}, **_APPEND_PROBLEMS}
 
 
@@ -113,21 +115,24 @@ async def append_entry(
     key: WriterKeyDep,
     response: Response,
 ) -> Appended:
-    """Append an entry (XADD, with a key XADD IDMP). The stream is created if it is not there.
+    """Append an entry (XADD; with an idempotency key, XADD IDMP).
 
-    It also takes events of CloudEvents 1.0: one as `application/cloudevents+json`, many as
-    `application/cloudevents-batch+json` (all or none), or one in the binary mode, whose attributes
-    are headers (`ce-specversion`, `ce-id` and so on) and whose data are the body, of any media
-    type. An attribute becomes the field `ce-` and its name, the content type `content-type`, the
-    data `data`. An event in JSON has 1 MiB at most.
+    The gateway creates the stream if it does not exist. The body can also be CloudEvents 1.0:
 
-    Without an `Idempotency-Key`, `source` and `id` of the event are the key, as they name it: an
-    event that is sent again appends nothing. With other content it is refused
-    (`idempotency_mismatch`). A batch that is sent again appends nothing either; each of its events
-    may come alone.
+    - `application/cloudevents+json`: one event.
+    - `application/cloudevents-batch+json`: several events. All of them are appended, or none.
+    - Binary mode: one event. Its attributes are headers (`ce-specversion`, `ce-id` and so on), and
+      the body is its data, of any media type.
 
-    Events have no place for `create_stream`, `delay_ms`, `deliver_at_ms`, `ttl_ms` and
-    `expires_at_ms`: with them, these are parameters of the query.
+    An attribute becomes the field `ce-` followed by its name. The content type becomes the field
+    `content-type`, the data the field `data`. An event in JSON may have at most 1 MiB.
+
+    Without an `Idempotency-Key`, `source` and `id` of the event are the key. An event that is sent
+    again appends nothing. If its content differs, it is refused (`idempotency_mismatch`). A batch
+    that is sent again appends nothing either; this also holds for each of its events sent alone.
+
+    Events cannot contain `create_stream`, `delay_ms`, `deliver_at_ms`, `ttl_ms` and
+    `expires_at_ms`. Give these as query parameters instead.
     """
     trim = None if entry.trim is None else entry.trim.to_request("/body/trim")
     drafts = [entry.to_draft()]
@@ -206,9 +211,12 @@ async def append_events(
     except IdempotencyMismatch:
         if key is not None:
             raise
-        text = "another event with this source and id was appended: an event has an id of its own"
+        text = "another event with this source and id was appended: give each event its own id"
         pointer = body.pointer_to_id
         raise GatewayError("idempotency_mismatch", text, pointer=pointer) from None
+    except SchemaMismatch as error:
+        place_drafts(error, lambda index: (index,) if body.is_batch else ())
+        raise
     except Invalid as error:
         match error.location:
             case ("drafts", int(), str(name)) if name in Timing._fields:
@@ -237,16 +245,16 @@ async def close_stream(
     response: Response,
     entry: Close | None = None,
 ) -> Closed:
-    """Close a stream for good; with a body, behind a last entry, in one step.
+    """Close a stream permanently. With a body, append a last entry in the same step.
 
-    From then on every append is refused with `stream_closed`. Reads, acknowledgements, trims and
-    deletes go on. Who follows the stream gets what there is, then `closed`, and the subscription
-    ends; who reads as a group does once the group has settled all entries. A closed stream is
-    never opened again: delete it, and the next append begins a new one.
+    Every later append is refused with `stream_closed`. Reads, acknowledgements, trims and deletes
+    still work. A follower receives the remaining entries, then `closed`, and its subscription ends.
+    The same happens to a consumer of a group once the group has settled all entries. A closed
+    stream cannot be reopened. If you delete it, the next append creates a new stream.
 
-    To close it again without a body changes nothing and has the same answer, and so does a repeat
-    with the `Idempotency-Key`. `If-Match` is for a stream that is still open. With a body it needs
-    `append` as well.
+    Closing a stream again without a body changes nothing and returns the same answer. So does
+    repeating a request with the same `Idempotency-Key`. `If-Match` requires that the stream is
+    still open. A body also requires the right `append`.
     """
     drafts = [] if entry is None else [entry.to_draft()]
     try:
@@ -299,15 +307,19 @@ async def append_entries(
     expected: ExpectedDep,
     key: WriterKeyDep,
     response: Response,
-    create_stream: Annotated[bool, Query(description="Create the stream if it is missing.")] = True,
+    create_stream: Annotated[
+        bool, Query(description="Create the stream if it does not exist.")
+    ] = True,
 ) -> AppendedBatch:
-    """Append entries, all or none (XADD × n): a JSON array, one entry per line of NDJSON, or Arrow.
+    """Append entries, all or none (XADD × n), as a JSON array, NDJSON or Arrow.
 
-    An Arrow IPC stream has a column `fields`, a map of utf8 or binary (or a list of structs of
-    `name` and `value`), and may have `id` (utf8, null is `*`) and `delay_ms`, `deliver_at_ms`,
-    `ttl_ms` and `expires_at_ms` (int64, null is none); its batches are not compressed.
-    At most 2,500 entries of a batch have a delay or a deadline.
-    If any entry is wrong, nothing is appended and the problem points at its place in the batch.
+    NDJSON has one entry per line. An Arrow IPC stream has a column `fields`: a map of utf8 or
+    binary, or a list of structs with `name` and `value`. It may also have `id` (utf8; null is `*`),
+    and `delay_ms`, `deliver_at_ms`, `ttl_ms` and `expires_at_ms` (int64; null is none). Its batches
+    must not be compressed.
+
+    At most 2,500 entries of a batch may have a delay or a deadline. If an entry is invalid, nothing
+    is appended, and the problem points at its place in the batch.
     """
     body, digest = request.content, b""
     drafts: Sequence[Draft]

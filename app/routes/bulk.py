@@ -27,8 +27,8 @@ from headgate.app.http.operation import ARROW, ArrowOperation, Operation, WholeR
 from headgate.app.http.streaming import while_present
 from headgate.app.runtime.loop_delay import let_go
 from headgate.app.wire.descriptions import portion_wire, split_wire
-from headgate.app.wire.ids import parse_after, parse_id
-from headgate.app.wire.names import check_name, text_of
+from headgate.app.wire.ids import AnId, parse_after, parse_id
+from headgate.app.wire.names import NameText, check_name, text_of
 from headgate.app.wire.problems import GatewayError, place_drafts, responses
 from headgate.app.wire.schemas.bulk import (
     CHUNKS_MAX,
@@ -83,13 +83,13 @@ StagingDep = Annotated[Staging, Depends(_staging)]
 async def plan_bulk_read(
     request: Request, access: AccessDep, limits: LimitsDep, plan: PlanBulkRead
 ) -> Response:
-    """Plan the next read of each stream, so that all of them advance together.
+    """Plan the next read of each stream, so that all streams advance together.
 
-    `max_entries` is shared in proportion to what each stream has; one that has anything gets at
-    least one entry, if that is possible. With `wait_ms` this is a long poll until a stream has
-    something. A stream that is not there has nothing, and may come to be meanwhile. Where `epoch`
-    is given and the stream now has another, it was deleted and began anew: it is counted from its
-    beginning.
+    The gateway divides `max_entries` in proportion to the entries of each stream. A stream with
+    entries gets at least one, if possible. With `wait_ms`, this is a long poll until a stream has
+    an entry. A stream that does not exist has no entries; it may be created during the wait. If
+    `epoch` is given and the stream now has a different epoch, the stream was deleted and created
+    again, and the plan starts at its beginning.
     """
     check_at_most(plan.wait_ms, limits.wait_ms_max, pointer="/body/wait_ms")
     cursors: dict[bytes, BulkCursor] = {}
@@ -97,10 +97,10 @@ async def plan_bulk_read(
         name = check_name(cursor.stream, pointer=f"/body/cursors/{index}/stream")
         after = parse_after(cursor.after, field=f"/body/cursors/{index}/after")
         if after is From.LAST:
-            text = "an id, or `$` for from now on"
+            text = "should be an id, or `$` for new entries only"
             raise GatewayError("invalid_request", text, pointer=f"/body/cursors/{index}/after")
         if name in cursors:
-            text = "each stream once"
+            text = "each stream may occur only once"
             raise GatewayError("invalid_request", text, pointer=f"/body/cursors/{index}/stream")
         epoch = None if cursor.epoch is None else int(cursor.epoch)
         cursors[name] = BulkCursor(name, after, epoch)
@@ -122,13 +122,17 @@ async def plan_bulk_read(
 async def split_range(
     access: AccessDep,
     stream: StreamDep,
-    after: Annotated[str, Query(description="Above this id.")] = "0-0",
+    after: Annotated[AnId, Query(description="Only entries above this id.")] = "0-0",
     to: Annotated[
-        str | None, Query(description="Up to and including this id; the last one unless given.")
+        AnId | None,
+        Query(description="Only entries up to this id, inclusive. Default: the last id."),
     ] = None,
-    parts: Annotated[int, Query(ge=1, le=_PARTS_MAX, description="Ranges at most.")] = 1,
+    parts: Annotated[int, Query(ge=1, le=_PARTS_MAX, description="Maximum number of parts.")] = 1,
 ) -> Response:
-    """Cut a range by count into parts that differ by one entry at most; none if it is empty."""
+    """Split a range into parts that differ by at most one entry.
+
+    An empty range has no parts.
+    """
     low = parse_id(after, field="/query/after")
     info = await access.perform(DescribeStream(stream))
     high = info.last_id if to is None else parse_id(to, field="/query/to", missing_seq=U64_MAX)
@@ -143,7 +147,7 @@ async def split_range(
 
 def writer_name(
     access: AccessDep,
-    writer: Annotated[str, Path(description="Name of the writer.", examples=["nightly-load"])],
+    writer: Annotated[NameText, Path(description="Name of the writer.", examples=["nightly-load"])],
 ) -> bytes:
     """Return the name of the writer in the path, scoped to the caller."""
     return access.own_writer(check_name(writer, pointer="/path/writer"))
@@ -151,7 +155,8 @@ def writer_name(
 
 WriterDep = Annotated[bytes, Depends(writer_name)]
 BatchNumber = Annotated[
-    int, Path(ge=0, le=COUNT_MAX, description="Number of the batch; those of a writer ascend.")
+    int,
+    Path(ge=0, le=COUNT_MAX, description="Number of the batch. The numbers of a writer increase."),
 ]
 Number = Annotated[int, Path(ge=0, le=COUNT_MAX)]
 
@@ -188,13 +193,16 @@ async def stage_chunk(
     partition: Number,
     attempt: Annotated[AttemptText, Path()],
     chunk: Number,
-    stream: Annotated[str | None, Query(description="Stream of rows that do not name one.")] = None,
+    stream: Annotated[
+        NameText | None, Query(description="Stream for rows that do not name one.")
+    ] = None,
 ) -> Staged:
-    """Stage a chunk of a batch: nothing is appended before the batch is committed.
+    """Stage a chunk of a batch. Nothing is appended until the batch is committed.
 
-    An Arrow IPC stream as `appendEntries` takes it, which may have a column `stream` (utf8) as
-    well. `delay_ms` and `ttl_ms` count from now, not from the commit. The same chunk again replaces
-    the first one. What is not committed goes after `staged_ttl_ms` without a further chunk.
+    The body is an Arrow IPC stream as in `appendEntries`, with an optional column `stream` (utf8).
+    `delay_ms` and `ttl_ms` count from now, not from the commit. A chunk that is staged again
+    replaces the first one. The gateway discards uncommitted chunks after `staged_ttl_ms` without a
+    further chunk.
     """
     gateway_of(request).require(Ability.BULK)
     name = None if stream is None else check_name(stream, pointer="/query/stream")
@@ -222,7 +230,7 @@ def _rows(body: bytes, name: bytes | None, bounds: ArrowBounds, now_ms: int) -> 
             continue
         pointer = f"/body/{row}/stream"
         if text is None:
-            why = "say where it goes: here, or by ?stream= for all"
+            why = "name the stream here, or with ?stream= for all rows"
             raise GatewayError("invalid_request", why, pointer=pointer)
         names[text] = check_name(text, pointer=pointer)
     streams = [names[text] for text in texts]
@@ -265,11 +273,12 @@ async def commit_batch(
     batch: BatchNumber,
     commit: CommitBatch,
 ) -> Committed:
-    """Append the staged chunks of the attempts that count, all or none, and exactly once.
+    """Append the staged chunks of the given attempts, all or none, exactly once.
 
-    They are appended by partition and chunk, and in the same step it is remembered that the writer
-    has committed this batch: this batch or an earlier one again appends nothing and answers
-    `repeated`. All that was staged for the batch is forgotten then.
+    The chunks are appended in the order of partition and chunk. In the same step, the gateway
+    records that the writer has committed this batch. If the writer commits this batch or an earlier
+    one again, nothing is appended and the answer is `repeated`. After the commit, the gateway
+    discards everything that was staged for the batch.
     """
     name = BatchName(writer, batch)
     committed = await _committed(access, name)
@@ -308,7 +317,9 @@ def _chunks(commit: CommitBatch) -> Sequence[ChunkName]:
     for index, attempt in enumerate(commit.attempts):
         if attempt.partition in seen:
             pointer = f"/body/attempts/{index}/partition"
-            raise GatewayError("invalid_request", "each partition once", pointer=pointer)
+            raise GatewayError(
+                "invalid_request", "each partition may occur only once", pointer=pointer
+            )
         seen.add(attempt.partition)
     return sorted(
         ChunkName(attempt.partition, number, attempt.attempt)
@@ -325,7 +336,7 @@ def _chunks(commit: CommitBatch) -> Sequence[ChunkName]:
 )
 @needs(Verb.APPEND)
 async def abort_batch(staging: StagingDep, writer: WriterDep, batch: BatchNumber) -> None:
-    """Forget the staged chunks of a batch, if there are any. A committed batch stays."""
+    """Discard the staged chunks of a batch, if there are any. A committed batch stays."""
     await staging.drop(BatchName(writer, batch))
 
 
@@ -336,7 +347,7 @@ async def abort_batch(staging: StagingDep, writer: WriterDep, batch: BatchNumber
 )
 @needs(Verb.APPEND)
 async def describe_writer(request: Request, access: AccessDep, writer: WriterDep) -> Writer:
-    """Tell a writer's last commit. It is remembered for 90 days after that.
+    """Describe the last commit of a writer. The gateway remembers it for 90 days.
 
     A writer belongs to the principal that commits in its name.
     """

@@ -1,6 +1,7 @@
 """Commands: for people, and client libraries, that already speak Redis."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Annotated, Any
 from urllib.parse import unquote_to_bytes
 
@@ -9,12 +10,19 @@ from pydantic import BaseModel, Field
 from pydantic_core import to_json
 from typing_extensions import TypeAliasType
 
+from headgate.app.auth.access import Access
+from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
+from headgate.app.auth.principal import Need
 from headgate.app.backends.payloads import PayloadTooLarge
 from headgate.app.backends.port import Ability
+from headgate.app.channels.channels import Mailbox
+from headgate.app.channels.message import ONE_LINE
 from headgate.app.http.dependencies import LimitsDep, access_of, check_at_most, gateway_of
 from headgate.app.http.operation import Operation, UncheckedOperation, WholeRequest
-from headgate.app.http.streaming import while_present
+from headgate.app.http.streaming import HEARTBEAT, EventStream, while_present
+from headgate.app.live.event_connection import EventConnection
+from headgate.app.live.subscription import ending, merged
 from headgate.app.redis_syntax.answers import Answers
 from headgate.app.redis_syntax.command import error_text
 from headgate.app.redis_syntax.replies import Reply
@@ -43,19 +51,20 @@ Encoding = Annotated[
     str | None,
     Header(
         alias="Upstash-Encoding",
-        description="`base64`: strings of the answer are base64 text, so that any bytes pass.",
+        description="`base64`: encode strings of the answer in base64, so that they can have any "
+        "bytes.",
     ),
 ]
 
 
 class Result(BaseModel):
-    """The result of a command, in the shapes of RESP2."""
+    """The result of a command, in the types of RESP2."""
 
     result: Any = Field(description="A string, an integer, an array, or null.")
 
 
 class Failure(BaseModel):
-    """Why a command failed, in the words of Redis."""
+    """Why a command failed, as Redis says it."""
 
     error: str = Field(examples=["ERR syntax error"])
 
@@ -66,10 +75,13 @@ _STATUS = {"NOAUTH": 401, "NOPERM": 403, "LIMIT": 429}
 
 _TOO_MUCH = "ERR the replies before this one are too large together: send fewer commands at once"
 
+_SUBSCRIBING = (b"subscribe", b"psubscribe")
+
 _MALFORMED = responses("malformed", "not_supported")
 _FAILED: dict[int | str, dict[str, Any]] = {
     400: {
-        "description": "The command failed, in the words of Redis; or `malformed`: it is no JSON.",
+        "description": "The command failed, with an error as of Redis; or `malformed`: the body "
+        "is not JSON.",
         "content": {
             "application/json": {"schema": {"$ref": "#/components/schemas/Failure"}},
             "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}},
@@ -77,7 +89,7 @@ _FAILED: dict[int | str, dict[str, Any]] = {
     },
     **responses("not_supported"),
     413: {
-        "description": "What the command restores takes more memory than there is for all; or "
+        "description": "The memory has no room for the values that the command restores; or "
         "`too_large`: the body is too long.",
         "content": {
             "application/json": {"schema": {"$ref": "#/components/schemas/Failure"}},
@@ -86,8 +98,8 @@ _FAILED: dict[int | str, dict[str, Any]] = {
     },
     503: {
         "description": (
-            "The journal cannot be written, the gateway is about to stop, or payloads of other "
-            "clients are being restored."
+            "The gateway cannot write its journal, is shutting down, or is restoring payloads of "
+            "other clients."
         ),
         "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}},
     },
@@ -101,15 +113,15 @@ _BODY = responses("unsupported_media_type", "invalid_request")
 async def run_command(
     request: Request, command: Annotated[Command, Body()], encoding: Encoding = None
 ) -> Response:
-    """Run a Redis command: `["XADD","orders","*","sku","42"]`.
+    """Run a Redis command, such as `["XADD","orders","*","sku","42"]`.
 
-    Every stream command with every option, and the key commands without which a client cannot live.
-    A command that blocks ends when its client goes.
+    The gateway supports all stream commands with all options, and the key commands that clients
+    need. A blocking command ends when its client disconnects.
 
-    A reply keeps within `read_entries_max` and `read_bytes_max`. XREAD hands out 5,000 entries at
-    once, XREADGROUP 2,000, XAUTOCLAIM 1,000, XPENDING 5,000, SCAN `read_entries_max`: whoever
-    goes on gets the rest. XRANGE, XINFO and KEYS fail if there is more. A command has 20,000 words
-    at most, a read 1,000 streams, a pattern, a new name and a key 1,024 bytes.
+    A reply stays within `read_entries_max` and `read_bytes_max`. XREAD returns at most 5,000
+    entries at once, XREADGROUP 2,000, XAUTOCLAIM 1,000, XPENDING 5,000 and SCAN `read_entries_max`.
+    Call them again to get the rest. XRANGE, XINFO and KEYS fail if there is more. A command may
+    have at most 20,000 words, a read 1,000 streams, and a pattern, a new name or a key 1,024 bytes.
     """
     return await _answer(request, _encoded(command), encoding)
 
@@ -127,9 +139,9 @@ async def run_commands(
     commands: Annotated[list[Command], Body()],
     encoding: Encoding = None,
 ) -> Response:
-    """Run commands in order, each by itself; one that fails does not stop the others.
+    """Run commands in order, each independently. A command that fails does not stop the others.
 
-    Once their replies have more than about `read_bytes_max`, those that are left fail instead.
+    Once the replies exceed about `read_bytes_max` together, the remaining commands fail.
     """
     check_at_most(len(commands), limits.batch_entries_max, pointer="/body")
     access_of(request).usage.spend(requests=len(commands) - 1)
@@ -158,13 +170,13 @@ async def run_transaction(
     commands: Annotated[list[Command], Body()],
     encoding: Encoding = None,
 ) -> Response:
-    """Run commands at one moment with nothing in between (MULTI, EXEC); none of them waits.
+    """Run commands as a transaction (MULTI, EXEC). None of them waits, and nothing runs in between.
 
-    All their replies share the bounds that one has else. There may be 12,500 commands of 200,000
-    words together. What they do together has a bound, too, as nothing else runs meanwhile: 10,000
-    short XADDs are within it, or a copy of a stream with thousands of groups. A transaction beyond
-    it does nothing (`EXECABORT`). What would take long by itself fails, such as a trim of a million
-    entries.
+    All replies together have the limits of a single reply. A transaction may have at most 12,500
+    commands and 200,000 words. Its work is limited as well, because nothing else runs meanwhile.
+    The limit allows 10,000 short XADDs, or a copy of a stream with thousands of groups. A
+    transaction above the limit changes nothing (`EXECABORT`). A single command that would take long
+    fails, such as a trim of a million entries.
     """
     limit = min(limits.batch_entries_max, TRANSACTION_COMMANDS_MAX)
     check_at_most(len(commands), limit, pointer="/body")
@@ -188,7 +200,7 @@ async def run_transaction(
 )
 @needs()
 async def read_by_path(request: Request, words: str, encoding: Encoding = None) -> Response:
-    """Run a command that only reads, written in the path: `/v1/commands/XLEN/orders`."""
+    """Run a read-only command that is written in the path, such as `/v1/commands/XLEN/orders`."""
     del words
     command = _path_words(request)
     try:
@@ -196,7 +208,7 @@ async def read_by_path(request: Request, words: str, encoding: Encoding = None) 
     except StreamError as error:
         return _failed(error)
     if not only_reads:
-        text = f"{shown(command[0])!r} changes something: send it by POST"
+        text = f"{shown(command[0])!r} changes data: send it with POST"
         raise GatewayError("method_not_allowed", text, pointer="/path")
     return await _answer(request, command, encoding)
 
@@ -206,11 +218,63 @@ async def read_by_path(request: Request, words: str, encoding: Encoding = None) 
 )
 @needs()
 async def run_by_path(request: WholeRequest, words: str, encoding: Encoding = None) -> Response:
-    """Run a command written in the path; a body is its last argument."""
+    """Run a command that is written in the path. A body is its last argument.
+
+    `/subscribe/{channel}` and `/psubscribe/{pattern}` send messages as events, in the format of
+    Upstash: `data: message,room,hello`.
+    """
     del words
-    body = request.content
-    command = [*_path_words(request), *([body] if body else [])]
+    body, command = request.content, _path_words(request)
+    if command[0].lower() in _SUBSCRIBING and len(command) > 1:
+        gateway, access = gateway_of(request), access_of(request)
+        if command[0].lower() == b"psubscribe":
+            access.check({Verb.SUBSCRIBE})
+        else:
+            await access.require_each(Verb.SUBSCRIBE, command[1:])
+        return EventStream(_messages(request, gateway.connected(access), command), gateway.limits)
+    if body:
+        command.append(body)
     return await _answer(request, command, encoding)
+
+
+async def _messages(
+    request: Request, access: Access, words: Sequence[bytes]
+) -> AsyncGenerator[bytes, None]:
+    """Yield the messages of channels, or of those that match, as lines with their parts."""
+    gateway = gateway_of(request)
+    channels = gateway.channels
+    kind, names = words[0].lower(), words[1:]
+    is_pattern = kind == b"psubscribe"
+    connection = EventConnection(gateway, request, access)
+    mailbox = Mailbox(channels)
+
+    async def coming() -> AsyncGenerator[bytes, None]:
+        for count, name in enumerate(names, 1):
+            await channels.listen(mailbox, name, is_pattern=is_pattern)
+            yield _line(kind, name, b"%d" % count)
+        while True:
+            message, pattern, _ = await mailbox.next(within_ms=gateway.limits.heartbeat_ms)
+            if message is None:
+                yield HEARTBEAT
+            elif access.principal.may(Need((Verb.SUBSCRIBE,), message.channel)):
+                by = (b"message",) if pattern is None else (b"pmessage", pattern)
+                yield _line(*by, message.channel, message.data)
+
+    try:
+        with connection.listed(), access.usage.connections.held():
+            async with aclosing(merged(coming(), ending(connection.wait_end))) as parts:
+                async for part in parts:
+                    yield part
+    except (StreamError, GatewayError) as error:
+        yield connection.last_event(error)
+    finally:
+        for name in names:
+            channels.leave(mailbox, name, is_pattern=is_pattern)
+        mailbox.close()
+
+
+def _line(*parts: bytes) -> bytes:
+    return b"data: %b\n\n" % b",".join(parts).translate(ONE_LINE)
 
 
 def _commands(request: Request) -> CommandRunner:

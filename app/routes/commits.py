@@ -54,20 +54,20 @@ async def commit(
     response: Response,
     request: CommitInput,  # or what `plain_commit` makes of its body
 ) -> CommitDone:
-    """Carry out steps together: all of them, at one moment, or none.
+    """Apply several steps atomically: all of them at one moment, or none.
 
-    A worker appends its results and acknowledges what it worked on in one commit, so a crash leaves
-    both or neither. `ack`, `nack` and `extend` hold only for entries that are pending with the
-    consumer now and, with `deliveries`, were delivered so often. Otherwise the commit fails with
-    `not_yours`, and the problem says who has them: of two workers that did the same work, only one
-    has a result.
+    A worker can append its results and acknowledge the entries that it processed in one commit. A
+    crash then leaves both or neither. `ack`, `nack` and `extend` apply only to entries that are
+    pending with the consumer and, with `deliveries`, have this delivery count. Otherwise the commit
+    fails with `not_yours`, and the problem says who holds the entries. If two workers process the
+    same entry, only one of them commits a result.
 
-    Conditions (`if_last_id`, `if_match`) are about the streams as they are before the commit. All
-    appends to one stream stand together, in order. A problem has the number of its `step`, from 0,
-    and then nothing has changed.
+    The conditions `if_last_id` and `if_match` refer to the state before the commit. All appends to
+    one stream are contiguous and in order. If a commit fails, nothing has changed, and the problem
+    has the number of the `step`, from 0.
 
-    With an `Idempotency-Key` a commit can be sent again if its answer is lost: it changes nothing
-    and has the same answer. Each step needs the right that it needs by itself.
+    With an `Idempotency-Key`, you can repeat a commit whose answer was lost. The repeat changes
+    nothing and returns the same answer. Each step needs the same rights as its operation.
     """
     steps = request.to_request(consumer, *key or ())
     try:

@@ -26,8 +26,8 @@ from headgate.app.http.operation import Operation, WholeRequest, accepts, prompt
 from headgate.app.http.streaming import while_present
 from headgate.app.wire.descriptions import holder_wire, pending_wire
 from headgate.app.wire.encoding import delivery_wire
-from headgate.app.wire.ids import parse_bound, parse_id, parse_ids
-from headgate.app.wire.names import check_name, text_of
+from headgate.app.wire.ids import BoundText, parse_bound, parse_id, parse_ids
+from headgate.app.wire.names import NameText, check_name, text_of
 from headgate.app.wire.problems import responses
 from headgate.app.wire.schemas.deliveries import (
     Autoclaim,
@@ -71,7 +71,7 @@ router = APIRouter(
 
 _EVENT_HEADERS = {
     f"Headgate-{name}": {
-        "description": f"With events of CloudEvents: `{name.lower()}` of the JSON answer.",
+        "description": f"With CloudEvents: `{name.lower()}` of the JSON answer.",
         "schema": {"type": "string"},
     }
     for name in ("State", "Pending", "Lag")
@@ -108,22 +108,27 @@ async def read_group(
     consumer: ConsumerDep,
     read: ReadGroup | None = None,
 ) -> Response:
-    """Read as a consumer of a group (XREADGROUP), waiting if asked to.
+    """Read entries as a consumer of a group (XREADGROUP), and wait for them with `wait_ms`.
 
-    First `ack` is acknowledged. Then come entries that were given back or, with `claim_idle_ms`,
-    are pending with anybody for so long, longest idle first; then entries new to the group. If
-    there are none it waits, for a new entry or for the moment a pending one has been idle long
-    enough. If the client is gone by then, what it would have got goes back at once.
+    The gateway first acknowledges `ack`. Then it delivers entries that were given back and, with
+    `claim_idle_ms`, entries that have been pending with any consumer for that long, longest idle
+    first. Then it delivers entries that are new to the group. If there are none, the read waits for
+    a new entry, or until a pending entry has been idle long enough. If the client disconnects
+    meanwhile, the entries that it would have received are given back at once.
 
-    The answer is always 200. `state` says why it may be empty: `caught_up`, nothing is new;
-    `live`, there may be more; `max_pending`, the consumer holds as much as it may; `paused`,
-    `rate_limited` and `key_blocked`, the group's policy lets nothing more come for now;
-    `closed`, the stream is closed and the group has settled all of it.
+    The status is always 200. `state` explains why an answer may be empty:
 
-    With `Accept: application/cloudevents-batch+json` the answer is an array of `CloudEvent`,
-    each with the id to acknowledge in `headgateid` and with `headgatedeliveries`. The other parts
-    are headers. An entry of the consumer that is gone from the stream is an event of the type
-    `headgate.entry.deleted`.
+    - `caught_up`: there are no new entries.
+    - `live`: there may be more entries.
+    - `max_pending`: the consumer holds as many entries as it may.
+    - `paused`, `rate_limited`, `key_blocked`: the policy of the group allows no more entries for
+      now.
+    - `closed`: the stream is closed, and the group has settled all its entries.
+
+    With `Accept: application/cloudevents-batch+json`, the answer is an array of `CloudEvent`. Each
+    event has `headgateid`, the id to acknowledge, and `headgatedeliveries`. Headers have the other
+    parts of the answer. A pending entry of the consumer that no longer exists in the stream is an
+    event of the type `headgate.entry.deleted`.
     """
     read = read or ReadGroup()
     check_at_most(read.wait_ms, limits.wait_ms_max, pointer="/body/wait_ms")
@@ -187,9 +192,9 @@ async def ack_entries(
     consumer: OptionalConsumerDep,
     request: Ids,
 ) -> Response:
-    """Acknowledge entries (XACK), with the outcome of each.
+    """Acknowledge entries (XACK), with the outcome for each.
 
-    If the request names its consumer, what another consumer has claimed meanwhile stays theirs.
+    If the request names its consumer, entries that another consumer has claimed stay pending there.
     """
     ids = _ids(request.ids, limits)
     return await _settled(ids, await access.perform(Ack(stream, group, ids, consumer=consumer)))
@@ -211,11 +216,11 @@ async def nack_entries(
     consumer: OptionalConsumerDep,
     request: Nack,
 ) -> Response:
-    """Give entries back (XNACK), with the outcome of each.
+    """Give entries back (XNACK), with the outcome for each.
 
-    The next reader gets them at once, or once they have rested: for `delay_ms`, or after `fail` as
-    the group's policy says. What was delivered too often becomes a dead letter instead. The
-    `error` is kept with them while they are pending.
+    The next reader gets them at once, or after a delay: `delay_ms`, or after `fail` the backoff of
+    the group. An entry that was delivered too often becomes a dead letter instead. The gateway
+    keeps the `error` of an entry while it is pending.
     """
     ids = _ids(request.ids, limits)
     outcomes = await access.perform(
@@ -247,8 +252,8 @@ async def redrive_dead_letters(
 ) -> RedrivenLetters:
     """Send dead letters of the group back, the oldest first, each in one step.
 
-    An entry that is still in its stream goes to the group's next reader, as if it had never been
-    delivered; one that is gone from it is appended anew.
+    If the entry still exists in its stream, the next reader of the group gets it, as if it had
+    never been delivered. Otherwise it is appended as a new entry.
     """
     request = request or Redrive()
     check_at_most(request.limit, limits.ids_max, pointer="/body/limit")
@@ -279,7 +284,7 @@ async def extend_entries(
     consumer: ConsumerDep,
     request: Ids,
 ) -> Response:
-    """Restart the idle clock of one's own entries (XCLAIM JUSTID), with the outcome of each."""
+    """Restart the idle time of your own entries (XCLAIM JUSTID), with the outcome for each."""
     ids = _ids(request.ids, limits)
     outcomes = await access.perform(Extend(stream, group, ids, consumer=consumer))
     return await _settled(ids, outcomes)
@@ -300,9 +305,10 @@ async def claim_entries(
     consumer: ConsumerDep,
     claim: Claim,
 ) -> Response:
-    """Take over pending entries by id (XCLAIM). Those idle for less are left out.
+    """Claim pending entries by id (XCLAIM). Entries idle for less than `min_idle_ms` are skipped.
 
-    It ends before the first entry that exceeds `read_bytes_max`: claim the others again.
+    The answer ends before the first entry that exceeds `read_bytes_max`. Claim the remaining
+    entries with another request.
     """
     claiming = ClaimRequest(
         stream,
@@ -336,9 +342,9 @@ async def autoclaim_entries(
     consumer: ConsumerDep,
     wanted: Autoclaim,
 ) -> Response:
-    """Take over idle entries in id order (XAUTOCLAIM), a page at a time until `next` is `0-0`.
+    """Claim idle entries in the order of their ids (XAUTOCLAIM), page by page.
 
-    A page has about `read_bytes_max` of names and values.
+    The last page has `0-0` in `next`. A page has about `read_bytes_max` of names and values.
     """
     check_at_most(wanted.limit, limits.ids_max, pointer="/body/limit")
     start = parse_bound(wanted.start, field="/body/start")
@@ -383,15 +389,30 @@ async def list_pending(
     limits: LimitsDep,
     stream: StreamDep,
     group: GroupDep,
-    start: Annotated[str, Query(description="From this id; `-`, or `(id` for after.")] = "-",
-    end: Annotated[str, Query(description="To this id; `+`, or `(id` for before.")] = "+",
-    limit: Annotated[int, Query(ge=1, description="Entries at most.")] = 100,
-    consumer: Annotated[str | None, Query(description="Only what this consumer holds.")] = None,
+    start: Annotated[
+        BoundText,
+        Query(
+            description="From this id, inclusive; `-` for the first entry, or `(id` to exclude "
+            "the id."
+        ),
+    ] = "-",
+    end: Annotated[
+        BoundText,
+        Query(
+            description="Up to this id, inclusive; `+` for the last entry, or `(id` to exclude "
+            "the id."
+        ),
+    ] = "+",
+    limit: Annotated[int, Query(ge=1, description="Maximum number of entries.")] = 100,
+    consumer: Annotated[
+        NameText | None, Query(description="Only entries that this consumer holds.")
+    ] = None,
     min_idle_ms: Annotated[
-        int, Query(ge=0, le=COUNT_MAX, description="Only those idle for so long.")
+        int,
+        Query(ge=0, le=COUNT_MAX, description="Only entries that have been idle for this long."),
     ] = 0,
 ) -> Response:
-    """List pending entries by id (XPENDING), with their owners and idle times."""
+    """List pending entries by id (XPENDING), with their consumers and idle times."""
     check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
     listing = ListPending(
         stream,
@@ -415,9 +436,10 @@ async def list_pending(
 )
 @needs(Verb.CONSUME)
 async def pending_summary(access: AccessDep, stream: StreamDep, group: GroupDep) -> Response:
-    """Sum up the pending entries of a group and its consumers (XPENDING).
+    """Summarize the pending entries of a group and its consumers (XPENDING).
 
-    It tells of 5,000 consumers; `consumers_left_out` says how many more hold entries.
+    The answer lists at most 5,000 consumers. `consumers_left_out` is the number of further
+    consumers that hold entries.
     """
     summary = await access.perform(SumPending(stream, group))
     answer: PendingSummary = {

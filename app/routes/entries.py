@@ -26,7 +26,8 @@ router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
 
 
 def entry_id_path(
-    id: Annotated[str, Path(description="Entry id.", examples=["1718000000000-0"])],  # noqa: A002
+    # Without its pattern: `batch` and `delete` are at this place as well, with other methods.
+    id: Annotated[str, Path(description="Id of the entry.", examples=["1718000000000-0"])],  # noqa: A002
 ) -> EntryId:
     return parse_id(id, field="/path/id")
 
@@ -47,8 +48,7 @@ async def get_entry(
 ) -> Response:
     """Read one entry (XRANGE).
 
-    With `Accept: application/cloudevents+json` it is an event of CloudEvents (`CloudEvent`), as
-    with readEntries.
+    With `Accept: application/cloudevents+json`, the answer is a `CloudEvent`, as in `readEntries`.
     """
     entries, times = await asyncio.gather(
         access.perform(Range(stream, entry_id, entry_id)),
@@ -80,13 +80,13 @@ async def delete_entry(
     entry_id: EntryIdDep,
     references: Annotated[References, Query(description=REFERENCES)] = References.KEEP,
 ) -> None:
-    """Delete one entry (XDELEX), also an archived one.
+    """Delete one entry (XDELEX), also from the archive.
 
-    Where it is pending it stays so, unless asked otherwise.
+    A pending entry stays pending unless `references` says otherwise.
     """
     [outcome] = await access.perform(Delete(stream, [entry_id], references, archived=True))
     if outcome is Deletion.REFERENCED:
-        raise GatewayError("entry_referenced", f"a group still needs {entry_id}")
+        raise GatewayError("entry_referenced", f"a group still needs entry {entry_id}")
     if outcome is Deletion.NOT_FOUND:
         raise EntryNotFound(stream, entry_id)
 
@@ -103,9 +103,9 @@ async def delete_entry(
 async def delete_entries(
     access: AccessDep, limits: LimitsDep, stream: StreamDep, request: Deletions
 ) -> Response:
-    """Delete entries (XDELEX), also archived ones, with the outcome of each.
+    """Delete entries (XDELEX), also from the archive, with the outcome for each.
 
-    Where they are pending they stay so, unless `references` asks otherwise.
+    Pending entries stay pending unless `references` says otherwise.
     """
     check_at_most(len(request.ids), limits.ids_max, pointer="/body/ids")
     ids = parse_ids(request.ids)

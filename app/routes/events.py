@@ -42,7 +42,7 @@ from headgate.app.wire.events import (
     row_events,
 )
 from headgate.app.wire.filters import OF_GROUPS, checked_text
-from headgate.app.wire.ids import parse_after
+from headgate.app.wire.ids import AfterText, parse_after
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.app.wire.schemas.entries import Gap, IdText, OnDisconnect
@@ -61,7 +61,7 @@ _RETURN_MS = 100
 """Pause before a browser comes back only to acknowledge."""
 
 _OVER: dict[int | str, dict[str, object]] = {
-    204: {"description": "It was read to its end and is closed: do not come back."}
+    204: {"description": "The stream is closed and was read to its end: do not reconnect."}
 }
 
 AckMode = Literal["explicit", "on_receipt", "on_reconnect"]
@@ -71,7 +71,7 @@ class Ready(BaseModel):
     """The first event: where reading begins."""
 
     position: IdText
-    resumed: bool = Field(description="Whether an earlier connection is continued.")
+    resumed: bool = Field(description="Whether this continues an earlier connection.")
     gap: Gap | None = None
     consumer: str | None = None
 
@@ -96,7 +96,7 @@ class Position(BaseModel):
 
 
 class ClaimedAway(BaseModel):
-    """Entries you held belong to another consumer now."""
+    """Entries that you held were claimed by another consumer."""
 
     ids: list[IdText]
     by: str
@@ -104,7 +104,8 @@ class ClaimedAway(BaseModel):
 
 def last_event_id(
     after: Annotated[
-        str | None, Query(description="After this id; `$` from now on (the default).")
+        AfterText | None,
+        Query(description="Start after this id; `$` for new entries only (the default)."),
     ] = None,
     # Not in the document: generated clients have the header, and would have one name for three.
     last_event_id: Annotated[str | None, Query(include_in_schema=False)] = None,
@@ -113,8 +114,8 @@ def last_event_id(
         str | None,
         Header(
             alias="Last-Event-ID",
-            description="Sent by a browser that connects again. Where headers cannot be set, the "
-            "query says the same as `last_event_id` or `lastEventId`.",
+            description="Id after which to resume. Browsers send it when they reconnect. Clients "
+            "that cannot set headers use the query parameter `last_event_id` or `lastEventId`.",
         ),
     ] = None,
 ) -> tuple[EntryId | From, bool]:
@@ -134,7 +135,7 @@ def last_seen_id(
 
 
 FilterQuery = Annotated[
-    str | None, Query(description="A filter as JSON. Only entries for which it holds are sent.")
+    str | None, Query(description="A filter as JSON. Only matching entries are sent.")
 ]
 
 
@@ -148,18 +149,20 @@ class RowsWanted(NamedTuple):
 def rows_wanted(
     view: Annotated[
         Literal["entries", "table"],
-        Query(description="`table`: the rows of a stream with a `key_field`, and their changes."),
+        Query(
+            description="`table`: send the rows of a stream with a `key_field`, and their changes."
+        ),
     ] = "entries",
     prefix: Annotated[
-        str, Query(description="With `view=table`: only rows whose keys begin with it.")
+        str, Query(description="With `view=table`: only rows whose keys begin with this.")
     ] = "",
     conflate_ms: Annotated[
         int | None,
         Query(
             ge=1,
             le=CONFLATE_MS_MAX,
-            description="With `view=table`: collect changes for so long, and send only the newest "
-            "of a row.",
+            description="With `view=table`: collect changes for this long, and send only the "
+            "newest one of each row.",
         ),
     ] = None,
 ) -> RowsWanted | None:
@@ -168,7 +171,7 @@ def rows_wanted(
         return RowsWanted(prefix.encode(errors="surrogatepass"), conflate_ms)
     for name, given in (("prefix", prefix), ("conflate_ms", conflate_ms)):
         if given:
-            text = "only with view=table"
+            text = "only allowed with view=table"
             raise GatewayError("invalid_request", text, pointer=f"/query/{name}")
     return None
 
@@ -193,26 +196,34 @@ async def stream_events(
     filter: FilterQuery = None,  # noqa: A002
     rows: Annotated[RowsWanted | None, Depends(rows_wanted)] = None,
 ) -> Response:
-    """Send a stream as events (XREAD BLOCK): the entries after the cursor, then new ones.
+    """Send a stream as events (XREAD BLOCK): first the entries after the cursor, then new ones.
 
-    Events: `ready {position, resumed, gap}` · `entry` (its id line is the entry's id) ·
-    `caught_up {at}` · `closed {at, closed_at_ms}` · `draining {reconnect_after_ms}` ·
-    `problem {…}`. A comment every 15 s keeps the connection open. Behind `closed` the answer ends.
-    A browser comes back all the same, with a `Last-Event-ID`: the answer 204 makes it stop. With a
-    `filter` there is also `position {at}`: its id line moves `Last-Event-ID` past entries that do
-    not match. `ready`, `caught_up` and the comment have an id line, too, so that a connection that
-    ends before an entry came is continued where it began.
+    Events:
 
-    With `view=table` all rows come first, as `row {key, id, fields}`, then `caught_up`, then each
-    change: a `row`, with `fields` null if the row was removed. A connection that ends after
-    `caught_up` is continued by its `Last-Event-ID`; before that the rows come again. Where entries
-    were trimmed unseen, `ready` tells the `gap`, and all rows come again: forget those before it.
+    - `ready {position, resumed, gap}`
+    - `entry`: its event id is the id of the entry.
+    - `position {at}`: only with a `filter`. Its event id moves `Last-Event-ID` past entries that do
+      not match.
+    - `caught_up {at}`
+    - `closed {at, closed_at_ms}`: the answer ends. If a browser reconnects with a `Last-Event-ID`,
+      the status 204 stops it.
+    - `draining {reconnect_after_ms}`
+    - `problem {…}`
+
+    A comment every 15 s keeps the connection open. `ready`, `caught_up` and the comment have an
+    event id, too. So a connection that ends before its first entry resumes where it began.
+
+    With `view=table`, all rows come first, as `row {key, id, fields}`, then `caught_up`, then each
+    change as a `row`. `fields` is null if the row was removed. A connection that ends after
+    `caught_up` resumes from its `Last-Event-ID`. If it ends before that, all rows are sent again.
+    If entries were trimmed before they were sent, `ready` has the `gap`, and all rows are sent
+    again: discard the earlier rows.
     """
     after, is_resumed = cursor
     gateway = gateway_of(request)
     if rows is not None:
         if filter is not None:
-            text = "a table is sent as a whole: leave it out"
+            text = "not allowed with view=table: a table is sent as a whole"
             raise GatewayError("invalid_request", text, pointer="/query/filter")
         return await _table_events(request, access, stream, cursor, rows)
     access = gateway.connected(access)
@@ -294,41 +305,56 @@ async def group_events(
     stream: StreamDep,
     group: GroupDep,
     consumer: OptionalConsumerDep,
-    credit: Annotated[int, Query(ge=1, description="So many unacknowledged entries at most.")] = 16,
+    credit: Annotated[
+        int, Query(ge=1, description="Maximum number of unacknowledged entries.")
+    ] = 16,
     claim_idle_ms: Annotated[
         int | None,
-        Query(ge=0, le=COUNT_MAX, description="Also take entries pending and idle for so long."),
+        Query(
+            ge=0,
+            le=COUNT_MAX,
+            description="Also claim entries that have been pending and idle for this long.",
+        ),
     ] = None,
     on_disconnect: Annotated[
         OnDisconnect | None,
         Query(
-            description="Treatment of unacknowledged entries when the connection ends; as the "
-            "group's policy says, or `release`, if it is left out."
+            description="What to do with unacknowledged entries when the connection ends. "
+            "Default: the policy of the group, otherwise `release`."
         ),
     ] = None,
     ack: Annotated[
         AckMode,
         Query(
-            description="`explicit`: by POST. `on_receipt`: an entry is done with once it is sent. "
-            "`on_reconnect`: the `Last-Event-ID` of the next connection acknowledges up to it; "
-            "every `credit` entries the connection is ended for that, and browsers come back."
+            description="`explicit`: acknowledge by POST. `on_receipt`: an entry is settled once "
+            "it is sent. `on_reconnect`: the `Last-Event-ID` of the next connection acknowledges "
+            "all entries up to it. The gateway therefore ends the connection after every "
+            "`credit` entries, and browsers reconnect."
         ),
     ] = "explicit",
     seen: Annotated[EntryId | None, Depends(last_seen_id)] = None,
 ) -> Response:
     """Read as a consumer of a group, as events (XREADGROUP BLOCK).
 
-    First come the consumer's own pending entries, then those given back or idle, then new ones; at
-    most `credit` unacknowledged ones at a time. Acknowledge by POST to `…/ack`, under the name that
-    `ready` tells. Without a name the gateway makes one and removes it when the connection ends.
+    The gateway first sends the consumer's own pending entries, then entries that were given back or
+    are idle, then new entries. At most `credit` entries are unacknowledged at a time. Acknowledge
+    by POST to `…/ack`, under the consumer name in `ready`. If you give no name, the gateway creates
+    a consumer and removes it when the connection ends.
 
-    Events: `ready {position, resumed, consumer}` · `entry` · `caught_up {at}` · `claimed {ids, by}`
-    (another consumer has these now) · `closed {at, closed_at_ms}` (the stream is closed, and the
-    group has settled all of it: the answer ends) · `draining {reconnect_after_ms}` · `problem {…}`.
+    Events:
+
+    - `ready {position, resumed, consumer}`
+    - `entry`
+    - `caught_up {at}`
+    - `claimed {ids, by}`: another consumer has claimed these entries.
+    - `closed {at, closed_at_ms}`: the stream is closed, the group has settled all its entries, and
+      the answer ends.
+    - `draining {reconnect_after_ms}`
+    - `problem {…}`
     """
     check_at_most(credit, limits.credit_max, pointer="/query/credit")
     if ack == "on_reconnect" and consumer is None:
-        text = "the next connection must come under the same name: give consumer"
+        text = "name the consumer: the next connection must use the same name"
         raise GatewayError("consumer_required", text, pointer="/query/consumer")
     gateway = gateway_of(request)
     access.require([Need((Verb.CONSUME,), stream, group, consumer)])
@@ -440,14 +466,13 @@ class _Encoder:
                 news = self._ready_event(page.as_of, gap, is_place=False) if is_again else b""
                 self._note_sent(len(page.rows))
                 return news + row_events(page.rows)
-            case followed.State() | followed.PatternBatch() | followed.GroupsBatch():  # own routes
-                return b""
             case followed.AtEnd(at, closed_at_ms):
                 return event("closed", Closed(at=str(at), closed_at_ms=closed_at_ms), last_id=at)
             case followed.ClaimedAway(ids, by):
                 return event("claimed", ClaimedAway(ids=list(map(str, ids)), by=text_of(by)))
             case followed.Ended(error):
                 return self._connection.last_event(error)
+        return b""  # the others have routes of their own
 
     def _entries(self, read: StreamRead) -> bytes:
         """Return the events of a batch; a new gap comes first."""

@@ -6,10 +6,18 @@ from fastapi import APIRouter, Query, Response
 
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
+from headgate.app.automation.push_states import group_described, group_wire_of
 from headgate.app.http.answers import array_in_turns, json_answer
-from headgate.app.http.dependencies import AccessDep, ConsumerPathDep, GroupDep, PageDep, StreamDep
+from headgate.app.http.dependencies import (
+    AccessDep,
+    ConsumerPathDep,
+    GroupDep,
+    PageDep,
+    StreamDep,
+    ToolsDep,
+)
 from headgate.app.http.operation import Operation, PatchOperation
-from headgate.app.wire.descriptions import consumer_wire, group_wire, keys_wire
+from headgate.app.wire.descriptions import consumer_wire, keys_wire
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.app.wire.schemas.streams import (
     Consumers,
@@ -53,7 +61,10 @@ _CHANGE = responses(
     operation_id="createGroup",
     status_code=201,
     responses={
-        200: {"description": "It was there with this policy, and stays as it is.", "model": Group},
+        200: {
+            "description": "The group already existed with this policy and was not changed.",
+            "model": Group,
+        },
         **_CHANGE,
         **responses("group_exists", "limit_reached", "memory_full", "not_supported"),
     },
@@ -61,14 +72,16 @@ _CHANGE = responses(
 @needs(Verb.MANAGE)
 async def create_group(
     access: AccessDep,
+    tools: ToolsDep,
     stream: StreamDep,
     group: GroupDep,
     response: Response,
     new: GroupInput | None = None,
 ) -> Group:
-    """Create a group (XGROUP CREATE). One that exists keeps its position: 200 instead of 201.
+    """Create a group (XGROUP CREATE). A group that already exists keeps its position.
 
-    If it exists with another policy than the one asked for: 409.
+    The status is 201 for a new group and 200 for an existing one. If the group exists with a
+    different policy, the status is 409.
     """
     new = new or GroupInput()
     created = await access.perform(
@@ -77,7 +90,7 @@ async def create_group(
         )
     )
     response.status_code = 201 if created.is_new else 200
-    return group_wire(created.info)
+    return await group_described(access, tools, stream, created.info)
 
 
 @patches.patch(
@@ -85,13 +98,14 @@ async def create_group(
 )
 @needs(Verb.MANAGE)
 async def update_group(
-    access: AccessDep, stream: StreamDep, group: GroupDep, patch: GroupPatch
+    access: AccessDep, tools: ToolsDep, stream: StreamDep, group: GroupDep, patch: GroupPatch
 ) -> Group:
-    """Set a group's position, forward or back (XGROUP SETID), or its policy.
+    """Move the position of a group (XGROUP SETID), forward or back, or change its policy.
 
-    What is pending stays so.
+    Pending entries stay pending.
     """
-    return group_wire(await access.perform(patch.to_request(stream, group)))
+    info = await access.perform(patch.to_request(stream, group))
+    return await group_described(access, tools, stream, info)
 
 
 @router.get(
@@ -101,24 +115,30 @@ async def update_group(
     responses=responses("stream_not_found", "invalid_request"),
 )
 @needs(Verb.READ, Verb.MANAGE)
-async def list_groups(access: AccessDep, stream: StreamDep, page: PageDep) -> Response:
+async def list_groups(
+    access: AccessDep, tools: ToolsDep, stream: StreamDep, page: PageDep
+) -> Response:
     """List the groups of a stream by name (XINFO GROUPS)."""
     infos, next_cursor = page.of(await access.perform(ListGroups(stream, **page.with_one_more)))
-    groups: Groups = {"groups": await array_in_turns(infos, group_wire), "next_cursor": next_cursor}
+    wire = await group_wire_of(access, tools, stream, infos)
+    groups: Groups = {"groups": await array_in_turns(infos, wire), "next_cursor": next_cursor}
     return json_answer(groups)
 
 
 @router.get("/groups/{group}", operation_id="describeGroup", responses=_FIND)
 @needs(Verb.READ, Verb.CONSUME, Verb.MANAGE)
-async def describe_group(access: AccessDep, stream: StreamDep, group: GroupDep) -> Group:
-    """Describe a group."""
-    return group_wire(await access.perform(DescribeGroup(stream, group)))
+async def describe_group(
+    access: AccessDep, tools: ToolsDep, stream: StreamDep, group: GroupDep
+) -> Group:
+    """Describe a group. The `verdict` tells whether it needs attention, and `reasons` why."""
+    info = await access.perform(DescribeGroup(stream, group))
+    return await group_described(access, tools, stream, info)
 
 
 @router.delete("/groups/{group}", operation_id="deleteGroup", status_code=204, responses=_FIND)
 @needs(Verb.MANAGE)
 async def delete_group(access: AccessDep, stream: StreamDep, group: GroupDep) -> None:
-    """Delete a group with what is pending (XGROUP DESTROY). Its blocked readers are told."""
+    """Delete a group and its pending entries (XGROUP DESTROY). Blocked readers are notified."""
     if not await access.perform(DestroyGroup(stream, group)):
         raise GroupNotFound(stream, group)
 
@@ -135,15 +155,18 @@ async def list_keys(
     group: GroupDep,
     order: Annotated[
         KeyOrder,
-        Query(description="`waiting`: those with the most entries first. `age`: the oldest first."),
+        Query(
+            description="`waiting`: keys with the most waiting entries first. `age`: keys with "
+            "the oldest waiting entry first."
+        ),
     ] = KeyOrder.WAITING,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Keys to return.")] = 100,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of keys.")] = 100,
 ) -> GroupKeyList:
-    """List the keys of a fair group: how many entries of each wait, for how long, and its share.
+    """List the keys of a fair group, with their waiting entries, waiting times and shares.
 
-    A group without `fair_field` has none. Keys of which nothing waits are listed last, if they had
-    a share of the last minute. Of more than 100,000 keys, those that have waited the longest are
-    looked at.
+    A group without `fair_field` has no keys. Keys without waiting entries come last; they are
+    listed if they had a share of the last minute. If there are more than 100,000 keys, only those
+    that have waited the longest are examined.
     """
     return keys_wire(await access.perform(ListKeys(stream, group, order, limit)))
 
@@ -174,7 +197,7 @@ async def list_consumers(
     operation_id="createConsumer",
     status_code=201,
     responses={
-        200: {"description": "It was there.", "model": GroupConsumer},
+        200: {"description": "The consumer already existed.", "model": GroupConsumer},
         **_FIND,
         **responses("limit_reached"),
     },
@@ -187,7 +210,7 @@ async def create_consumer(
     consumer: ConsumerPathDep,
     response: Response,
 ) -> GroupConsumer:
-    """Create a consumer (XGROUP CREATECONSUMER). One is also created by its first read."""
+    """Create a consumer (XGROUP CREATECONSUMER). Its first read also creates it."""
     created = await access.perform(CreateConsumer(stream, group, consumer))
     response.status_code = 201 if created.is_new else 200
     return consumer_wire(created.info)
@@ -206,10 +229,13 @@ async def delete_consumer(
     consumer: ConsumerPathDep,
     pending: Annotated[
         Literal["release", "drop"],
-        Query(description="Hand what it holds to the others, or forget it as Redis does."),
+        Query(
+            description="`release`: other consumers get the entries that it holds. `drop`: they "
+            "are no longer pending, as in Redis."
+        ),
     ] = "release",
 ) -> DeletedConsumer:
-    """Delete a consumer (XGROUP DELCONSUMER). What it holds is released unless told otherwise."""
+    """Delete a consumer (XGROUP DELCONSUMER). By default, its entries are released."""
     held = await access.perform(
         DeleteConsumer(stream, group, consumer, release=pending == "release")
     )

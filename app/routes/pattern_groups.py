@@ -86,22 +86,24 @@ async def read_groups(
     pattern: PatternDep,
     read: ReadGroups | None = None,
 ) -> Response:
-    """Read the group of this name in all streams that match, as one consumer.
+    """Read the group of this name in all streams that match a pattern, as one consumer.
 
-    It is as if the consumer read each of the streams by itself: the group's policy holds in each,
-    what was given back or is idle comes before what is new, and the order of entries holds within
-    each stream. Streams take turns, so that none waits for another to be empty. In its turn a
-    stream gives one entry, or as many as its weight in `weights`; where few streams have something,
-    turns are longer. Each entry says its `stream`.
+    It is as if the consumer read each of the streams by itself: the policy of the group applies in
+    each stream, entries that were given back or are idle come before new ones, and entries are in
+    order within each stream. Streams take turns, so that no stream waits for another to be empty.
+    In its turn a stream delivers one entry, or as many as its weight in `weights`. Turns are longer
+    if few streams have entries. Each entry names its `stream`.
 
-    Streams that are made later are among those that match. With `create`, the group is created in
-    each that has none and in which the credential may manage it. Without, such streams are left
-    out. `$` means the end of each stream that is there at the first read, and the beginning of
-    those that come later. Streams to which the policy moves dead letters get no group.
+    Streams that are created later are included if they match. With `create`, the gateway creates
+    the group in each stream that lacks it, if the credential may manage it there. Without `create`,
+    such streams are skipped. `$` means the end of each stream that exists at the first read, and
+    the beginning of streams that are created later. Streams to which the policy moves dead letters
+    get no group.
 
-    If there is nothing it waits up to `wait_ms`, for a new entry in any of the streams, or for the
-    moment a pending one may be taken. `max_pending` bounds what the consumer holds in all of the
-    streams together. The answer is always 200, and `state` says why it may be empty.
+    If there are no entries, the read waits up to `wait_ms`, for a new entry in any of the streams
+    or until a pending entry may be claimed. `max_pending` limits the entries that the consumer
+    holds in all streams together. The status is always 200. `state` explains why an answer may be
+    empty.
     """
     gateway_of(request).require(Ability.PATTERNS)
     read = read or ReadGroups()
@@ -172,28 +174,40 @@ async def group_events(
     group: GroupDep,
     consumer: OptionalConsumerDep,
     pattern: PatternDep,
-    credit: Annotated[int, Query(ge=1, description="So many unacknowledged entries at most.")] = 16,
+    credit: Annotated[
+        int, Query(ge=1, description="Maximum number of unacknowledged entries.")
+    ] = 16,
     claim_idle_ms: Annotated[
         int | None,
-        Query(ge=0, le=COUNT_MAX, description="Also take entries pending and idle for so long."),
+        Query(
+            ge=0,
+            le=COUNT_MAX,
+            description="Also claim entries that have been pending and idle for this long.",
+        ),
     ] = None,
     on_disconnect: Annotated[
         OnDisconnect | None,
-        Query(description="Treatment of unacknowledged entries when the connection ends."),
+        Query(description="What to do with unacknowledged entries when the connection ends."),
     ] = None,
     create: Annotated[
-        str | None, Query(description="The groups to create, as JSON; `create` of `readGroups`.")
+        str | None,
+        Query(description="How to create missing groups, as JSON: `create` of `readGroups`."),
     ] = None,
 ) -> Response:
-    """Read the group of this name in all streams that match, as events.
+    """Read the group of this name in all streams that match a pattern, as events.
 
-    First come the consumer's own pending entries, stream by stream, then what `readGroups` gives;
-    at most `credit` unacknowledged ones at a time, in all of the streams. Acknowledge by POST to
-    `/v1/groups/{group}/ack`, under the name that `ready` tells. Without a name the gateway makes
-    one, and removes it when the connection ends.
+    The gateway first sends the consumer's own pending entries, stream by stream, then entries as
+    `readGroups` delivers them. At most `credit` entries are unacknowledged at a time, in all
+    streams. Acknowledge by POST to `/v1/groups/{group}/ack`, under the consumer name in `ready`. If
+    you give no name, the gateway creates a consumer and removes it when the connection ends.
 
-    Events: `ready {consumer}` · `entry`, which says its `stream` and has no id line ·
-    `caught_up {}` · `draining {reconnect_after_ms}` · `problem {…}`.
+    Events:
+
+    - `ready {consumer}`
+    - `entry`: it names its `stream` and has no event id.
+    - `caught_up {}`
+    - `draining {reconnect_after_ms}`
+    - `problem {…}`
     """
     gateway = gateway_of(request)
     gateway.require(Ability.PATTERNS)
@@ -240,10 +254,10 @@ async def ack_groups(
     consumer: OptionalConsumerDep,
     settled: EntriesOfStreams,
 ) -> Response:
-    """Acknowledge entries of several streams (XACK), with the outcome of each.
+    """Acknowledge entries of several streams (XACK), with the outcome for each.
 
-    If the request names its consumer, what another consumer has claimed meanwhile stays theirs.
-    Ids of a stream or a group that is gone are `not_pending`.
+    If the request names its consumer, entries that another consumer has claimed stay pending there.
+    The outcome is `not_pending` if the stream or the group no longer exists.
     """
     return await _answer(
         access, limits, settled.entries, lambda stream, ids: Ack(stream, group, ids, consumer)
@@ -259,10 +273,10 @@ async def nack_groups(
     consumer: OptionalConsumerDep,
     nack: NackOfStreams,
 ) -> Response:
-    """Give entries of several streams back (XNACK), with the outcome of each.
+    """Give back entries of several streams (XNACK), with the outcome for each.
 
-    The next reader gets them at once, or once they have rested: for `delay_ms`, or after `fail` as
-    the policy of the group in that stream says.
+    The next reader gets them at once, or after a delay: `delay_ms`, or after `fail` the backoff of
+    the group in that stream.
     """
     mode, error = NackMode(nack.mode), nack.error.encode() if nack.error else None
     return await _answer(
@@ -282,7 +296,7 @@ async def extend_groups(
     consumer: ConsumerDep,
     extended: EntriesOfStreams,
 ) -> Response:
-    """Restart the idle clock of one's own entries of several streams (XCLAIM JUSTID)."""
+    """Restart the idle time of your own entries in several streams (XCLAIM JUSTID)."""
     return await _answer(
         access, limits, extended.entries, lambda stream, ids: Extend(stream, group, ids, consumer)
     )

@@ -23,13 +23,14 @@ from headgate.app.http.dependencies import (
     access_of,
     check_at_most,
     gateway_of,
+    limits_of,
 )
 from headgate.app.http.operation import ARROW, Operation, prompt
 from headgate.app.http.streaming import PatientResponse, while_present, while_valid
 from headgate.app.transport.scopes import path_of, request_id_of
 from headgate.app.wire.encoding import add_times, entry_wire, gap_wire, unbroken
 from headgate.app.wire.filters import Selection, filter_text, narrowed
-from headgate.app.wire.ids import parse_after, parse_bound
+from headgate.app.wire.ids import AfterText, BoundText, parse_after, parse_bound
 from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.problems import GatewayError, problem_of, responses
 from headgate.app.wire.schemas.entries import CLOUD_EVENT, Entries, Read, StreamEntries, StreamsRead
@@ -56,10 +57,23 @@ _EVERYTHING: EntryRange = (MIN_ID, MAX_ID, False)
 
 def range_query(
     start: Annotated[
-        str | None, Query(description="From this id; `-`, or `(id` for after.")
+        BoundText | None,
+        Query(
+            description="From this id, inclusive; `-` for the first entry, or `(id` to exclude "
+            "the id."
+        ),
     ] = None,
-    end: Annotated[str | None, Query(description="To this id; `+`, or `(id` for before.")] = None,
-    order: Annotated[Literal["asc", "desc"] | None, Query(description="Oldest first?")] = None,
+    end: Annotated[
+        BoundText | None,
+        Query(
+            description="Up to this id, inclusive; `+` for the last entry, or `(id` to exclude "
+            "the id."
+        ),
+    ] = None,
+    order: Annotated[
+        Literal["asc", "desc"] | None,
+        Query(description="Whether the oldest or the newest entry comes first."),
+    ] = None,
 ) -> EntryRange | None:
     """Return the bounds of a range read and whether it is descending; None without a range."""
     if start is None and end is None and order is None:
@@ -76,15 +90,14 @@ def selection_query(
     columns: Annotated[
         str | None,
         Query(
-            description="The fields that are sent, as `a,b` or a JSON list of names; all of them "
-            "unless given."
+            description="Fields to send, as `a,b` or as a JSON list of names. Default: all fields."
         ),
     ] = None,
     filter: Annotated[  # noqa: A002
-        str | None, Query(description="A filter as JSON. Only entries for which it holds are sent.")
+        str | None, Query(description="A filter as JSON. Only matching entries are sent.")
     ] = None,
     archived: Annotated[
-        bool, Query(description="Whether entries of the archive are read, too.")
+        bool, Query(description="Whether to read entries of the archive, too.")
     ] = True,
 ) -> Selection:
     return Selection.parse(filter, columns)._replace(archived=archived)
@@ -95,17 +108,17 @@ SelectionDep = Annotated[Selection, Depends(selection_query)]
 _HEADERS = {
     f"Headgate-{name}": {"description": text, "schema": {"type": "string"}}
     for name, text in {
-        "Epoch": "With Arrow: identity of this life of the stream's name.",
-        "First-Id": "With Arrow: of the oldest entry; absent if there is none.",
-        "Last-Id": "With Arrow and events of CloudEvents: the stream's last id.",
-        "Max-Deleted-Id": "With Arrow: the greatest id ever deleted; trims do not count.",
-        "Gap-To": "With Arrow and events of CloudEvents: trimming took everything up to here, part "
-        "of the range with it.",
-        "Archived": "Unless it is JSON: `true` if the answer begins with what is archived.",
-        "Next-After": "With events of CloudEvents, and with NDJSON and `after`: cursor for the "
-        "next read.",
-        "Next-Before": "With events of CloudEvents: `next_before` of the JSON answer.",
-        "Closed-At-Ms": "With events of CloudEvents: `closed_at_ms` of the JSON answer.",
+        "Epoch": "With Arrow: identifies the stream. A stream that is deleted and created again "
+        "has another epoch.",
+        "First-Id": "With Arrow: id of the oldest entry; absent if there is none.",
+        "Last-Id": "With Arrow and CloudEvents: last id of the stream.",
+        "Max-Deleted-Id": "With Arrow: greatest id that was ever deleted, not counting trims.",
+        "Gap-To": "With Arrow and CloudEvents: entries up to this id were trimmed, including part "
+        "of the range.",
+        "Archived": "Except in JSON: `true` if the first entries come from the archive.",
+        "Next-After": "With CloudEvents, and with NDJSON and `after`: cursor for the next read.",
+        "Next-Before": "With CloudEvents: `next_before` of the JSON answer.",
+        "Closed-At-Ms": "With CloudEvents: `closed_at_ms` of the JSON answer.",
     }.items()
 }
 
@@ -144,57 +157,62 @@ async def read_entries(
     bounds: RangeDep,
     selection: SelectionDep,
     after: Annotated[
-        str | None, Query(description="After this id; `$` from now on, `+` the last entry.")
+        AfterText | None,
+        Query(description="Start after this id; `$` for new entries only, `+` for the last entry."),
     ] = None,
     limit: Annotated[
         int | None,
-        Query(ge=1, description="Entries at most; 100 unless given, with Arrow all there are."),
+        Query(
+            ge=1, description="Maximum number of entries. Default: 100; with Arrow, all entries."
+        ),
     ] = None,
     wait_ms: Annotated[
-        int, Query(ge=0, description="With `after`: how long to wait if there is nothing.")
+        int, Query(ge=0, description="With `after`: how long to wait if there are no entries.")
     ] = 0,
     compression: Annotated[
-        Compression | None, Query(description="With Arrow: of the batches; `none`.")
+        Compression | None, Query(description="With Arrow: compression of the batches; `none`.")
     ] = None,
 ) -> Response:
-    """Read a range (XRANGE, XREVRANGE), or what comes after a cursor (XREAD), waiting if asked to.
+    """Read a range of entries (XRANGE, XREVRANGE), or the entries after a cursor (XREAD).
 
-    `next_after` is the cursor for the next read. A cursor older than the oldest entry is answered
-    from the oldest, and `gap` tells what trimming took. With `Accept: application/x-ndjson` the
-    entries are streamed, one per line, and `limit` may be as large as you like; if the stream goes
-    meanwhile, the last line is a `Problem`. An answer may hold less than `limit` where entries are
-    large: read on from `next_after`. At the end of a closed stream a read after a cursor does not
-    wait, and `closed_at_ms` says why.
+    With `after` and `wait_ms`, the read waits if there are no entries. `next_after` is the cursor
+    for the next read. If a cursor is older than the oldest entry, the read starts at the oldest
+    entry, and `gap` says what was trimmed. If entries are large, an answer may have fewer than
+    `limit`: continue from `next_after`. At the end of a closed stream, a read after a cursor does
+    not wait, and `closed_at_ms` says why.
 
-    With `Accept: application/vnd.apache.arrow.stream` the entries there are now are streamed as
-    Arrow: `id` (utf8), `ms` and `seq` (int64; `seq` is null where it is larger, and `id` has it),
-    `fields` (a map of binary). It goes upwards and does not wait. If entries of the range go before
-    they are sent, the answer breaks off without an end.
+    The header `Accept` selects another format:
 
-    With `Accept: application/cloudevents-batch+json` the entries are a batch of CloudEvents, and
-    headers have the rest of the JSON answer. The id of an event's entry is its extension
-    `headgateid`. An entry that is no event is one of the type `headgate.entry`: its source is the
-    path of the stream, its id and time are those of the entry, and its data are its fields. If
-    these are not all text, or names repeat, the type is `headgate.entry.raw`, and the data are
-    `fields`, `base64` and so on, as in JSON.
+    - `application/x-ndjson` streams the entries, one per line. `limit` may be as large as you like.
+      If the stream is deleted meanwhile, the last line is a `Problem`.
+    - `application/vnd.apache.arrow.stream` streams the current entries as Arrow: `id` (utf8), `ms`
+      and `seq` (int64; `seq` is null if it is too large, and `id` has it) and `fields` (a map of
+      binary). The order is always ascending, and the read does not wait. If entries of the range
+      are removed before they are sent, the answer breaks off without an end.
+    - `application/cloudevents-batch+json` returns a batch of CloudEvents. Headers have the other
+      parts of the JSON answer. The extension `headgateid` is the id of the entry. An entry that is
+      not an event becomes an event of the type `headgate.entry`: its source is the path of the
+      stream, its id and time are those of the entry, and its data are the fields. If the fields are
+      not all text, or names repeat, the type is `headgate.entry.raw`, and the data are `fields`,
+      `base64` and so on, as in JSON.
 
     A `filter` is an object with one of `exact`, `prefix`, `suffix` (`{"exact": {"sku": "42"}}`),
     `present` (`["sku"]`), `range` (`{"price": {"ge": 1, "lt": 2.5}}`), `all`, `any` (lists of
-    filters) and `not`; or a list of filters that all must hold. Of a field that repeats, the last
-    value counts. A batch of Arrow without rows says that the gateway is still looking.
+    filters) and `not`; or a list of filters that must all match. If a field repeats, its last value
+    counts.
 
-    A stream with the setting `archive` keeps what trims remove as its archive. A range, and what
-    comes after a cursor, begin there if they reach below the entries of the stream, and go on in
-    the stream without a gap; `archived` is true then (with lines and Arrow the header
-    `Headgate-Archived`). `gap` tells only what no archive has. Read on from `next_after` as
-    anywhere: the answer may end where the archive ends. What is archived has no times, and is no
-    part of the stream: groups, events, sockets, bulk reads and Redis commands do not see it.
+    With a filter, `limit` counts the entries that are sent. A JSON answer examines some thousand
+    entries and may be empty. Continue while `next_after` of a range (`next_before` if descending)
+    is not null, or while `next_after` of a read after a cursor is not `last_id`. A read that waits
+    continues until an entry matches, entries are missed, or the time is over. An Arrow batch
+    without rows says that the gateway is still searching.
 
-    With a filter, `limit` counts the entries that are sent. A JSON answer looks at some thousand
-    entries and may have none: there is more to look at as long as `next_after` of a range (or
-    `next_before`, downwards) is not null, and `next_after` of a read after a cursor is not
-    `last_id`. A read that waits looks on until an entry is there, entries are missed, or the time
-    is over.
+    If a stream has the setting `archive`, trimmed entries stay in its archive. A range, or a read
+    after a cursor, starts in the archive if it reaches below the entries of the stream, and
+    continues in the stream without a gap. `archived` is then true (with NDJSON and Arrow, the
+    header `Headgate-Archived`). `gap` says only what is in no archive. An answer may end where the
+    archive ends: continue from `next_after`. Archived entries have no times and are not part of the
+    stream: groups, events, WebSockets, bulk reads and Redis commands do not see them.
     """
     check_at_most(wait_ms, limits.wait_ms_max, pointer="/query/wait_ms")
     wanted = _wanted(request)
@@ -251,10 +269,10 @@ async def _placed_reads(request: Request, access: Access, asked: ReadRequest) ->
 def _check_choices(wanted: str, compression: Compression | None, selection: Selection) -> None:
     """Raise GatewayError for parameters that this form of the answer does not support."""
     if compression is not None:
-        text = f"only {ARROW} has this: ask for it in Accept"
+        text = f"only allowed with Accept: {ARROW}"
         raise GatewayError("invalid_request", text, pointer="/query/compression")
     if wanted == BATCH and selection.columns is not None:
-        text = "an event has all its fields: leave it out"
+        text = "not allowed with CloudEvents: an event has all its fields"
         raise GatewayError("invalid_request", text, pointer="/query/columns")
 
 
@@ -305,16 +323,18 @@ def _arrow_range(
     _check_one_of(bounds, after)
     low, high, is_down = bounds or _EVERYTHING
     if is_down:
-        raise GatewayError("invalid_request", "Arrow goes upwards", pointer="/query/order")
+        raise GatewayError(
+            "invalid_request", "an Arrow answer is always ascending", pointer="/query/order"
+        )
     if wait_ms:
-        text = "an Arrow answer does not wait: leave it out"
+        text = "not allowed with Arrow: the answer does not wait"
         raise GatewayError("invalid_request", text, pointer="/query/wait_ms")
     return (low, high), None if after is None else parse_after(after, field="/query/after")
 
 
 def _check_one_of(bounds: EntryRange | None, after: str | None) -> None:
     if bounds is not None and after is not None:
-        text = "a range has start and end, a cursor has after: give one of them"
+        text = "give either start and end, or after"
         raise GatewayError("invalid_request", text, pointer="/query/after")
 
 
@@ -335,10 +355,11 @@ def _check_one_of(bounds: EntryRange | None, after: str | None) -> None:
 async def read_streams(
     request: Request, access: AccessDep, limits: LimitsDep, read: Read
 ) -> Response:
-    """Read several streams at once, each after its own cursor (XREAD), waiting if asked to.
+    """Read several streams at once, each after its own cursor (XREAD).
 
-    Each has its share of what one answer may hold: there may be more than what has come. It does
-    not wait if all the streams are closed and read to their ends.
+    With `wait_ms`, the read waits if there are no entries, unless all streams are closed and read
+    to their ends. The streams share the maximum size of an answer, so there may be more entries
+    than the answer has.
     """
     check_at_most(read.wait_ms, limits.wait_ms_max, pointer="/body/wait_ms")
     check_at_most(read.limit, limits.read_entries_max, pointer="/body/limit")
@@ -373,9 +394,8 @@ async def read_streams(
 
 
 async def _read_range(request: Request, pages: Pages, limit: int, wanted: str) -> Response:
-    gateway, access = gateway_of(request), access_of(request)
-    info = await access.perform(DescribeStream(pages.stream))
-    entries = await pages.next_page(limit, gateway.limits.read_bytes_max)
+    info = await access_of(request).perform(DescribeStream(pages.stream))
+    entries = await pages.next_page(limit, limits_of(request).read_bytes_max)
     _count(request, len(entries))
     position = None if pages.position is None else str(pages.position)
     page: Entries = {
@@ -465,5 +485,5 @@ def _wanted(request: Request) -> str:
             return media_type
     if {"*/*", "application/*", _JSON, ""} & set(accepted):
         return _JSON
-    text = f"this answers with {_JSON}, {_NDJSON}, {ARROW} or {BATCH}"
+    text = f"this operation answers with {_JSON}, {_NDJSON}, {ARROW} or {BATCH}"
     raise GatewayError("not_acceptable", text, pointer="/header/Accept")

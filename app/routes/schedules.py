@@ -14,13 +14,16 @@ from headgate.app.http.answers import array_in_turns, json_answer
 from headgate.app.http.dependencies import CURSOR, AccessDep, LimitsDep, check_at_most, page_after
 from headgate.app.http.operation import Operation, PatchOperation
 from headgate.app.runtime.threads import PAGES
-from headgate.app.wire.names import check_name
+from headgate.app.wire.names import NameText, check_name
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.app.wire.schedules import (
+    Cron,
     Schedule,
     ScheduleInput,
     SchedulePatch,
     Schedules,
+    ScheduleTimes,
+    TimeZone,
     schedule_wire,
 )
 from headgate.app.wire.schemas.entries import Appended
@@ -38,14 +41,18 @@ from headgate.engine.requests.schedules import (
 from headgate.engine.schedules import Definition, ScheduleInfo
 
 router = APIRouter(prefix="/v1/schedules", tags=["Schedules"], route_class=Operation)
+times = APIRouter(prefix="/v1/schedule-times", tags=["Schedules"], route_class=Operation)
 patches = APIRouter(prefix="/v1/schedules", tags=["Schedules"], route_class=PatchOperation)
+
+TIMES_MAX = 5
+"""Due times in one answer: each may take as long to find as the one of a new schedule."""
 
 _TRIES_MAX = 10
 """Tries to change a schedule that others change at the same time."""
 
 
 def _schedule_name(
-    schedule: Annotated[str, Path(description="Name of the schedule.", examples=["nightly"])],
+    schedule: Annotated[NameText, Path(description="Name of the schedule.", examples=["nightly"])],
 ) -> bytes:
     return check_name(schedule, pointer="/path/schedule")
 
@@ -63,10 +70,12 @@ ScheduleDep = Annotated[bytes, Depends(_schedule_name)]
 async def list_schedules(
     access: AccessDep,
     limits: LimitsDep,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Schedules in one page.")] = 100,
+    limit: Annotated[
+        int, Query(ge=1, le=1000, description="Maximum number of schedules per page.")
+    ] = 100,
     cursor: Annotated[str | None, CURSOR] = None,
 ) -> Response:
-    """List the schedules of streams that one may see, by name."""
+    """List the schedules of streams that you may see, by name."""
     check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
     page = page_after(cursor, limit)
     infos, next_cursor = page.of(await access.perform(ListSchedules(**page.with_one_more)))
@@ -82,7 +91,10 @@ async def list_schedules(
     operation_id="setSchedule",
     status_code=201,
     responses={
-        200: {"description": "It was there, and is as asked for now.", "model": Schedule},
+        200: {
+            "description": "The schedule already existed, and now has these settings.",
+            "model": Schedule,
+        },
         **responses(
             "malformed",
             "limit_reached",
@@ -97,11 +109,11 @@ async def list_schedules(
 async def set_schedule(
     access: AccessDep, schedule: ScheduleDep, response: Response, new: ScheduleInput
 ) -> Schedule:
-    """Create a schedule, or replace one: from then on it appends an entry whenever it is due.
+    """Create or replace a schedule, which appends an entry at each due time.
 
-    The entry has the given fields, and behind them `_schedule` and `_due_ms`. There is one for each
-    due time, whatever fails. What the schedule has counted stays when it is replaced. This needs
-    `manage` and `append` on the stream.
+    An entry has the given fields, followed by `_schedule` and `_due_ms`. Each due time gets one
+    entry, whatever fails. A schedule that is replaced keeps its counts. This needs `manage` and
+    `append` on the stream.
     """
     definition = new.to_definition()
     created = await _set(access, schedule, lambda _: definition)
@@ -138,9 +150,9 @@ async def describe_schedule(access: AccessDep, schedule: ScheduleDep) -> Schedul
 async def update_schedule(
     access: AccessDep, schedule: ScheduleDep, patch: SchedulePatch
 ) -> Schedule:
-    """Change parts of a schedule, pause it, or let it go on.
+    """Change parts of a schedule, pause it, or resume it.
 
-    What would have been due while it was paused is not made up for.
+    Due times during a pause are not made up for.
     """
 
     def changed(before: ScheduleInfo | None) -> Definition:
@@ -172,11 +184,33 @@ async def delete_schedule(access: AccessDep, schedule: ScheduleDep) -> None:
 )
 @needs(Verb.APPEND)
 async def run_schedule(access: AccessDep, schedule: ScheduleDep) -> Appended:
-    """Append the entry of a schedule now, whether it is due or not. Its due times stay."""
+    """Append the entry of a schedule now, whether it is due or not. Its due times do not change."""
     info = await access.perform(GetSchedule(schedule))
     draft = Draft(None, info.entry_fields(await _now_ms(access)))
     added = await access.perform(Add(info.definition.stream, [draft]))
     return Appended(id=str(added.ids[0]))
+
+
+@times.get("", operation_id="listScheduleTimes", responses=responses("invalid_request"))
+@needs()
+async def list_schedule_times(
+    access: AccessDep,
+    cron: Annotated[Cron, Query()],
+    time_zone: Annotated[TimeZone, Query()] = "UTC",
+    count: Annotated[int, Query(ge=1, le=TIMES_MAX, description="Due times to list.")] = 3,
+) -> ScheduleTimes:
+    """List the next due times of a cron expression, before you set a schedule with it."""
+    at_ms = await _now_ms(access)
+    computing = partial(_times_after, cron, time_zone, count, at_ms)
+    return ScheduleTimes(times_ms=await PAGES.call_if_awaited(computing))
+
+
+def _times_after(cron: str, time_zone: str, count: int, at_ms: int) -> list[int]:
+    try:
+        return DueTimes(cron, time_zone).first(count, at_ms)
+    except Invalid as error:
+        [name] = error.location
+        raise GatewayError("invalid_request", str(error), pointer=f"/query/{name}") from None
 
 
 async def _set(
@@ -196,7 +230,7 @@ async def _set(
             return await access.perform(SetSchedule(name, definition, next_due_ms, revision))
         except ScheduleChanged:
             continue
-    raise GatewayError("overloaded", "Others change this schedule at the same time.")
+    raise GatewayError("overloaded", "Other clients are changing this schedule at the same time.")
 
 
 async def _schedule_or_none(access: Access, name: bytes) -> ScheduleInfo | None:
@@ -224,7 +258,7 @@ async def _next_due_ms(
 def _first_due_ms(definition: Definition, at_ms: int) -> int:
     due_ms = DueTimes(definition.cron, definition.time_zone).after(at_ms)
     if due_ms is None:
-        raise Invalid("this time never comes", location=("cron",))
+        raise Invalid("this expression never has a due time", location=("cron",))
     return due_ms
 
 

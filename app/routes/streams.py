@@ -6,12 +6,14 @@ from fastapi import APIRouter, Query, Request, Response
 
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
+from headgate.app.automation.push_states import group_wire_of
 from headgate.app.http.answers import array_in_turns, json_answer
 from headgate.app.http.dependencies import (
     CURSOR,
     AccessDep,
     LimitsDep,
     StreamDep,
+    ToolsDep,
     check_at_most,
     page_after,
 )
@@ -19,7 +21,7 @@ from headgate.app.http.operation import Operation, PatchOperation
 from headgate.app.http.streaming import while_present
 from headgate.app.wire.descriptions import group_detail_wire, stream_wire
 from headgate.app.wire.encoding import entry_wire
-from headgate.app.wire.ids import parse_bound, parse_id
+from headgate.app.wire.ids import AnId, BoundText, parse_bound, parse_id
 from headgate.app.wire.problems import responses
 from headgate.app.wire.schemas.entries import Trim, Trimmed
 from headgate.app.wire.schemas.settings import StreamConfig
@@ -28,6 +30,7 @@ from headgate.engine.errors import StreamNotFound
 from headgate.engine.limits import DESCRIBED_MAX
 from headgate.engine.requests.entries import CountByTime, Range, TrimArchive
 from headgate.engine.requests.entries import Trim as TrimRequest
+from headgate.engine.requests.keyspace import UNRESERVED, is_reserved
 from headgate.engine.requests.streams import (
     CreateStream,
     DeleteStream,
@@ -48,14 +51,23 @@ patches = APIRouter(prefix="/v1/streams", tags=["Streams"], route_class=PatchOpe
 async def list_streams(
     access: AccessDep,
     limits: LimitsDep,
-    prefix: Annotated[str, Query(description="Only names that start so.")] = "",
-    limit: Annotated[int, Query(ge=1, description="Streams in one page.")] = 100,
+    prefix: Annotated[str, Query(description="Only names with this prefix.")] = "",
+    limit: Annotated[int, Query(ge=1, description="Maximum number of streams per page.")] = 100,
     cursor: Annotated[str | None, CURSOR] = None,
+    internal: Annotated[
+        bool,
+        Query(
+            description="Also list the internal streams of the gateway, whose names begin with "
+            "`__`, if you have the right `admin`. A prefix that begins with `__` lists them too."
+        ),
+    ] = False,
 ) -> Response:
-    """List streams by name (SCAN TYPE stream)."""
+    """List streams by name (SCAN TYPE stream). Internal streams are left out by default."""
     check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
     page = page_after(cursor, limit)
-    infos = await access.perform(ListStreams(prefix=prefix.encode(), **page.with_one_more))
+    name = prefix.encode()
+    only = None if internal or is_reserved(name) else UNRESERVED
+    infos = await access.perform(ListStreams(prefix=name, only=only, **page.with_one_more))
     streams, next_cursor = page.of(infos)
     answer: Streams = {
         "streams": await array_in_turns(streams, stream_wire),
@@ -69,7 +81,10 @@ async def list_streams(
     operation_id="createStream",
     status_code=201,
     responses={
-        200: {"description": "It was there, with this configuration.", "model": Stream},
+        200: {
+            "description": "The stream already existed with this configuration.",
+            "model": Stream,
+        },
         **responses(
             "malformed",
             "stream_exists",
@@ -85,7 +100,7 @@ async def list_streams(
 async def create_stream(
     access: AccessDep, stream: StreamDep, response: Response, config: StreamConfig | None = None
 ) -> Stream:
-    """Create an empty stream. A stream is also created by its first append."""
+    """Create an empty stream. The first append to a stream also creates it."""
     created = await access.perform(CreateStream(stream, (config or StreamConfig()).to_engine()))
     response.status_code = 201 if created.is_new else 200
     return stream_wire(created.info)
@@ -100,18 +115,21 @@ async def create_stream(
 @needs(Verb.READ)
 async def describe_stream(
     access: AccessDep,
+    tools: ToolsDep,
     limits: LimitsDep,
     stream: StreamDep,
-    full: Annotated[bool, Query(description="Tell entries, groups and consumers too.")] = False,
+    full: Annotated[bool, Query(description="Also return entries, groups and consumers.")] = False,
     count: Annotated[
-        int, Query(ge=0, description="With `full`: how many of each; 0 is as many as allowed.")
+        int,
+        Query(ge=0, description="With `full`: maximum number of each; 0 is the allowed maximum."),
     ] = 10,
 ) -> Response:
     """Describe a stream (XINFO STREAM). The ETag is its last id.
 
-    With `full` it tells of 5,000 groups, consumers and pending entries together, first of the
-    groups, and then of what is in the first of them. What is left out is counted, and the lists of
-    groups, consumers and pending entries have all of it. Large entries are fewer than `count`.
+    With `full`, the answer has at most 5,000 groups, consumers and pending entries in total: first
+    the groups, then the contents of the first groups. Counts say how much is left out. To get
+    everything, list groups, consumers and pending entries. If entries are large, there are fewer
+    than `count`.
     """
     check_at_most(count, limits.read_entries_max, pointer="/query/count")
     info = await access.perform(DescribeStream(stream))
@@ -132,7 +150,11 @@ async def describe_stream(
             )
         )
         answer["entries"] = await array_in_turns(detail.entries, entry_wire)
-        answer["group_details"] = await array_in_turns(detail.groups, group_detail_wire)
+        groups = [each.info for each in detail.groups]
+        wire = await group_wire_of(access, tools, stream, groups)
+        answer["group_details"] = await array_in_turns(
+            detail.groups, lambda each: group_detail_wire(each, wire(each.info))
+        )
         answer["groups_left_out"] = detail.info.group_count - len(detail.groups)
     response = json_answer(answer)
     response.headers["ETag"] = f'"{info.last_id}"'
@@ -150,19 +172,20 @@ async def count_by_time(
     access: AccessDep,
     stream: StreamDep,
     start: Annotated[
-        str, Query(description="An id or its time, `(id` exclusive, or `-` for the first entry.")
+        BoundText,
+        Query(description="An id or a time; `(id` excludes the id; `-` is the first entry."),
     ] = "-",
     end: Annotated[
-        str, Query(description="An id or its time, `(id` exclusive, or `+` for the last id.")
+        BoundText, Query(description="An id or a time; `(id` excludes the id; `+` is the last id.")
     ] = "+",
-    buckets: Annotated[int, Query(ge=1, le=1000, description="Buckets at most.")] = 60,
+    buckets: Annotated[int, Query(ge=1, le=1000, description="Maximum number of buckets.")] = 60,
 ) -> Histogram:
     """Count the entries of a range by the time in their ids.
 
     All buckets have the same duration, a whole number of milliseconds. The counts are exact:
-    entries that are deleted or trimmed do not count. No entry is read for this, except over Redis
-    or Valkey servers, where they are counted one by one: there a range of more than 200,000 entries
-    is refused with `invalid_request`.
+    deleted and trimmed entries do not count. The gateway does not read any entries for this. Over
+    Redis or Valkey it has to count them one by one, and refuses a range of more than 200,000
+    entries with `invalid_request`.
     """
     counting = access.perform(
         CountByTime(
@@ -188,7 +211,7 @@ async def count_by_time(
 )
 @needs(Verb.MANAGE)
 async def update_stream(access: AccessDep, stream: StreamDep, patch: StreamConfig) -> Stream:
-    """Change a stream's configuration by a merge patch: null removes a bound."""
+    """Change the configuration of a stream with a merge patch. Null removes a setting."""
     return stream_wire(await access.perform(UpdateStream(stream, patch.to_patch())))
 
 
@@ -200,7 +223,7 @@ async def update_stream(access: AccessDep, stream: StreamDep, patch: StreamConfi
 )
 @needs(Verb.MANAGE)
 async def delete_stream(access: AccessDep, stream: StreamDep) -> None:
-    """Delete a stream with its groups (DEL). Its blocked readers are told."""
+    """Delete a stream and its groups (DEL). Blocked readers are notified."""
     if not await access.perform(DeleteStream(stream)):
         raise StreamNotFound(stream)
 
@@ -228,12 +251,12 @@ async def trim_archive(
     access: AccessDep,
     stream: StreamDep,
     before: Annotated[
-        str | None, Query(description="Only entries below this id; all of them unless given.")
+        AnId | None, Query(description="Only entries below this id. Default: all entries.")
     ] = None,
 ) -> Trimmed:
-    """Remove archived entries for good.
+    """Remove archived entries permanently.
 
-    Nothing else removes them, but for deletes of entries and of the stream.
+    Apart from this, only deleting an entry or the stream removes archived entries.
     """
     before_id = None if before is None else parse_id(before, field="/query/before")
     return Trimmed(removed=await access.perform(TrimArchive(stream, before_id)))

@@ -66,10 +66,11 @@ KeyDep = Annotated[bytes, Depends(row_key)]
 
 def row_condition(
     if_match: Annotated[
-        str | None, Header(alias="If-Match", description="Only if the id of the row is this ETag.")
+        str | None, Header(alias="If-Match", description="Only if this ETag is the id of the row.")
     ] = None,
     if_none_match: Annotated[
-        str | None, Header(alias="If-None-Match", description="With `*`: only if there is no row.")
+        str | None,
+        Header(alias="If-None-Match", description="With `*`: only if the row does not exist."),
     ] = None,
 ) -> RowCondition | None:
     if if_none_match is None:
@@ -77,7 +78,7 @@ def row_condition(
             return None
         return RowCondition(parse_id(if_match.strip().strip('"'), field="/header/If-Match"))
     if if_match is not None or if_none_match.strip() != "*":
-        text = "only * is known here, and If-Match is instead of it"
+        text = "should be *, without If-Match"
         raise GatewayError("invalid_request", text, pointer="/header/If-None-Match")
     return RowCondition()
 
@@ -88,10 +89,10 @@ ConditionDep = Annotated[RowCondition | None, Depends(row_condition)]
 def selection_query(
     columns: Annotated[
         str | None,
-        Query(description="The fields that are sent, as `a,b` or a JSON list; all unless given."),
+        Query(description="Fields to send, as `a,b` or as a JSON list. Default: all fields."),
     ] = None,
     filter: Annotated[  # noqa: A002
-        str | None, Query(description="A filter as JSON. Only rows for which it holds are sent.")
+        str | None, Query(description="A filter as JSON. Only matching rows are sent.")
     ] = None,
 ) -> Selection:
     return Selection.parse(filter, columns)
@@ -128,29 +129,32 @@ async def read_table(
     limits: LimitsDep,
     stream: StreamDep,
     selection: Annotated[Selection, Depends(selection_query)],
-    prefix: Annotated[str, Query(description="Only keys that begin with it.")] = "",
+    prefix: Annotated[str, Query(description="Only keys that begin with this.")] = "",
     after_key: Annotated[
         str | None, Query(description="Only keys after this one: `next_after_key` of a page.")
     ] = None,
     as_of: Annotated[
-        str | None, Query(description="Show the rows as they were: `as_of` of the first page.")
+        str | None,
+        Query(description="Return the rows as they were at this id: `as_of` of the first page."),
     ] = None,
-    limit: Annotated[int, Query(ge=1, description="Rows at most.")] = 100,
+    limit: Annotated[int, Query(ge=1, description="Maximum number of rows.")] = 100,
 ) -> Response:
-    """Read rows of a table: the latest entry of each key, in byte order of the keys.
+    """Read the rows of a table: the latest entry of each key, in byte order of the keys.
 
-    A stream is a table if it has a `key_field`. Pass `next_after_key` and `as_of` of a page to read
-    the next one: all pages show the rows as of one id, whatever is appended meanwhile. Then follow
-    the stream after that id, and nothing is missed. Rows whose entries are deleted or trimmed go at
-    once. If it is no longer known how the table was, because a page came more than a minute after
-    the one before, too much has changed, or an entry to be shown is deleted, the answer is `gone`:
-    begin again.
+    A stream is a table if it has a `key_field`. To read the next page, pass `next_after_key` and
+    `as_of`. All pages show the rows as of the same id, whatever is appended meanwhile. Then follow
+    the stream after that id to get all later changes. A page may have fewer rows than `limit`. It
+    is the last page only if `next_after_key` is null.
 
-    A page may have fewer rows than `limit` and still not be the last: it is if `next_after_key` is
-    null. With `Accept: application/x-ndjson` rows are streamed, one per line, and `limit` may be as
-    large as you like; the header `Headgate-As-Of` has the id. With
-    `Accept: application/vnd.apache.arrow.stream` they are streamed as Arrow: `key` (binary), `id`
-    (utf8) and `fields` (a map of binary).
+    Rows whose entries are deleted or trimmed disappear at once. The answer is `gone` if the gateway
+    no longer knows the earlier state of the table: a page came more than a minute after the
+    previous one, too much has changed, or an entry to be shown was deleted. Start again from the
+    first page.
+
+    With `Accept: application/x-ndjson`, rows are streamed, one per line, and `limit` may be as
+    large as you like; the header `Headgate-As-Of` has the id. With `Accept:
+    application/vnd.apache.arrow.stream`, rows are streamed as Arrow: `key` (binary), `id` (utf8)
+    and `fields` (a map of binary).
     """
     asked = ReadTable(
         stream,
@@ -267,13 +271,13 @@ async def read_row(
 ) -> Response:
     """Read one row: the latest entry of a key. The ETag is its id.
 
-    With `after` and `wait_ms`, the answer comes once an entry with this key has an id above
+    With `after` and `wait_ms`, the gateway answers once an entry with this key has an id above
     `after`, or when the time is over.
     """
     check_at_most(wait_ms, limits.wait_ms_max, pointer="/query/wait_ms")
     since = None if after is None else parse_id(after, field="/query/after")
     if since is None and wait_ms:
-        text = "give after, the id since which a change is waited for"
+        text = "wait_ms requires after, the id after which to wait for a change"
         raise GatewayError("invalid_request", text, pointer="/query/wait_ms")
     row = (await access.perform(ReadRow(stream, key))).row
     if since is not None and wait_ms and (row is None or row.id <= since):
@@ -324,10 +328,11 @@ async def put_row(
     idempotency_key: WriterKeyDep,
     response: Response,
 ) -> RowWritten:
-    """Append the entry that is the row of a key from now on. The key field is added.
+    """Write the row of a key: append an entry. The gateway adds the key field.
 
     With `If-Match` and the ETag of the row, or with `If-None-Match: *`, nothing is appended unless
-    the row is as expected: the problem is `row_changed` then, and has the row as it is.
+    the row is in the expected state. Otherwise the problem is `row_changed` and has the current
+    row.
     """
     fields = row.to_fields()
     idempotent = None
@@ -359,9 +364,9 @@ async def delete_row(
     idempotency_key: WriterKeyDep,
     response: Response,
 ) -> RowWritten:
-    """Append an entry that removes the row of a key, with the `tombstone_field`.
+    """Remove the row of a key: append an entry with the `tombstone_field`.
 
-    `If-Match` as with putRow.
+    `If-Match` works as in `putRow`.
     """
     idempotent = None
     if idempotency_key is not None:

@@ -154,7 +154,7 @@ class LoopDelay:
         self._beat_s = min(BEAT_S_MAX, self._warn_s)
         self._delays = Histogram(
             "headgate_loop_delay_seconds",
-            "How late the event loop ran a timer.",
+            "Delay with which the event loop ran a timer.",
             buckets=_SECONDS,
             registry=registry,
         )

@@ -86,12 +86,12 @@ class _Failures:
         facts = {"work": self._name, "reason": _text_of(error), "failures": self._count}
         # What the system refuses needs no traceback; anything else may be a fault of ours.
         trace = None if isinstance(error, OSError | MemoryError) else error
-        log.error("periodic work has failed, and is tried again", extra=facts, exc_info=trace)
+        log.error("periodic work has failed and is retried", extra=facts, exc_info=trace)
 
     def _note_success(self) -> None:
         if self._is_reported:
             log.info(
-                "periodic work goes again", extra={"work": self._name, "failures": self._count}
+                "periodic work succeeds again", extra={"work": self._name, "failures": self._count}
             )
         self._count, self._is_reported = 0, False
 

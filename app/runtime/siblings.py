@@ -19,40 +19,44 @@ SHARE_INTERVAL_S: Final = 0.05
 """Interval between announcements of a process's use, if it has changed."""
 
 
-class Siblings(Protocol):
-    """The other processes that serve requests. Handlers run on the event loop."""
-
-    @property
-    def count(self) -> int: ...
+class Peers(Protocol):
+    """Other processes, with which this one shares something. Handlers run on the event loop."""
 
     @property
     def number(self) -> int:
-        """Return the number of this process, which no other process of this gateway ever has."""
-        ...
-
-    @property
-    def has_engine(self) -> bool:
-        """Return whether a separate process has the engine, and answers for the streams."""
+        """Return the number of this process, which none of the others ever has."""
         ...
 
     def on_announcement(self, topic: str, take: Callable[[int, bytes], None]) -> None:
         """Call `take` with the sender's number and the body of each announcement."""
         ...
 
-    def on_question(self, topic: str, answer: Callable[[bytes], bytes]) -> None:
-        """Answer questions of siblings; the answer must not take long."""
-        ...
-
     def on_arrival(self, take: Callable[[], None]) -> None:
-        """Call `take` when there is a sibling that has heard nothing from this process yet."""
+        """Call `take` when there is one that has heard nothing from this process yet."""
         ...
 
     def on_departure(self, take: Callable[[int], None]) -> None:
-        """Call `take` with the number of a sibling that has ended."""
+        """Call `take` with the number of one that has ended."""
         ...
 
     async def announce(self, topic: str, body: bytes) -> None:
-        """Send to all siblings, without waiting for them; they receive it in order."""
+        """Send to all of them, without waiting for them; they receive it in order."""
+        ...
+
+
+class Siblings(Peers, Protocol):
+    """The other processes of this gateway that serve requests."""
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def has_engine(self) -> bool:
+        """Return whether a separate process has the engine, and answers for the streams."""
+        ...
+
+    def on_question(self, topic: str, answer: Callable[[bytes], bytes]) -> None:
+        """Answer questions of siblings; the answer must not take long."""
         ...
 
     async def gather(self, topic: str, body: bytes, *, within_s: float) -> list[bytes]:

@@ -29,7 +29,7 @@ def read_small(path: Path, size_bytes_max: int) -> bytes:
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "it is no file with data, but a pipe or a device")
+            raise OSError(errno.EINVAL, "it is a pipe or a device, not a file with data")
         data = file.read(size_bytes_max + 1)
     if len(data) > size_bytes_max:
         raise OSError(errno.EFBIG, f"the file is larger than {size_bytes_max} bytes")

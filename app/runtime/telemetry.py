@@ -54,13 +54,13 @@ def versions() -> tuple[str, str]:
 
 def process_families() -> Iterator[Metric]:
     yield CounterMetricFamily(
-        "process_cpu_seconds", "Time of the processor, user and system.", time.process_time()
+        "process_cpu_seconds", "CPU time, user and system.", time.process_time()
     )
     yield GaugeMetricFamily(
         "process_resident_memory_bytes", "Resident memory.", machine.resident_bytes()
     )
     build = GaugeMetricFamily(
-        BUILD, "1; the labels say what runs.", None, ["version", "python_version"]
+        BUILD, "Always 1; the labels have the versions.", None, ["version", "python_version"]
     )
     build.add_metric(versions(), 1)
     yield build
@@ -69,14 +69,14 @@ def process_families() -> Iterator[Metric]:
 
 _COUNTED = {
     "headgate_entries_appended": "Entries appended.",
-    "headgate_cold_hits": "Looks at extents of cold entries that were in memory.",
+    "headgate_cold_hits": "Reads of extents of cold entries that were served from memory.",
     "headgate_cold_reads": "Extents of cold entries that were read from disk.",
 }
 
 _MEASURED = {
-    "headgate_journal_fsync_seconds": "Time to force what was written to disk.",
+    "headgate_journal_fsync_seconds": "Duration of syncs of the journal.",
     "headgate_journal_commit_records": "Records that were written together (group commit).",
-    "headgate_cold_read_seconds": "Time to read an extent of cold entries from disk.",
+    "headgate_cold_read_seconds": "Duration of reads of an extent of cold entries from disk.",
 }
 
 _REFUSED, _FAILED = 400, 500
@@ -103,10 +103,7 @@ class Metrics:
         self._answers: dict[tuple[str, int], _Answers] = {}
         self._times: dict[str, Buckets] = {}  # by operation
         connections = Gauge(
-            "headgate_connections",
-            "Connections that stay open.",
-            ["transport"],
-            registry=self.registry,
+            "headgate_connections", "Open connections.", ["transport"], registry=self.registry
         )
         for transport in self.connection_counts:
             count = partial(self.connection_counts.__getitem__, transport)
@@ -162,7 +159,7 @@ class Metrics:
         yield requests
         times = HistogramMetricFamily(
             "headgate_request_seconds",
-            "Time from a request to the end of its answer; without long polls and streams.",
+            "Duration of requests, including the answer, except long polls and streams.",
             labels=["operation"],
         )
         for operation, buckets in self._times.items():
@@ -199,26 +196,26 @@ class Metrics:
             journal = status()
             gauges = {
                 "position": ("Records taken.", journal.position),
-                "durable_position": ("Records that are safe.", journal.durable_position),
-                "bytes": ("Size of all its files.", journal.size_bytes),
-                "extents_bytes": ("Size of the extent files among them.", journal.extents_bytes),
+                "durable_position": ("Records that are durable.", journal.durable_position),
+                "bytes": ("Size of all files of the journal.", journal.size_bytes),
+                "extents_bytes": ("Size of the extent files.", journal.extents_bytes),
                 "cold_bytes": (
-                    "What live entries take of the extent files, estimated.",
+                    "Estimated size of live entries in the extent files.",
                     journal.cold_bytes,
                 ),
-                "dead_bytes": ("The rest of the extent files.", journal.dead_bytes),
+                "dead_bytes": ("Size of dead data in the extent files.", journal.dead_bytes),
                 "failed": ("1 once the disk has failed.", journal.failure is not None),
-                "fault": ("1 while nothing can be written for now.", journal.fault is not None),
+                "fault": ("1 while nothing can be written.", journal.fault is not None),
                 "shortage": (
-                    "1 while appends are refused for want of room.",
+                    "1 while appends are refused for lack of space.",
                     journal.shortage is not None,
                 ),
                 "disk_free_bytes": (
-                    "Free bytes of its disk, when that was last looked at.",
+                    "Free bytes of the disk at the last check.",
                     journal.free_bytes or 0,
                 ),
                 "rewrite_failed": (
-                    "1 if the last rewrite did not work.",
+                    "1 if the last rewrite failed.",
                     journal.rewrite_failure is not None,
                 ),
             }
@@ -236,14 +233,11 @@ class Metrics:
             if bucket is None:
                 return
             gauges = {
-                "leader": (
-                    "1 at the gateway that may change the streams.",
-                    bucket.role == "leader",
-                ),
+                "leader": ("1 at the leader.", bucket.role == "leader"),
                 "term": ("Number of the lease.", bucket.term),
-                "shipped_position": ("Records that the bucket has.", bucket.shipped_position),
+                "shipped_position": ("Records in the bucket.", bucket.shipped_position),
                 "unshipped_bytes": (
-                    "Journal that the bucket does not have yet.",
+                    "Bytes of the journal that are not in the bucket yet.",
                     bucket.unshipped_bytes,
                 ),
                 "unshipped_seconds": (
@@ -251,12 +245,18 @@ class Metrics:
                     (bucket.unshipped_ms or 0) / 1000,
                 ),
                 "behind_seconds": (
-                    "Time since a standby knew everything.",
+                    "Time since a standby had everything that was in the bucket.",
                     (bucket.behind_ms or 0) / 1000,
                 ),
-                "failing": ("1 while the bucket takes nothing.", bucket.error is not None),
-                "bytes": ("Size of what the newest manifest names.", bucket.bucket_bytes),
-                "remote_bytes": ("Extent files that are in the bucket alone.", bucket.remote_bytes),
+                "failing": ("1 while the bucket accepts no writes.", bucket.error is not None),
+                "bytes": (
+                    "Size of the objects that the newest manifest names.",
+                    bucket.bucket_bytes,
+                ),
+                "remote_bytes": (
+                    "Size of extent files that are only in the bucket.",
+                    bucket.remote_bytes,
+                ),
             }
             for name, (text, value) in gauges.items():
                 yield GaugeMetricFamily(f"headgate_bucket_{name}", text, float(value))
@@ -294,14 +294,14 @@ class Metrics:
     def watch_memory(self, memory: Callable[[], Mapping[str, int]], size_bytes_max: int) -> None:
         gauge = Gauge(
             "headgate_memory_bytes",
-            "Memory of the streams, estimated.",
+            "Estimated memory of the streams.",
             ["kind"],
             registry=self.registry,
         )
         for kind in memory():
             gauge.labels(kind).set_function(partial(_size_of, memory, kind))
         bound = Gauge(
-            "headgate_memory_bytes_max", "Memory that the streams may take.", registry=self.registry
+            "headgate_memory_bytes_max", "Maximum memory of the streams.", registry=self.registry
         )
         bound.set(size_bytes_max)
 

@@ -73,7 +73,10 @@ class Certificate:
     def _warn(self, fault: str) -> None:
         if fault != self._fault:
             self._fault = fault
-            log.error("new certificate not used, the last one stays", extra={"reason": fault})
+            log.error(
+                "new certificate could not be used; the previous one stays in use",
+                extra={"reason": fault},
+            )
 
 
 def _context(certificate_file: Path, key_file: Path) -> ssl.SSLContext:
@@ -91,8 +94,8 @@ def _context(certificate_file: Path, key_file: Path) -> ssl.SSLContext:
 
     def refuse() -> str:
         raise UnusableCertificate(
-            f"{key_file}: the key is encrypted, and nobody is there to type its passphrase; "
-            "write it without one: openssl pkey -in encrypted.pem -out key.pem"
+            f"{key_file}: the key is encrypted, and nobody can type its passphrase; save it "
+            "without one: openssl pkey -in encrypted.pem -out key.pem"
         )
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -103,7 +106,7 @@ def _context(certificate_file: Path, key_file: Path) -> ssl.SSLContext:
         context.load_cert_chain(certificate_file, key_file, refuse)
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            fault = f"this key does not belong to the certificate in {certificate_file}"
+            fault = f"this key does not match the certificate in {certificate_file}"
         else:
             fault = f"the key cannot be used ({error.reason or error})"
         raise UnusableCertificate(f"{key_file}: {fault}") from None
@@ -118,7 +121,7 @@ def _pem_of(file: Path, begin: re.Pattern[bytes], what: str) -> bytes:
     except OSError as error:
         raise UnusableCertificate(f"{file}: {error.strerror}") from None
     if begin.search(data) is None:
-        raise UnusableCertificate(f"{file}: there is no {what} in it; it should be PEM text")
+        raise UnusableCertificate(f"{file} has no {what}; it should be PEM text")
     if b"\0" in data:  # OpenSSL reads no further
-        raise UnusableCertificate(f"{file}: there are zero bytes in it; it should be PEM text")
+        raise UnusableCertificate(f"{file} has zero bytes; it should be PEM text")
     return data

@@ -218,6 +218,8 @@ class BoundedWebSocket(Peer, SocketProtocol):
         if not self.writable.is_set():
             self._sockets.stuck(self.transport, len(message.get("text") or b""))
         await super().send(message)
+        if self.close_sent:  # a refusal by HTTP, too; uvicorn would log that as an error
+            self.handshake_complete = True
         if not self.writable.is_set():
             self._sockets.stuck(self.transport)
         self._parse()

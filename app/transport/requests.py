@@ -83,7 +83,7 @@ To close at once would reset the connection, and the answer would be lost.
 """
 
 _TOO_LATE = b"connection: close\r\ncontent-length: 0\r\n\r\n"
-_BAD = "This is no HTTP/1.1."
+_BAD = "This is not HTTP/1.1."
 _AUTHORITY_END = re.compile(rb"[/?#]")
 _TWO_HOSTS = "The request line and the header `Host` name different hosts."
 _LARGE = f"at most {HEADERS_MAX} headers and {HEADER_BYTES_MAX} bytes, with the request line"
@@ -401,7 +401,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
 
     def _upgrade(self) -> None:
         if not self._should_upgrade() or not self._is_answered():
-            self.refuse("malformed", "This cannot become another protocol.")
+            self.refuse("malformed", "This connection cannot switch to another protocol.")
             return
         self._unparsed.clear()  # a client waits for the answer before it says anything else
         self.handle_websocket_upgrade()

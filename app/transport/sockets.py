@@ -84,9 +84,15 @@ class Sockets:
 
     def watch(self, registry: CollectorRegistry) -> None:
         gauges = {
-            "arriving_bytes": ("Of bodies that are not here.", lambda: self._arriving_bytes),
-            "unread_bytes": ("Of frames and commands.", lambda: self._unread_bytes),
-            "unsent_bytes": ("That clients have not taken.", lambda: self._unsent_bytes),
+            "arriving_bytes": (
+                "Bytes of request bodies that have not arrived completely.",
+                lambda: self._arriving_bytes,
+            ),
+            "unread_bytes": (
+                "Bytes of frames and commands that are not processed yet.",
+                lambda: self._unread_bytes,
+            ),
+            "unsent_bytes": ("Bytes that clients have not read yet.", lambda: self._unsent_bytes),
         }
         for name, (text, value) in gauges.items():
             Gauge(f"headgate_sockets_{name}", text, registry=registry).set_function(value)
@@ -97,7 +103,9 @@ class Sockets:
             "headgate_sockets_refused", "Connections refused.", self._refused_count
         )
         yield CounterMetricFamily(
-            "headgate_sockets_cut_off", "Slow ones cut off, to make room.", self._cut_off_count
+            "headgate_sockets_cut_off",
+            "Slow connections that were closed to make room.",
+            self._cut_off_count,
         )
 
     @property
@@ -138,7 +146,7 @@ class Sockets:
         if now_s >= self._warn_not_before_s:
             self._warn_not_before_s = now_s + _WARN_EVERY_S
             facts = {"sockets_max": self._count_max_together, "refused": self._refused_count}
-            log.warning("too many connections: new ones are closed", extra=facts)
+            log.warning("too many connections: new connections are closed", extra=facts)
         return False
 
     def _open_count(self) -> int:
@@ -147,7 +155,7 @@ class Sockets:
     def arrive(self, size_bytes: int) -> None:
         """Note a part of an incomplete body. Raises GatewayError over the limit."""
         if self._arriving_bytes + size_bytes > self._arriving_bytes_max:
-            text = "too much is arriving or queued at once: send it again later"
+            text = "too much data is arriving or queued: send the request again later"
             raise GatewayError("overloaded", text)
         self._arriving_bytes += size_bytes
 
@@ -159,7 +167,7 @@ class Sockets:
         """Replace the noted size of unused frames or commands, or raise GatewayError."""
         after_bytes = self._unread_bytes + size_bytes - before_bytes
         if size_bytes > before_bytes and after_bytes > self._arriving_bytes_max // 2:
-            text = "too much is arriving at once: send it again later"
+            text = "too much data is arriving: send it again later"
             raise GatewayError("overloaded", text)
         self._unread_bytes = after_bytes
 

@@ -10,20 +10,21 @@ SECURITY_SCHEMES: dict[str, dict[str, str]] = {
         "type": "http",
         "scheme": "bearer",
         "bearerFormat": "hg_<id>_<secret>, or a JWT",
-        "description": "An API key, or a token of the issuer that the gateway trusts. A gateway "
-        "without credentials, which serves its own machine only, needs none.",
+        "description": "An API key, a token of the issuer that the gateway trusts, or a ticket. A "
+        "gateway without credentials serves only its own machine and needs none.",
     },
     "ticket": {
         "type": "apiKey",
         "in": "query",
         "name": TICKET,
-        "description": "A ticket from `POST /v1/tickets`, where a browser can send no header.",
+        "description": "A ticket from `POST /v1/tickets`, for requests on which a browser cannot "
+        "set headers.",
     },
     "cookie": {
         "type": "apiKey",
         "in": "cookie",
         "name": COOKIE,
-        "description": "A key or a token, where a browser can send no header.",
+        "description": "A key or a token, for requests on which a browser cannot set headers.",
     },
 }
 """Ways to present a credential. Rights stand as scopes at each operation."""

@@ -12,6 +12,7 @@ from headgate.app.wire.schemas.streams import (
     GroupKeyList,
     Stream,
 )
+from headgate.app.wire.verdicts import PushState, verdict_of
 from headgate.engine import replies
 
 
@@ -40,7 +41,8 @@ def stream_wire(info: replies.StreamInfo) -> Stream:
     return wire
 
 
-def group_wire(info: replies.GroupInfo) -> Group:
+def group_wire(info: replies.GroupInfo, push: PushState | None, now_ms: int) -> Group:
+    """Describe a group; see `verdict_of` for the arguments."""
     wire: Group = {
         "name": text_of(info.name),
         "last_id": str(info.last_id),
@@ -51,6 +53,7 @@ def group_wire(info: replies.GroupInfo) -> Group:
         "delayed": info.delayed_count,
         "consumers": info.consumer_count,
         "policy": Policy.wire(info.policy),
+        **verdict_of(info, push, now_ms),
     }
     if info.noisy_key is not None:
         key, waiting_count = info.noisy_key
@@ -58,9 +61,9 @@ def group_wire(info: replies.GroupInfo) -> Group:
     return wire
 
 
-def group_detail_wire(detail: replies.GroupDetail) -> GroupDetail:
+def group_detail_wire(detail: replies.GroupDetail, group: Group) -> GroupDetail:
     return {
-        **group_wire(detail.info),
+        **group,
         "pending_entries": [pending_wire(item) for item in detail.pending],
         "consumer_details": [consumer_wire(consumer) for consumer in detail.consumers],
         "consumers_left_out": detail.info.consumer_count - len(detail.consumers),

@@ -15,274 +15,295 @@ class Explanation(NamedTuple):
     remedy: str
 
 
-_AGAIN = "Send the same request again after `retry_after_ms`. Our clients do so by themselves."
+_AGAIN = (
+    "Send the same request again after `retry_after_ms`. The Headgate clients do so automatically."
+)
 
 EXPLANATIONS: dict[Code, Explanation] = {
     "malformed": Explanation(
-        "The body or a parameter cannot be read.",
+        "The gateway cannot read the body or a parameter.",
         (
-            "The body is not JSON, not NDJSON, or not an Arrow stream.",
-            "A shell has removed quotation marks: put the body of `curl -d` in single quotes.",
+            "The body is not valid JSON, NDJSON or Arrow.",
+            "The shell removed quotation marks: put the body of `curl -d` in single quotes.",
         ),
-        "Look at `errors`: each `pointer` names the place, such as `/body/entries/3`.",
+        "See `errors`: each `pointer` names a place, such as `/body/entries/3`.",
     ),
     "invalid_id": Explanation(
-        "A text that should be an entry id is none.",
-        ("An id is `<milliseconds>-<sequence>`, such as `1718000000000-0`.",),
-        "Send ids as the gateway has returned them. In a range `-` and `+` are the ends.",
+        "A value is not a valid entry id.",
+        ("An id has the form `<milliseconds>-<sequence>`, such as `1718000000000-0`.",),
+        "Send ids exactly as the gateway returned them. In a range, `-` and `+` stand for the "
+        "ends.",
     ),
     "consumer_required": Explanation(
-        "The request acts as a consumer of a group, and names none.",
-        ("The query parameter `consumer` and the header `Headgate-Consumer` are missing.",),
-        "Add `?consumer=NAME` to the URL. Any name will do; it is created when it is first used.",
+        "The request acts as a consumer of a group but does not name the consumer.",
+        ("The query parameter `consumer` and the header `Headgate-Consumer` are both missing.",),
+        "Add `?consumer=NAME` to the URL, with any name. The gateway creates the consumer at its "
+        "first use.",
     ),
     "consumer_conflict": Explanation(
-        "The request names two consumers.",
+        "The request names two different consumers.",
         ("The query parameter `consumer` and the header `Headgate-Consumer` differ.",),
-        "Send one of them.",
+        "Send only one of them.",
     ),
     "unauthenticated": Explanation(
-        "The gateway asks for a credential, and there is none that is valid.",
+        "The gateway requires a credential, and the request has no valid one.",
         (
             "The header `Authorization: Bearer …` is missing.",
-            "The key was deleted, or the token has ended or is of an issuer that is not known.",
+            "The key was deleted, or the token has expired or comes from an unknown issuer.",
         ),
-        "Send a key (`headgate keys create`) or a token of an issuer that the operator has set.",
+        "Send a key (create one with `headgate keys add`) or a token from an issuer that the "
+        "gateway trusts.",
     ),
     "forbidden": Explanation(
-        "The credential is valid, and does not allow this.",
-        ("Its grants name another stream, or another verb: read, append, consume, manage.",),
-        "Ask the operator for a grant. `headgate keys list` shows what each key may do.",
+        "The credential is valid but does not allow this request.",
+        ("Its grants cover other streams or other verbs: read, append, consume, manage.",),
+        "Ask the operator for a grant. `headgate keys list` shows what each key allows.",
     ),
     "origin_refused": Explanation(
-        "A page of this origin, or a request for this host name, is not served.",
+        "The gateway does not serve pages of this origin, or requests for this host name.",
         (
-            "The page is on another site than the gateway.",
-            "The gateway was reached by a host name that it does not answer to.",
+            "The page comes from a different site than the gateway.",
+            "The request used a host name that the gateway does not accept.",
         ),
-        "The operator allows them: `--allow-origin https://app.example` and `--allow-host NAME`.",
+        "The operator can allow both: `--allow-origin https://app.example` and `--allow-host "
+        "NAME`.",
     ),
     "stream_not_found": Explanation(
         "The stream does not exist.",
         (
-            "It was never appended to, or it was deleted.",
-            "Its name is encoded twice, or not at all: a blank is `%20` in a path.",
+            "Nothing was ever appended to it, or it was deleted.",
+            "Its name is encoded twice in the path, or not at all: a space is `%20`.",
         ),
         "Append an entry, or create the stream with PUT.",
     ),
     "group_not_found": Explanation(
-        "The stream exists, and has no such group.",
-        ("The group was not created, or was deleted with its stream.",),
+        "The stream exists but has no group of this name.",
+        ("The group was never created, or it was deleted together with its stream.",),
         "Create it: `PUT /v1/streams/{stream}/groups/{group}` with `start` and `create_stream`.",
     ),
     "entry_not_found": Explanation(
-        "The stream has no entry of this id.",
-        ("It was deleted, or trimming took it.",),
-        "Nothing has to be done, unless the stream keeps less than it should: see its `config`.",
+        "The stream has no entry with this id.",
+        ("The entry was deleted or trimmed.",),
+        "You need not do anything, unless the stream should keep more entries: see its `config`.",
     ),
     "entry_referenced": Explanation(
-        "Groups still have to acknowledge the entry, so it was not deleted.",
+        "The entry was not deleted because groups still have to acknowledge it.",
         ("The request has `references=acked`.",),
-        "Delete it when all groups have acknowledged it, or with `references=delete`.",
+        "Delete the entry after all groups have acknowledged it, or use `references=delete`.",
     ),
     "not_found": Explanation(
-        "There is nothing at this path.",
-        ("The path is misspelt, or a proxy has changed it.",),
+        "This path does not exist.",
+        ("The path is misspelled, or a proxy changed it.",),
         "`/docs` lists all operations.",
     ),
     "method_not_allowed": Explanation(
-        "The path exists, and does not have this method.",
-        ("GET changes nothing here, so reading as a consumer of a group is POST.",),
-        "The header `Allow` lists the methods.",
+        "The path exists but does not support this method.",
+        ("GET never changes anything, so reading as a consumer of a group requires POST.",),
+        "See the header `Allow` for the supported methods.",
     ),
     "not_acceptable": Explanation(
-        "The operation has no answer of a media type that `Accept` names.",
-        ("Only some operations answer NDJSON or Arrow.",),
-        "Leave `Accept` out, or look at the operation in `/docs`.",
+        "The operation cannot answer with any media type in `Accept`.",
+        ("Only some operations can answer NDJSON or Arrow.",),
+        "Omit `Accept`, or look up the operation in `/docs`.",
     ),
     "group_exists": Explanation(
-        "The group exists with another policy.",
-        ("Two programs create the same group with different rules.",),
-        "Change the policy with PATCH, or create the group with the policy it has.",
+        "The group already exists with a different policy.",
+        ("Two programs create the same group with different policies.",),
+        "Change the policy with PATCH, or create the group with its current policy.",
     ),
     "stream_exists": Explanation(
-        "The stream exists with another configuration.",
-        ("Two programs create the same stream with different settings.",),
+        "The stream already exists with a different configuration.",
+        ("Two programs create the same stream with different configurations.",),
         "Change the configuration with PATCH.",
     ),
     "stream_closed": Explanation(
-        "The stream is closed: it takes no entries any more.",
-        ("Somebody has closed it, and this writer has not been told.",),
-        "Append to another stream. A stream is never opened again: delete it, or copy it (COPY).",
+        "The stream is closed and accepts no more entries.",
+        ("Another client closed the stream, and this writer does not know.",),
+        "Append to another stream. A closed stream cannot be reopened: delete it, or copy it "
+        "(COPY).",
     ),
     "content_type_mismatch": Explanation(
-        "A durable stream has one content type for its whole life, and this is another.",
-        ("A library says a type by itself, such as `text/plain` for a text.",),
-        "Send the `Content-Type` that `HEAD` of the stream tells.",
+        "The content type does not match. A durable stream keeps the content type that it was "
+        "created with.",
+        ("A library sets a default type, such as `text/plain` for strings.",),
+        "Send the `Content-Type` that `HEAD` returns for the stream.",
     ),
     "out_of_sequence": Explanation(
-        "An append to a durable stream is not the next one of its writer.",
+        "An append to a durable stream is not the next one expected from its writer.",
         (
-            "An append before it has not arrived, or has not been sent.",
-            "Another writer has used a greater `Stream-Seq`.",
+            "An earlier append has not arrived or was not sent.",
+            "Another writer used a greater `Stream-Seq`.",
         ),
-        "Send what is missing first: `Producer-Expected-Seq` tells where. "
-        "A `Stream-Seq` is above the last one, compared as text.",
+        "Send the missing appends first: `Producer-Expected-Seq` says where to start. Each "
+        "`Stream-Seq` must be greater than the last one, compared as text.",
     ),
     "producer_fenced": Explanation(
-        "Another producer of this name has begun a later epoch.",
-        ("The program was started again, and its earlier self still writes.",),
-        "Stop writing. If this is the one that should go on, begin an epoch above "
-        "`Producer-Epoch` of the answer, with `Producer-Seq` 0.",
+        "Another producer with this name has started a later epoch.",
+        ("The program was restarted, and the old process is still writing.",),
+        "Stop writing. If this process should continue, start an epoch above the `Producer-Epoch` "
+        "of the answer, with `Producer-Seq` 0.",
     ),
     "gone": Explanation(
-        "What was there is gone: the place in the stream, or a stream that forks refer to.",
+        "The requested position or stream no longer exists.",
         (
-            "Trimming has removed the entries behind the offset.",
-            "The stream was deleted, and forks of it are still there.",
+            "Entries after the offset were trimmed.",
+            "The stream was deleted, but forks of it still exist.",
+            "The API key to be rotated is revoked or has expired.",
         ),
-        "Read from the beginning (`offset=-1`), or take another path.",
+        "Read from the beginning (`offset=-1`, or the first page of a table), or use another path. "
+        "Create a new key.",
     ),
     "wrong_type": Explanation(
-        "The Redis server has something under a key that the gateway has not put there.",
+        "A key at the Redis server holds a value that the gateway did not write.",
         (
-            "Another program uses the name of the stream for a string, a list or a set.",
-            "Another program has written to a key of the gateway (`hg:…`).",
+            "Another program stores a string, a list or a set under the name of the stream.",
+            "Another program wrote to a key of the gateway (`hg:…`).",
         ),
-        "Look at the key that `detail` names, and rename or delete it at the server.",
+        "Inspect the key that `detail` names, and rename or delete it at the server.",
     ),
     "id_not_greater": Explanation(
-        "An entry has an id of its own that is not above the last one of the stream.",
+        "The id of a new entry is not greater than the last id of the stream.",
         (
-            "Programs append with ids of their own, and another was quicker.",
-            "The entry was appended before: the answer has been lost.",
+            "Several programs append with their own ids, and another one was faster.",
+            "The entry was already appended, but the answer was lost.",
         ),
-        "Let the gateway make ids (`*`), or go on from `last_id`.",
+        "Let the gateway generate ids (`*`), or continue from `last_id`.",
     ),
     "staged_missing": Explanation(
-        "A batch cannot be committed: one of its chunks is not here.",
-        ("It was sent more than an hour ago, or to a gateway that started anew since.",),
-        "Send the chunks again, and commit.",
+        "The batch cannot be committed because one of its chunks is missing.",
+        ("The chunk was sent more than an hour ago, or the gateway has restarted since.",),
+        "Send the chunks again, then commit.",
     ),
     "limit_reached": Explanation(
-        "There are as many streams, groups, consumers or producers as there may be.",
-        ("Names are made anew again and again, such as a consumer for each request.",),
-        "Use names again, or delete what nobody uses. `GET /v1/limits` has the limits.",
+        "The maximum number of streams, groups, consumers or producers is reached.",
+        ("A program creates new names all the time, such as a consumer for each request.",),
+        "Reuse names, or delete what is unused. `GET /v1/limits` lists the limits.",
     ),
     "last_id_mismatch": Explanation(
-        "The request has `If-Match`, and entries came between.",
-        ("Another program appends to the stream, too.",),
-        "Read what came, and append with the new `last_id`.",
+        "The request has `If-Match`, but entries were appended in the meantime.",
+        ("Another program also appends to the stream.",),
+        "Read the new entries, then append with the new `last_id`.",
     ),
     "too_large": Explanation(
-        "The request, or the answer to it, is larger than allowed.",
+        "The request or its answer exceeds a size limit.",
         (
-            "A batch has too many entries, or a body too many bytes.",
-            "A range is read as a whole that should be read page by page.",
+            "A batch has too many entries, or a body has too many bytes.",
+            "The request reads a large range at once instead of page by page.",
         ),
-        "Send or read less at once. `GET /v1/limits` has the limits.",
+        "Send or read less at a time. `GET /v1/limits` lists the limits.",
     ),
     "unsupported_media_type": Explanation(
-        "The body is of a media type that the operation does not read, or names none.",
-        ("`curl -d` sends a form unless told otherwise.",),
-        "Send `Content-Type: application/json`. Pages of other sites cannot, which protects you.",
+        "The operation does not accept the media type of the body, or the request does not name "
+        "one.",
+        ("`curl -d` sends a form by default.",),
+        "Send `Content-Type: application/json`. Pages of other sites cannot send it, which "
+        "protects you.",
     ),
     "header_too_large": Explanation(
         "The headers of the request are too large.",
-        ("A cookie or a token is very long.",),
-        "Send fewer headers.",
+        ("A cookie or a token is very large.",),
+        "Send fewer or shorter headers.",
     ),
     "invalid_request": Explanation(
-        "Fields of the request are wrong.",
-        ("A name is misspelt: unknown fields are refused, so that a mistake is noticed.",),
-        "Look at `errors`: each `pointer` names a field, and `detail` says what it should be.",
+        "Some fields of the request are invalid.",
+        ("A name is misspelled. The gateway refuses unknown fields to reveal such mistakes.",),
+        "See `errors`: each `pointer` names a field, and `detail` says what is expected.",
     ),
     "idempotency_mismatch": Explanation(
-        "The idempotency key was used for another entry.",
-        ("A program takes the same key for different entries.",),
-        "Make a new key for each entry, and send the same key only when the same is sent again.",
+        "The idempotency key was already used for a different entry.",
+        ("A program uses the same key for different entries.",),
+        "Use a new key for each entry. Repeat a key only to send the same entry again.",
     ),
     "too_many_waiters": Explanation(
-        "Too many reads wait at the same time.", ("Reads are begun and not ended.",), _AGAIN
+        "Too many reads are waiting at the same time.",
+        ("Clients start reads and do not end them.",),
+        _AGAIN,
     ),
     "too_many_connections": Explanation(
-        "The principal has as many connections, waiting reads or subscriptions as it may have.",
-        ("Connections are opened for each request and not closed.",),
+        "The principal has reached its limit of connections, waiting reads or subscriptions.",
+        ("A client opens a connection for each request and does not close it.",),
         "Share one connection: a WebSocket carries many subscriptions.",
     ),
     "rate_limited": Explanation(
-        "The principal sends more than it may in a second.",
-        ("Its limits of requests, entries or bytes are lower than its use.",),
+        "The principal exceeds its rate limit.",
+        ("Its limit of requests, entries or bytes per second is too low for its use.",),
         f"{_AGAIN} Batches need fewer requests.",
     ),
     "overloaded": Explanation(
-        "The gateway has more to do than it can.",
-        ("Large bodies arrive from many clients at the same time.",),
-        _AGAIN,
+        "The gateway is overloaded.", ("Many clients send large bodies at the same time.",), _AGAIN
     ),
     "unavailable": Explanation(
-        "The gateway cannot make changes durable now. Reads go on.",
-        ("The disk is full or fails, or a server of the backend cannot be reached.",),
-        f"{_AGAIN} Operators look at `/readyz`, which says what is wrong.",
+        "The gateway cannot make changes durable at the moment. Reads still work.",
+        ("The disk is full or failing, or a server of the backend is unreachable.",),
+        f"{_AGAIN} Operators can see the cause at `/readyz`.",
     ),
     "not_leader": Explanation(
-        "This gateway is a standby: another one on the same bucket changes the streams.",
-        ("A load balancer sends requests to a gateway whose `/readyz` is not 200.",),
-        f"Send it to the gateway that `leader` names. Our clients take a list of addresses, and "
-        f"find it by themselves. While another one takes over: {_AGAIN[0].lower()}{_AGAIN[1:]}",
+        "This gateway is a standby: another gateway on the same bucket is the leader.",
+        ("A load balancer sends requests to a gateway whose `/readyz` does not answer 200.",),
+        "Send the request to the gateway in `leader`. The Headgate clients accept a list of "
+        "addresses and find the leader automatically. During a failover: "
+        f"{_AGAIN[0].lower()}{_AGAIN[1:]}",
     ),
     "draining": Explanation(
-        "The gateway is about to stop.", ("It is restarted or updated.",), _AGAIN
+        "The gateway is shutting down.", ("It is being restarted or updated.",), _AGAIN
     ),
     "cut_off": Explanation(
-        "An operator has cut the connection off.",
+        "An operator closed the connection.",
         (
-            "It held entries that others should have, or its client did not go on.",
-            "It had to move to another process or machine.",
+            "The connection held entries that other consumers should get, or its client was stuck.",
+            "The connection had to move to another process or machine.",
         ),
-        "Connect again. To keep a client away, the operator takes its key back.",
+        "Connect again. To keep a client out, the operator revokes its key.",
     ),
     "memory_full": Explanation(
-        "The streams have as much memory as they may have, so appends are refused.",
-        ("Streams grow without `max_length` or `max_age_ms`.",),
-        "Trim streams, or let them trim themselves; or `HEADGATE_FULL=trim_oldest` does it.",
+        "The streams have reached their memory limit, so appends are refused.",
+        ("Streams without `max_length` or `max_age_ms` keep growing.",),
+        "Trim the streams, or configure them to trim themselves. `HEADGATE_FULL=trim_oldest` "
+        "trims the oldest entries automatically.",
     ),
     "extra_missing": Explanation(
-        "The gateway was installed without an optional package that this needs.",
+        "This request needs an optional package that is not installed.",
         ("Arrow bodies need pyarrow.",),
-        "The operator installs it: `pip install '.[arrow]'`.",
+        "The operator installs the package: `pip install '.[arrow]'`.",
     ),
     "not_supported": Explanation(
-        "The backend of this gateway does not have this ability.",
+        "The backend of this gateway does not support this.",
         (
-            "Streams are kept by Redis or Valkey, and this needs the embedded engine.",
+            "Redis or Valkey stores the streams, but the request needs the embedded engine.",
             "`archive` needs an engine with a bucket behind its data directory.",
+            "API keys cannot be changed over the API, because the keys file is read-only.",
         ),
         "`GET /v1/limits` lists the abilities.",
     ),
     "internal": Explanation(
-        "The gateway has a defect. Nothing was changed that was not acknowledged.",
-        ("`detail` has the number of the incident, which the log of the gateway explains.",),
-        "Tell the operator the number.",
+        "The gateway has a bug. Only changes that it had already confirmed were made.",
+        ("`detail` contains the number of the incident. The log of the gateway has the details.",),
+        "Report the number to the operator.",
     ),
     "row_changed": Explanation(
-        "The row of the table is not as the request expects it.",
+        "The row of the table is not in the state that the request expects.",
         (
-            "`If-Match` names an entry, and another one is the row by now, or the row is gone.",
-            "`If-None-Match: *` was sent, and there is a row.",
+            "`If-Match` names an entry that is no longer the row: the row was changed or removed.",
+            "The request has `If-None-Match: *`, but the row exists.",
         ),
-        "`row` of the problem is the row as it is. Make your change to that, and send it with "
+        "See `row` for the current row. Apply your change to it, and send it again with "
         "`If-Match` and the id of that row.",
     ),
     "not_yours": Explanation(
         "The commit settles entries that are not pending with its consumer. Nothing was changed.",
         (
-            "The work took longer than the group's claim time, and another consumer has the entry.",
-            "The entry was delivered again since, and `deliveries` has the count of before.",
-            "The entry was settled before, maybe by a commit whose answer was lost.",
+            "The work outlasted the claim time of the group, so another consumer has the entry.",
+            "The entry was delivered again, so the count in `deliveries` is out of date.",
+            "The entry was already settled, possibly by a commit whose answer was lost.",
         ),
-        "`held` of the problem says who has each entry. Drop the result: whoever holds the entry "
-        "makes one. Extend entries that you work on for long, and send an `Idempotency-Key`, so "
-        "that a commit can be sent again.",
+        "See `held` for who holds each entry. Discard your result: the consumer that holds the "
+        "entry produces it. During long work, extend your entries. Send an `Idempotency-Key` so "
+        "that you can repeat a commit.",
+    ),
+    "last_admin_key": Explanation(
+        "The key is the last active one with `admin`. Without it, nobody could manage keys over "
+        "the API.",
+        ("All other keys with `admin` are revoked or have expired.",),
+        "Create another key with `admin` first. `headgate keys revoke` revokes the last one, too.",
     ),
 }

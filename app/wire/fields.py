@@ -18,7 +18,7 @@ from headgate.engine.entry import Fields
 # Named types: without a name of ours, generated clients make one up.
 FieldMap = TypeAliasType(
     "FieldMap",
-    Annotated[dict[str, str], Field(description="The entry's fields.", examples=[{"sku": "42"}])],
+    Annotated[dict[str, str], Field(description="Fields of the entry.", examples=[{"sku": "42"}])],
 )
 
 Pair = Annotated[
@@ -31,15 +31,18 @@ class FieldsRead(TypedDict):
     fields: FieldMap
     base64: NotRequired[
         Annotated[
-            list[str], Field(description="Names of fields whose values are base64 text of bytes.")
+            list[str], Field(description="Names of fields whose values are base64-encoded bytes.")
         ]
     ]
     pairs: NotRequired[
-        Annotated[list[Pair], Field(description="All fields in order, where a name repeats.")]
+        Annotated[
+            list[Pair], Field(description="All fields in order, if a name occurs more than once.")
+        ]
     ]
     names_base64: NotRequired[
         Annotated[
-            bool, Field(description="True if a name is not UTF-8: then all names are base64 text.")
+            bool,
+            Field(description="True if a name is not UTF-8. All names are then base64-encoded."),
         ]
     ]
 

@@ -18,7 +18,7 @@ from headgate.engine.filters import Filter, read_filter
 
 COLUMNS_MAX = 10_000
 
-OF_GROUPS = "a group has filters of its own: set `filters` in its policy"
+OF_GROUPS = "a group has its own filters: set `filters` in its policy"
 
 _COLUMNS = "/query/columns"
 
@@ -87,6 +87,17 @@ def filter_text(value: FilterForm | None, *, pointer: str) -> str | None:
     return text
 
 
+def both(first: str | None, second: str | None, *, pointer: str) -> str | None:
+    """Return the JSON of a filter for which both hold, or raise GatewayError with `pointer`."""
+    if first is None or second is None:
+        return first or second
+    parts = [from_json(text) for text in (first, second)]
+    conditions = chain(*(part if isinstance(part, list) else [part] for part in parts))
+    text = to_json(list(conditions)).decode()
+    parse_filter(text, pointer=pointer)
+    return text
+
+
 def _columns(text: str) -> tuple[bytes, ...]:
     names: Any = text.split(",") if text else []
     if text.startswith("["):
@@ -97,7 +108,7 @@ def _columns(text: str) -> tuple[bytes, ...]:
     if len(names) > COLUMNS_MAX:
         raise _wrong(f"at most {COLUMNS_MAX} names")
     if not all(isinstance(name, str) for name in names):
-        raise _wrong("a list of texts")
+        raise _wrong("a list of strings")
     return tuple(name.encode(errors="surrogatepass") for name in names)
 
 

@@ -6,6 +6,9 @@ Stricter than the engine's parser, which is as lax as Redis: here an id is digit
 
 import re
 from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import WithJsonSchema
 
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId, IdRequest, PartialId, make_ids
@@ -13,6 +16,20 @@ from headgate.engine.errors import InvalidId
 from headgate.engine.limits import U64_MAX
 from headgate.engine.patterns import PatternCursor
 from headgate.engine.requests.entries import From
+
+_FORM = "[0-9]{1,20}(-[0-9]{1,20})?"
+
+
+def _text(pattern: str) -> WithJsonSchema:
+    """Tell a pattern in the document. It is checked below: `invalid_id` is a problem of its own."""
+    return WithJsonSchema({"type": "string", "pattern": f"^({pattern})$"})
+
+
+AnId = Annotated[str, _text(_FORM)]
+NewIdText = Annotated[str, _text(rf"\*|[0-9]{{1,20}}-\*|{_FORM}")]
+BoundText = Annotated[str, _text(rf"[-+]|\(?{_FORM}")]
+AfterText = Annotated[str, _text(rf"[$+]|{_FORM}")]
+StartText = Annotated[str, _text(rf"\$|{_FORM}")]
 
 _ID = re.compile(r"([0-9]{1,20})(?:-([0-9]{1,20}))?")
 _PLAIN_IDS = re.compile(r"[0-9]{1,19}-[0-9]{1,19}(?: [0-9]{1,19}-[0-9]{1,19})*+")
@@ -65,7 +82,7 @@ def parse_bound(text: str, *, field: str, is_end: bool = False) -> EntryId:
         return bound
     beyond = bound.previous() if is_end else bound.next()
     if beyond == bound:
-        raise GatewayError("invalid_id", "no id lies beyond this one", pointer=field)
+        raise GatewayError("invalid_id", "no id exists beyond this one", pointer=field)
     return beyond
 
 
@@ -87,7 +104,7 @@ def parse_pattern_after(text: str, *, field: str) -> PatternCursor | None:
     try:
         return PatternCursor.parse(text)
     except InvalidId:
-        raise GatewayError("invalid_id", "this is no cursor of a pattern", pointer=field) from None
+        raise GatewayError("invalid_id", "should be a cursor of a pattern", pointer=field) from None
 
 
 def parse_new_id(text: str, *, field: str) -> IdRequest:
@@ -106,5 +123,5 @@ def parse_group_start(text: str, *, field: str = "/body/start") -> EntryId | Non
 
 def _not_an_id(text: str, field: str) -> GatewayError:
     shown = text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
-    detail = f"{shown!r} is not an entry id: write ms-seq, as 1718000000000-0"
+    detail = f"{shown!r} is not an entry id: use the form ms-seq, such as 1718000000000-0"
     return GatewayError("invalid_id", detail, pointer=field)

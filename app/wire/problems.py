@@ -62,74 +62,89 @@ _General = Literal[
 
 _OfRows = Literal["row_changed"]
 _OfCommits = Literal["not_yours"]
+_OfKeys = Literal["last_admin_key"]
 
-Code = Literal[_General, _OfRows, _OfCommits]
+Code = Literal[_General, _OfRows, _OfCommits, _OfKeys]
 
 
 class ProblemError(BaseModel):
-    """One thing that is wrong with a request."""
+    """One fault of a request."""
 
     pointer: str = Field(
-        description="The place: a JSON pointer below `/body`, `/query`, `/path` or `/header`.",
+        description="Where the fault is: a JSON pointer below `/body`, `/query`, `/path` or "
+        "`/header`.",
         examples=["/body/fields/sku"],
     )
-    detail: str = Field(description="The fault there.")
+    detail: str = Field(description="What is wrong.")
 
 
 class Problem(BaseModel):
-    """Why a request was not served. Nothing was changed."""
+    """An error. The request changed nothing."""
 
-    type: str = Field(description="Page of this gateway: what the problem means, and what to do.")
-    title: str = Field(description="The status in words.")
-    status: int = Field(description="The HTTP status.")
-    detail: str = Field(description="The problem, for people.")
-    instance: str = Field(description="The path that was asked for.")
+    type: str = Field(
+        description="Path of a page at this gateway that explains the problem and its remedy."
+    )
+    title: str = Field(description="Name of the HTTP status.")
+    status: int = Field(description="HTTP status code.")
+    detail: str = Field(description="Explanation for people.")
+    instance: str = Field(description="Path of the request.")
     code: Code = Field(
-        description="The problem, for programs.",
-        json_schema_extra={"enum": list(get_args(_General))},
+        description="Code for programs.", json_schema_extra={"enum": list(get_args(_General))}
     )
     retryable: bool = Field(description="Whether the same request may succeed later.")
-    retry_after_ms: int | None = Field(None, description="When to try again, if known.")
-    errors: list[ProblemError] | None = Field(None, description="The faults, each with its place.")
+    retry_after_ms: int | None = Field(
+        None, description="How long to wait before the next attempt, if known."
+    )
+    errors: list[ProblemError] | None = Field(
+        None, description="All faults of the request, each with its place."
+    )
     last_id: str | None = Field(
-        None, description="The stream's last id, where that was the matter."
+        None, description="Last id of the stream, if the problem is about it."
     )
     entry_id: str | None = Field(
-        None, description="The entry that is too large for its reader, where that was the matter."
+        None,
+        description="Id of the entry that is too large for its reader, if the problem is about it.",
     )
-    step: int | None = Field(
-        None, description="Of a commit: the number of the step that failed, from 0."
-    )
+    step: int | None = Field(None, description="Number of the failed step of a commit, from 0.")
     leader: str | None = Field(
-        None, description="Of `not_leader`: the address of the gateway that leads, if it is known."
+        None, description="With `not_leader`: address of the leader, if known."
     )
     request_id: str | None = Field(
-        None, description="`X-Request-Id` of the answer or of the WebSocket, as the log has it."
+        None, description="`X-Request-Id` of the answer or of the WebSocket, as in the log."
     )
 
 
 class RowProblem(Problem):
-    """Why a row was not changed: it is not as the request expects it."""
+    """Error of a change of a row: the row is not in the state that the request expects."""
 
-    code: _OfRows = Field(description="The problem, for programs.")
-    row: dict[str, Any] | None = Field(None, description="The row as it is, if there is one.")
+    code: _OfRows = Field(description="Code for programs.")
+    row: dict[str, Any] | None = Field(None, description="The current row, if it exists.")
 
 
 class HeldEntry(BaseModel):
     """An entry that is not pending with the consumer of a commit."""
 
-    id: str = Field(description="Entry id.")
-    consumer: str | None = Field(None, description="Who holds it; left out: nobody.")
+    id: str = Field(description="Id of the entry.")
+    consumer: str | None = Field(
+        None, description="Consumer that holds the entry; absent if none does."
+    )
     deliveries: int | None = Field(
-        None, description="Its delivery count; left out: it is not pending, or settled."
+        None,
+        description="Delivery count of the entry; absent if it is not pending or already settled.",
     )
 
 
 class FenceProblem(Problem):
-    """Why a commit did nothing: entries are not pending with its consumer."""
+    """Error of a commit: entries are not pending with its consumer. The commit changed nothing."""
 
-    code: _OfCommits = Field(description="The problem, for programs.")
-    held: list[HeldEntry] = Field(description="These entries, and who holds them.")
+    code: _OfCommits = Field(description="Code for programs.")
+    held: list[HeldEntry] = Field(description="The entries, and who holds them.")
+
+
+class KeyProblem(Problem):
+    """Error of a change of an API key: nobody could manage keys without it."""
+
+    code: _OfKeys = Field(description="Code for programs.")
 
 
 class GatewayError(Exception):
@@ -147,8 +162,8 @@ class FrameTooLarge(GatewayError):
 
     def __init__(self, entry_id: str, size_bytes: int, bytes_max: int) -> None:
         text = (
-            f"The frame of entry {entry_id} has {size_bytes} bytes, and frame_bytes_max is "
-            f"{bytes_max}: read the entry by its id, and go on behind it."
+            f"The frame of entry {entry_id} has {size_bytes} bytes, but frame_bytes_max is "
+            f"{bytes_max}: read the entry by its id, then continue after it."
         )
         super().__init__("too_large", text)
         self.entry_id = entry_id
@@ -163,7 +178,7 @@ class RowIsAnother(GatewayError):
 
 
 def cut_off() -> GatewayError:
-    return GatewayError("cut_off", "An operator has cut this connection off.")
+    return GatewayError("cut_off", "An operator closed this connection.")
 
 
 _STATUS: dict[Code, int] = {
@@ -192,6 +207,7 @@ _STATUS: dict[Code, int] = {
     "id_not_greater": 409,
     "staged_missing": 409,
     "not_yours": 409,
+    "last_admin_key": 409,
     "limit_reached": 409,
     "last_id_mismatch": 412,
     "row_changed": 412,
@@ -288,8 +304,12 @@ _RETRY_AFTER_MS = 1000
 
 _STEP = re.compile("/body/steps/([0-9]+)")
 
-_MODELS: dict[Code, type[Problem]] = {"row_changed": RowProblem, "not_yours": FenceProblem}
-"""The problems that say more than others."""
+_MODELS: dict[Code, type[Problem]] = {
+    "row_changed": RowProblem,
+    "not_yours": FenceProblem,
+    "last_admin_key": KeyProblem,
+}
+"""The problems that say more than others, or that clients of the last release do not know."""
 
 _ERRORS_MAX = 100
 """Errors told of one request: more would help nobody, and each costs more than the mistake."""
@@ -318,10 +338,21 @@ def problem_of(error: Exception, instance: str) -> Problem:
     detail = _detail(error)
     if pointer is None:
         problem = make_problem(code, detail, instance)
+    elif isinstance(error, errors.SchemaMismatch):
+        faults = _faults_of(error)
+        problem = make_problem(code, f"{pointer}: {faults[0].detail}", instance, faults)
     else:
         errors_found = [ProblemError(pointer=pointer, detail=detail)]
         problem = make_problem(code, f"{pointer}: {detail}", instance, errors_found)
     return _with_facts(problem, error)
+
+
+def _faults_of(error: errors.SchemaMismatch) -> list[ProblemError]:
+    entry = error.location[:-1] if error.faults[0].field else error.location
+    return [
+        ProblemError(pointer=pointer_to("body", *entry, *([field] if field else [])), detail=text)
+        for field, text in error.faults
+    ]
 
 
 def _with_facts(problem: Problem, error: Exception) -> Problem:

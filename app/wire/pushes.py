@@ -4,9 +4,10 @@ import re
 from enum import StrEnum
 from typing import Annotated, NotRequired
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema
 from typing_extensions import TypedDict
 
+from headgate.app.wire.filters import FilterForm
 from headgate.app.wire.schemas.entries import NextCursor, Request
 from headgate.app.wire.schemas.pattern_groups import NewGroups, Weights
 
@@ -17,6 +18,7 @@ DISABLE_AFTER_MS = 432_000_000
 """5 days."""
 DISABLE_AFTER_MS_MIN, DISABLE_AFTER_MS_MAX = 1_000, 7_776_000_000
 OVERLAP_MS_MAX = 2_592_000_000
+ATTEMPTS_DAYS, ATTEMPTS_DAYS_MAX = 3, 30
 
 _HEADERS_MAX, _HEADER_NAME_MAX, _HEADER_VALUE_MAX = 20, 64, 4_096
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -43,7 +45,7 @@ _OWN_PREFIXES = ("ce-", "webhook-", "proxy-")
 
 
 class PushBody(StrEnum):
-    """The form of what is sent."""
+    """The form of a request body."""
 
     ENTRY = "entry"  # an entry, as a read of the group has it
     BATCH = "batch"  # several of them
@@ -64,7 +66,7 @@ class SignatureKind(StrEnum):
 
 
 class PushPhase(StrEnum):
-    """The phases of a push."""
+    """The state of a push."""
 
     ACTIVE = "active"
     FAILING = "failing"  # nothing but failures: it is tried with one entry now and then
@@ -76,14 +78,16 @@ class PushPhase(StrEnum):
 def _check_headers(headers: dict[str, str]) -> dict[str, str]:
     lower = [name.lower() for name in headers]
     if len(set(lower)) < len(lower):
-        raise ValueError("a header has one value")
+        raise ValueError("each header may be given only once")
     for name, value in headers.items():
         if len(name) > _HEADER_NAME_MAX or not _HEADER_NAME.fullmatch(name):
-            raise ValueError(f"a name of a header has up to {_HEADER_NAME_MAX} letters and digits")
+            raise ValueError(
+                f"a header name must be an HTTP token of at most {_HEADER_NAME_MAX} characters"
+            )
         if name.lower() in _OWN or name.lower().startswith(_OWN_PREFIXES):
-            raise ValueError(f"the gateway sets {name} by itself")
+            raise ValueError(f"the gateway sets the header {name} itself")
         if len(value) > _HEADER_VALUE_MAX or not _HEADER_VALUE.fullmatch(value):
-            text = f"the value of {name} should have up to {_HEADER_VALUE_MAX} characters of ASCII"
+            text = f"the value of {name} must have at most {_HEADER_VALUE_MAX} ASCII characters"
             raise ValueError(text)
     return headers
 
@@ -92,13 +96,16 @@ Url = Annotated[
     str,
     Field(
         max_length=2048,
-        description="Where requests go: https, to a public address, unless the operator allows "
-        "others. It is kept as a secret.",
+        description="Where to send requests: an https URL with a public address, unless the "
+        "operator allows others. It is stored as a secret.",
         examples=["https://hooks.example/orders"],
     ),
 ]
 Concurrency = Annotated[
-    int, Field(ge=1, le=CONCURRENCY_MAX, strict=True, description="Requests at a time, at most.")
+    int,
+    Field(
+        ge=1, le=CONCURRENCY_MAX, strict=True, description="Maximum number of concurrent requests."
+    ),
 ]
 Timeout = Annotated[
     int,
@@ -106,24 +113,25 @@ Timeout = Annotated[
         ge=TIMEOUT_MS_MIN,
         le=TIMEOUT_MS_MAX,
         strict=True,
-        description="Time for one request, with its answer.",
+        description="Timeout of a request, including its answer.",
     ),
 ]
 Body = Annotated[
     PushBody,
     Field(
-        description="`entry`: one entry, as a read of the group has it. `batch`: up to `batch_max` "
-        "of them. `cloudevents`, `cloudevents_binary`, `cloudevents_batch`: events."
+        description="`entry`: one entry, in the form of a read of the group. `batch`: up to "
+        "`batch_max` entries. `cloudevents`, `cloudevents_binary`, `cloudevents_batch`: "
+        "CloudEvents."
     ),
 ]
 BatchMax = Annotated[
-    int, Field(ge=1, le=BATCH_MAX, strict=True, description="Entries of a batch, at most.")
+    int, Field(ge=1, le=BATCH_MAX, strict=True, description="Maximum number of entries per batch.")
 ]
 Signature = Annotated[
     SignatureKind,
     Field(
-        description="Of Standard Webhooks. `v1`: HMAC-SHA256 by the secret. `v1a`: Ed25519 by the "
-        "gateway; the key is at `/v1/push/jwks.json`."
+        description="Signature as of Standard Webhooks. `v1`: HMAC-SHA256 with the secret. `v1a`: "
+        "Ed25519 with the key of the gateway; the public key is at `/v1/push/jwks.json`."
     ),
 ]
 DisableAfter = Annotated[
@@ -132,13 +140,25 @@ DisableAfter = Annotated[
         ge=DISABLE_AFTER_MS_MIN,
         le=DISABLE_AFTER_MS_MAX,
         strict=True,
-        description="Behind nothing but failures for so long, the push is disabled.",
+        description="Time without a success after which a failing push is disabled.",
+    ),
+]
+
+
+AttemptsDays = Annotated[
+    int,
+    Field(
+        ge=0,
+        le=ATTEMPTS_DAYS_MAX,
+        strict=True,
+        description="How many days the gateway keeps the attempts of the push, at most the latest "
+        "10,000. 0: it keeps none.",
     ),
 ]
 
 
 class PushInput(Request):
-    """A push to set."""
+    """Settings of a push."""
 
     url: Url
     concurrency: Concurrency = CONCURRENCY
@@ -147,55 +167,126 @@ class PushInput(Request):
     batch_max: BatchMax = BATCH_MAX
     signature: Signature = SignatureKind.HMAC
     disable_after_ms: DisableAfter = DISABLE_AFTER_MS
+    attempts_days: AttemptsDays = ATTEMPTS_DAYS
     headers: Annotated[
         dict[str, str], Field(max_length=_HEADERS_MAX), AfterValidator(_check_headers)
-    ] = Field({}, description="Headers of each request. Their values are kept as secrets.")
+    ] = Field(
+        {}, description="Additional headers of each request. Their values are stored as secrets."
+    )
 
 
 class PatternPushInput(PushInput):
-    """A push over a pattern to set."""
+    """Settings of a push over a pattern."""
 
     weights: Weights = Field({})
     create: NewGroups | None = Field(
-        None, description="The groups that are created where there is none."
+        None, description="Create the group, with these settings, in streams that lack it."
     )
 
 
 class SecretRotation(Request):
-    """The replacement of a secret."""
+    """A rotation of the secret."""
 
     overlap_ms: Annotated[int, Field(ge=0, le=OVERLAP_MS_MAX, strict=True)] = Field(
-        86_400_000, description="Requests are signed with the old secret as well for so long."
+        86_400_000, description="How long requests are also signed with the old secret."
     )
 
 
+class PushReplayInput(Request):
+    """Entries to send again."""
+
+    start: Annotated[str, Field(description="An id or a time; `(id` excludes the id.")]
+    end: Annotated[str, Field(description="An id or a time; `(id` excludes the id.")] = "+"
+    filter: Annotated[FilterForm | None, WithJsonSchema({})] = Field(
+        None,
+        title="Filter",
+        description="A filter, as in reads: only matching entries are sent again.",
+    )
+    dry_run: bool = Field(False, strict=True, description="Only count the entries.")
+
+
+class ReplayState(StrEnum):
+    """The state of a replay."""
+
+    COUNTED = "counted"  # of a dry run
+    RUNNING = "running"
+    DONE = "done"
+    CANCELLED = "cancelled"
+
+
+class PushReplay(TypedDict):
+    """A replay: entries of a range that a push sends again."""
+
+    id: Annotated[str, Field(description="Value of `headgate-replay` in its requests.")]
+    state: Annotated[
+        ReplayState,
+        Field(
+            description="`counted`: a dry run. `running`, also while the push is paused. `done`. "
+            "`cancelled`."
+        ),
+    ]
+    start: str
+    end: Annotated[str, Field(description="At most the last id that the group has read.")]
+    entries: Annotated[int, Field(description="Number of entries when they were counted.")]
+    at_least: Annotated[bool, Field(description="There may be more entries than were counted.")]
+    sent: Annotated[int, Field(description="Entries that the receiver has acknowledged.")]
+    failed: Annotated[int, Field(description="Entries that failed in all attempts.")]
+    created_at_ms: int
+    ended_at_ms: int | None
+
+
 class PushAttempt(TypedDict):
-    """A request of a push, and what came of it."""
+    """A request of a push and its result."""
 
     at_ms: int
     took_ms: int
     webhook_id: str
     entry_count: int
-    status: Annotated[int | None, Field(description="Of the answer; null: there was none.")]
-    error: Annotated[str | None, Field(description="Why it does not acknowledge; null: it does.")]
+    status: Annotated[
+        int | None, Field(description="HTTP status of the answer; null if there was no answer.")
+    ]
+    error: Annotated[str | None, Field(description="Why the attempt failed; null if it succeeded.")]
     excerpt: Annotated[
-        str | None, Field(description="The beginning of an answer that does not acknowledge.")
+        str | None, Field(description="Beginning of the answer; null if it was empty.")
     ]
     retry_after_s: Annotated[
-        int | None, Field(description="The receiver wanted nothing for so long (429 and 503).")
+        int | None,
+        Field(description="How long the receiver asked the gateway to wait (429 and 503)."),
+    ]
+    stream: Annotated[str, Field(description="Stream of the entries.")]
+    ids: Annotated[list[str], Field(description="Ids of the entries in the request.")]
+    url: Annotated[
+        str,
+        Field(
+            description="Scheme and host of the URL. Its path and query can be secrets, so they "
+            "are not kept."
+        ),
+    ]
+    headers: Annotated[
+        dict[str, str],
+        Field(
+            description="Headers of the request. The signature and the headers of the push have "
+            "`…` as their values."
+        ),
+    ]
+    next_at_ms: Annotated[
+        int | None,
+        Field(description="When the entries are due again; null if this was the last attempt."),
     ]
 
 
 class PushSummary(TypedDict):
-    """A push, and how it goes."""
+    """A push and its state."""
 
-    stream: Annotated[str, Field(description="Its stream; or its pattern, if `match` is there.")]
-    match: NotRequired[Annotated[str, Field(description="The pattern of a push over one.")]]
-    weights: NotRequired[Annotated[Weights, Field(description="Of a push over a pattern.")]]
-    create: NotRequired[Annotated[NewGroups | None, Field(description="Of a push over a pattern.")]]
+    stream: Annotated[str, Field(description="Stream of the push. With `match`: its pattern.")]
+    match: NotRequired[Annotated[str, Field(description="Pattern, for a push over a pattern.")]]
+    weights: NotRequired[Annotated[Weights, Field(description="For a push over a pattern.")]]
+    create: NotRequired[
+        Annotated[NewGroups | None, Field(description="For a push over a pattern.")]
+    ]
     group: str
     url: Annotated[
-        str | None, Field(description="Null: the key is missing that encrypted the secrets.")
+        str | None, Field(description="Null if the key that encrypted the secrets is missing.")
     ]
     concurrency: Concurrency
     timeout_ms: Timeout
@@ -203,38 +294,50 @@ class PushSummary(TypedDict):
     batch_max: BatchMax
     signature: Signature
     disable_after_ms: DisableAfter
-    header_names: Annotated[list[str], Field(description="Of `headers`; no one is told values.")]
+    attempts_days: AttemptsDays
+    header_names: Annotated[
+        list[str], Field(description="Names of `headers`. Their values are never shown.")
+    ]
     state: Annotated[
         PushPhase,
         Field(
-            description="`active`. `failing`: nothing but failures, so it is tried with one "
-            "request now and then. `paused`. `disabled`: it sends nothing until it is resumed. "
-            "`unreadable`: the key is missing that encrypted its secrets; set it anew."
+            description="`active`. `failing`: all requests fail, so the gateway only sends one "
+            "request from time to time. `paused`. `disabled`: the push sends nothing until it is "
+            "resumed. `unreadable`: the key that encrypted its secrets is missing; set the push "
+            "again."
         ),
     ]
     failing_since_ms: int | None
-    failure_count: Annotated[int, Field(description="Requests that failed, one after the other.")]
+    failure_count: Annotated[int, Field(description="Consecutive failed requests.")]
     disabled_at_ms: int | None
     disabled_reason: str | None
     public_key: Annotated[
-        str | None,
-        Field(description="Of the gateway, for `v1a`; null: requests are not signed with it."),
+        str | None, Field(description="Public key of the gateway, with `v1a`; null otherwise.")
     ]
     previous_secret_until_ms: Annotated[
-        int | None, Field(description="Until then the secret before this one is good as well.")
+        int | None, Field(description="Until when the previous secret is also used.")
     ]
     created_at_ms: int
-    delivered_count: Annotated[int, Field(description="Entries that were acknowledged.")]
-    failed_count: Annotated[int, Field(description="Requests that were not.")]
+    delivered_count: Annotated[
+        int, Field(description="Entries that the receiver has acknowledged.")
+    ]
+    failed_count: Annotated[int, Field(description="Requests that failed.")]
+    replay: Annotated[PushReplay | None, Field(description="The latest replay.")]
 
 
 class Push(PushSummary):
-    """A push, with the answers of its receiver."""
+    """A push, with the latest answers of its receiver."""
 
     secret: NotRequired[
-        Annotated[str, Field(description="Shown once: when it is new.", examples=["whsec_…"])]
+        Annotated[
+            str,
+            Field(
+                description="The secret. It is shown only once, when it is new.",
+                examples=["whsec_…"],
+            ),
+        ]
     ]
-    answers: Annotated[list[PushAttempt], Field(description="The last 50, the newest first.")]
+    answers: Annotated[list[PushAttempt], Field(description="The last 50 attempts, newest first.")]
 
 
 class Pushes(TypedDict):
@@ -244,7 +347,16 @@ class Pushes(TypedDict):
     next_cursor: NextCursor
 
 
-class RetriedPush(BaseModel):
-    """The entries that are tried again at once."""
+class PushAttempts(TypedDict):
+    """A page of attempts."""
 
-    entries: int = Field(description="Entries that had to wait after a failure, and are due now.")
+    attempts: list[PushAttempt]
+    next_cursor: NextCursor
+
+
+class RetriedPush(BaseModel):
+    """The entries that are retried at once."""
+
+    entries: int = Field(
+        description="Number of entries that were waiting after a failure and are now due."
+    )

@@ -2,20 +2,21 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from typing_extensions import TypedDict
 
 from headgate.app.wire.fields import FieldsRead, wire_fields
-from headgate.app.wire.names import check_name, text_of
+from headgate.app.wire.names import NameText, check_name, text_of
 from headgate.app.wire.schemas.entries import FieldsInput, Flag, IdText, NextCursor
 from headgate.engine import schedules as definition
 from headgate.engine import schedules as progress
 
-StreamName = Annotated[str, Field(description="Stream that gets the entries.", examples=["jobs"])]
+StreamName = Annotated[NameText, Field(description="Stream to append to.", examples=["jobs"])]
 Cron = Annotated[
     str,
     Field(
-        description="Minute, hour, day of month, month, day of week, as Debian's cron reads them.",
+        description="Cron expression in the syntax of Debian's cron: minute, hour, day of month, "
+        "month, day of week.",
         examples=["0 6 * * MON-FRI"],
     ),
 ]
@@ -25,15 +26,17 @@ TimeZone = Annotated[
 Missed = Annotated[
     Literal["run_once", "skip"],
     Field(
-        description="Due times that nobody could run for a minute: the latest of them is run late, "
-        "or none is."
+        description="What to do about due times that the gateway missed by more than a minute: "
+        "append once, late, for the latest of them, or skip them."
     ),
 ]
-Paused = Annotated[Flag, Field(description="Nothing is due until it goes on.")]
+Paused = Annotated[
+    Flag, Field(description="If true, nothing is due until the schedule is resumed.")
+]
 
 
 class ScheduleInput(FieldsInput):
-    """A schedule to set."""
+    """Settings of a schedule."""
 
     stream: StreamName
     cron: Cron
@@ -53,7 +56,9 @@ class ScheduleInput(FieldsInput):
 
 
 class SchedulePatch(FieldsInput):
-    """A change of a schedule; give at least one part. Fields are replaced as a whole."""
+    """A change of a schedule; give at least one part. `fields` are replaced as a whole."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     stream: StreamName | None = None
     cron: Cron | None = None
@@ -67,7 +72,7 @@ class SchedulePatch(FieldsInput):
         if not parts:
             raise ValueError("give at least one part")
         if isinstance(parts, dict) and None in parts.values():
-            raise ValueError("no part of a schedule can be null")
+            raise ValueError("a part of a schedule cannot be null")
         return parts
 
     def _leaves_fields(self) -> bool:
@@ -86,10 +91,10 @@ class SchedulePatch(FieldsInput):
 
 
 class ScheduleRefusal(TypedDict):
-    """The last append of a schedule that was refused."""
+    """The last refused append of a schedule."""
 
-    code: Annotated[str, Field(description="The problem, for programs.")]
-    detail: Annotated[str, Field(description="The problem, for people.")]
+    code: Annotated[str, Field(description="Code for programs.")]
+    detail: Annotated[str, Field(description="Explanation for people.")]
     at_ms: int
 
 
@@ -99,7 +104,7 @@ class _ScheduleHead(TypedDict):
 
 
 class Schedule(_ScheduleHead, FieldsRead):
-    """A schedule, and how far it has come."""
+    """A schedule and its progress."""
 
     cron: Cron
     time_zone: TimeZone
@@ -107,19 +112,19 @@ class Schedule(_ScheduleHead, FieldsRead):
     paused: Paused
     next_due_ms: Annotated[
         int | None,
-        Field(description="The next due time; null while it is paused, or if there is none."),
+        Field(
+            description="Next due time; null if the schedule is paused or has no more due times."
+        ),
     ]
     last_due_ms: Annotated[
-        int | None, Field(description="The due time of the last entry; null: there was none yet.")
+        int | None, Field(description="Due time of the last entry; null if there is none yet.")
     ]
-    last_id: Annotated[IdText | None, Field(description="Of the last entry.")]
-    missed_count: Annotated[
-        int, Field(description="Due times without an entry, as nobody could run them.")
-    ]
+    last_id: Annotated[IdText | None, Field(description="Id of the last entry.")]
+    missed_count: Annotated[int, Field(description="Due times that were missed, without an entry.")]
     refused_count: Annotated[int, Field(description="Appends that were refused.")]
     problem: Annotated[
         ScheduleRefusal | None,
-        Field(description="Why the last append was refused; null: it was not."),
+        Field(description="Why the last append was refused; null if it was not."),
     ]
 
 
@@ -128,6 +133,15 @@ class Schedules(TypedDict):
 
     schedules: list[Schedule]
     next_cursor: NextCursor
+
+
+class ScheduleTimes(TypedDict):
+    """Due times of a cron expression that come next."""
+
+    times_ms: Annotated[
+        list[int],
+        Field(description="In their order; fewer than `count`, or none, if there are no more."),
+    ]
 
 
 def _refusal_wire(refusal: progress.Refusal) -> ScheduleRefusal:

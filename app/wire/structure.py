@@ -6,6 +6,7 @@ report, and it would cost more than the request.
 
 import re
 from collections.abc import Collection
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from pydantic import GetCoreSchemaHandler
@@ -30,6 +31,16 @@ DENSE_BYTES_MIN = 256 * 1024
 
 VALUES_MAX = 2 * ITEMS_MAX
 """Strings, and other values, of one body that is read at once: 200,000 take some 20 ms."""
+
+LEVELS_MAX = 200
+"""Levels of arrays and objects in each other: the parser of requests takes no more."""
+
+_MARKS_MAX = 100_000
+"""Brackets around others, and quotes around brackets: to look at them takes some 10 ms."""
+
+_SQUARE = bytes.maketrans(b"{}", b"[]")
+_NEITHER = bytes(set(range(256)) - set(b'[]{}"'))
+_STEPS = {ord("["): 1, ord("]"): -1}
 
 _HOLDERS = frozenset({dict, list})
 """A parser's types of objects and arrays."""
@@ -63,8 +74,27 @@ def check_dense(text: bytes) -> None:
     if not is_dense and text.count(b",") > VALUES_MAX:  # unless they stand in strings
         is_dense = _STRING.sub(b"", text).count(b",") > VALUES_MAX
     if is_dense:
-        text_ = f"at most {VALUES_MAX} values at once"
+        text_ = f"at most {VALUES_MAX} values are allowed"
         raise GatewayError("invalid_request", text_, pointer="/body")
+
+
+def is_too_nested(text: bytes) -> bool:
+    """Tell whether valid JSON is nested more deeply than other parsers may take.
+
+    It is for text that is passed on as it is. Text with so many brackets that it would take long to
+    look at them counts as such.
+    """
+    if text.count(b"[") + text.count(b"{") <= LEVELS_MAX:
+        return False
+    without_quotes_inside = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    brackets_and_quotes = without_quotes_inside.translate(_SQUARE, _NEITHER).replace(b'""', b"")
+    if brackets_and_quotes.count(b'"') > _MARKS_MAX:
+        return True
+    brackets = b"".join(brackets_and_quotes.split(b'"')[::2])  # those outside of strings
+    outer = brackets.replace(b"[]", b"")  # one level less, and far fewer
+    if len(outer) > _MARKS_MAX:
+        return True
+    return 1 + max(accumulate(map(_STEPS.__getitem__, outer)), default=0) > LEVELS_MAX
 
 
 def check_members(value: Any, pointer: str = "/body") -> None:
@@ -86,11 +116,13 @@ def _check(value: Any) -> None:
     items: Collection[Any] = ()
     if isinstance(value, list):
         if len(value) > ITEMS_MAX:
-            raise _TooManyError(f"an array has at most {ITEMS_MAX} items, not {len(value)}")
+            raise _TooManyError(f"an array may have at most {ITEMS_MAX} items, not {len(value)}")
         items = value
     elif isinstance(value, dict):
         if len(value) > MEMBERS_MAX:
-            raise _TooManyError(f"an object has at most {MEMBERS_MAX} members, not {len(value)}")
+            raise _TooManyError(
+                f"an object may have at most {MEMBERS_MAX} members, not {len(value)}"
+            )
         items = value.values()
     if _HOLDERS.isdisjoint(map(type, items)):  # as nearly always, and quicker
         return

@@ -190,7 +190,7 @@ class Channel(asyncio.Protocol):
             return
         self._transport.write(encode(frame))
         if self._transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
-            log.critical("the other end of a control channel takes nothing")
+            log.critical("the other end of a control channel does not read")
             self._transport.abort()
 
     async def send_in_turn(self, frame: Frame) -> None:

@@ -136,7 +136,7 @@ class Child:
 
     def _end(self) -> None:
         if not self._ready.done():
-            reason = self._reason or f"the {self.name} process has ended at its start"
+            reason = self._reason or f"the {self.name} process ended while it was starting"
             self._ready.set_exception(StartFailed(reason))
             self._ready.exception()  # whoever waits gets it; nobody need wait
 
@@ -198,7 +198,7 @@ class Slot:
             if child is not self.child:
                 continue  # it was replaced
             facts = {"ended": child.name, "pid": child.process_id, "code": code}
-            log.error("process has ended, and is started anew", extra=facts)
+            log.error("process has ended and is restarted", extra=facts)
             self.child = None
             self._filled.clear()
             quick_ends = 0 if loop.time() - since_s >= LONG_S else quick_ends + 1
@@ -212,7 +212,7 @@ class Slot:
             try:
                 self.child = await self._start()
             except Exception as error:  # noqa: BLE001  for want of a thread, for instance
-                log.error("reload given up, processes go on", extra={"reason": str(error)})  # noqa: TRY400
+                log.error("reload aborted; processes go on", extra={"reason": str(error)})  # noqa: TRY400
                 return False
             self._filled.set()
         if before is not None:
@@ -227,7 +227,7 @@ class Slot:
             async with asyncio.timeout(self._replaced_s_max):
                 await child.until_end()
         except TimeoutError:
-            log.warning("process killed, as it did not end", extra={"killed": child.name})
+            log.warning("process killed because it did not end", extra={"killed": child.name})
             child.kill()
 
     async def _fill_again(self, quick_ends: int) -> None:
@@ -300,7 +300,7 @@ class Heartbeats:
 async def end_hung(child: Child) -> None:
     stack = await _stack_of(child)
     facts = {"killed": child.name, "pid": child.process_id, "stack": stack}
-    log.critical("process hangs, and is killed", extra=facts)
+    log.critical("process hangs and is killed", extra=facts)
     child.kill()
 
 

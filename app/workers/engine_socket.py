@@ -104,5 +104,5 @@ def _is_in_use(path: Path) -> bool:
         except ConnectionRefusedError:
             return False
         except OSError:
-            raise InUse(f"{path}: cannot be told to be unused") from None
+            raise InUse(f"{path}: cannot find out whether it is in use") from None
         return True

@@ -171,12 +171,12 @@ class Supervisor:
     async def _replace_when_asked(self) -> None:
         await self._reload.wait()
         self._reload.clear()
-        log.info("reload: workers are replaced one after the other")
+        log.info("reload: workers are replaced one by one")
         for slot in self.workers:
             if not await slot.replace():
                 break
         else:
-            log.info("reload is over")
+            log.info("reload finished")
 
     async def _start(self, role: Role, name: str) -> Child:
         sockets, redis_sockets, plan = [], [], self.plan
@@ -253,7 +253,7 @@ class Supervisor:
         await _ended(workers, WORKERS_END_S_MAX)
         engines = [child for role, child in self._children.values() if role is Role.ENGINE]
         if not await _ended(engines, ENGINE_END_S_MAX):
-            raise RestartFailed("the engine process did not end, and was killed")
+            raise RestartFailed("the engine process was killed because it did not end")
 
 
 async def _ended(children: Sequence[Child], within_s: float) -> bool:
@@ -269,7 +269,7 @@ async def _ended(children: Sequence[Child], within_s: float) -> bool:
     _, pending = await asyncio.wait(endings, timeout=within_s)
     for child in children:
         if child.is_running:
-            log.error("process killed, as it did not end", extra={"killed": child.name})
+            log.error("process killed because it did not end", extra={"killed": child.name})
             child.kill()
     await asyncio.gather(*endings)
     return not pending
@@ -299,11 +299,11 @@ class _OwnMetrics(Collector):
 
     def collect(self) -> list[Metric]:
         slots = self._supervisor.workers
-        workers = GaugeMetricFamily("headgate_workers", "Worker processes that serve.")
+        workers = GaugeMetricFamily("headgate_workers", "Worker processes that are serving.")
         workers.add_metric([], self._supervisor.serving_count)
         restarts = CounterMetricFamily(
             "headgate_process_restarts",
-            "Processes started anew after they had ended.",
+            "Processes that were restarted after they had ended.",
             None,
             ["role"],
         )
@@ -311,7 +311,7 @@ class _OwnMetrics(Collector):
         families: list[Metric] = [workers, restarts]
         if self._supervisor.plan.has_engine:
             restarts.add_metric(["engine"], self._supervisor.engine.restart_count)
-            up = GaugeMetricFamily("headgate_engine_up", "1 while the engine process serves.")
+            up = GaugeMetricFamily("headgate_engine_up", "1 while the engine process is serving.")
             up.add_metric([], self._supervisor.engine.child is not None)
             families.append(up)
         return families

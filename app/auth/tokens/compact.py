@@ -183,7 +183,7 @@ def _check_audience(claims: Mapping[str, Any], audience: str | None) -> None:
     if audience is None:
         if given:
             raise Unauthenticated(
-                "The token is for an audience (`aud`), and this gateway has none."
+                "The token is for an audience (`aud`), but this gateway has none."
             )
         return
     if not isinstance(audiences, list) or audience not in audiences:
@@ -206,7 +206,7 @@ def _rights(claims: Mapping[str, Any], defaults: Sequence[Grant]) -> tuple[Right
     try:
         return tuple(grant.bind(claims) for grant in (defaults if own is None else own))
     except UnboundClaim as error:
-        raise Unauthenticated(f"The token does not fit its grants: {error}.") from None
+        raise Unauthenticated(f"The claims of the token do not fit its grants: {error}.") from None
 
 
 def _valid(adapter: TypeAdapter[T], name: str, value: Any) -> T:

@@ -59,7 +59,7 @@ class Fetcher:
         _check_url(str(request.url))
         own, to = httpx.URL(self._url), request.url
         if (to.scheme, to.host, to.port) != (own.scheme, own.host, own.port):
-            raise KeySetFault(f"a redirect leads to {to.scheme}://{to.host}: give that URL")
+            raise KeySetFault(f"the URL redirects to {to.scheme}://{to.host}: set that URL instead")
 
     async def _look(self, event: str, facts: Mapping[str, Any]) -> None:
         if event == _CONNECTED:
@@ -73,9 +73,11 @@ class Fetcher:
         """Refuse a connection by its actual address: raises KeySetFault if no issuer has it."""
         address = address_of(str(stream.get_extra_info("server_addr")[0]))
         if address is None or is_inward(address):
-            raise KeySetFault(f"the host leads to {address}, where no issuer is")
+            raise KeySetFault(
+                f"the host has the address {address}, which is not allowed for an issuer"
+            )
         if self._url.lower().startswith("http:") and not address.is_loopback:
-            raise KeySetFault(f"the host leads to {address}: a key set needs https://")
+            raise KeySetFault(f"the host has the address {address}: its key set needs https://")
 
     async def _body_of(self, client: httpx.AsyncClient) -> bytes:
         async with client.stream("GET", self._url, extensions={"trace": self._look}) as answer:
@@ -101,16 +103,16 @@ def _check_url(url: str) -> None:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
     except ValueError:
-        raise KeySetFault("the URL of a key set is no URL") from None
+        raise KeySetFault("the URL of a key set is invalid") from None
     if not host or parts.scheme not in ("http", "https"):
-        raise KeySetFault("the URL of a key set begins with https:// and a host")
+        raise KeySetFault("the URL of a key set must have https:// and a host")
     if parts.username is not None or parts.password is not None:
-        raise KeySetFault("the URL of a key set has no name and password")
+        raise KeySetFault("the URL of a key set must not have a name or a password")
     if parts.scheme == "http" and not is_this_machine(host):
-        raise KeySetFault(f"http://{host} is not protected: a key set needs https://")
+        raise KeySetFault(f"http://{host} is not encrypted: a key set needs https://")
     address = address_of(host)
     if address is not None and is_inward(address):
-        raise KeySetFault(f"{host} is an address where no issuer is")
+        raise KeySetFault(f"{host} is an address that is not allowed for an issuer")
 
 
 def shown(url: str) -> str:

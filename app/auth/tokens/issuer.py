@@ -127,7 +127,7 @@ class TokenVerifier:
 
 def _known_keys(source: KeySource) -> KeySet:
     if not source.is_known:
-        raise GatewayError("unavailable", "The keys that verify tokens were not fetched yet.")
+        raise GatewayError("unavailable", "The keys that verify tokens could not be fetched yet.")
     return source.keys
 
 
@@ -198,7 +198,7 @@ def _check_algorithms(
     pinned: Collection[Algorithm], keys: Collection[VerifyingKey], *, has_jwks: bool
 ) -> None:
     if has_jwks and pinned and HMAC.issuperset(pinned):
-        text = "jwt_algorithms: a key set has public keys, and none of these algorithms is for one"
+        text = "jwt_algorithms: a key set has public keys, but none of these algorithms uses one"
         raise CredentialFault(text)
     covered = frozenset[Algorithm]().union(*(key.algorithms for key in keys))
     if has_jwks:

@@ -59,7 +59,7 @@ class Jwks:
         self._withdrawn |= self.keys.withdrawn_in(keys)
         self.keys, self.is_known = keys, True
         if not keys:
-            log.warning("the issuer has no key that can verify tokens: all are refused")
+            log.warning("the issuer has no key that can verify tokens: all tokens are refused")
         if self._withdrawn:
             self._on_withdrawn(self._withdrawn)
             self._withdrawn = frozenset()
@@ -74,7 +74,7 @@ class JwksFile(Jwks):
         self._file = WatchedFile(path, self._read, self._take)
         self._file.load()
         if not self.is_known:
-            raise KeySetFault(f"{path}: there is no such file")
+            raise KeySetFault(f"{path} does not exist")
         if not self.keys:
             raise KeySetFault(f"{path}: the key set has no keys")
 
@@ -113,7 +113,7 @@ class JwksUrl(Jwks):
         self._url = url
         self._fetch = fetch
         self._jitter = jitter
-        self._warning: str | None = f"{url}: the keys are not fetched yet"
+        self._warning: str | None = f"{url}: the keys could not be fetched yet"
         self._asked = asyncio.Event()
         self._failures = 0  # since the last fetch that worked
 
@@ -144,7 +144,7 @@ class JwksUrl(Jwks):
             warning = f"{self._url}: {str(fault) or type(fault).__name__}"
             if warning != self._warning:
                 log.error(  # noqa: TRY400 the fault says all there is
-                    "keys of the issuer not fetched", extra={"reason": warning}
+                    "keys of the issuer could not be fetched", extra={"reason": warning}
                 )
             self._warning = warning
             return False

@@ -60,12 +60,16 @@ def key_of_secret(secret: bytes, pinned: Collection[Algorithm] = ()) -> Verifyin
     try:
         HMACAlgorithm(HMACAlgorithm.SHA256).prepare_key(secret)
     except jwt.InvalidKeyError:
-        raise KeyFault("a public key or certificate is no secret: everybody may know it") from None
+        raise KeyFault(
+            "a public key or certificate is not a secret: everybody may know it"
+        ) from None
     wanted = HMAC.intersection(pinned)
     for algorithm in sorted(wanted or {Algorithm.HS256}):
         if len(secret) < SECRET_BYTES_MIN[algorithm]:
             size = SECRET_BYTES_MIN[algorithm]
-            raise KeyFault(f"a secret for {algorithm} has {size} bytes or more, not {len(secret)}")
+            raise KeyFault(
+                f"a secret for {algorithm} must have at least {size} bytes, not {len(secret)}"
+            )
     long_enough = {each for each in HMAC if len(secret) >= SECRET_BYTES_MIN[each]}
     return VerifyingKey(secret, _pinned(long_enough, pinned))
 
@@ -83,15 +87,15 @@ def key_of_file(path: Path, pinned: Collection[Algorithm] = ()) -> VerifyingKey:
 def key_of_jwk(jwk: Any, pinned: Collection[Algorithm] = ()) -> VerifyingKey:
     """Return the key of a member of a key set (RFC 7517); raises KeyFault."""
     if not isinstance(jwk, dict):
-        raise KeyFault("a key is a JSON object")
+        raise KeyFault("a key must be a JSON object")
     kid = jwk.get("kid")
     if kid is not None and not (isinstance(kid, str) and len(kid) <= KID_CHARACTERS_MAX):
-        raise KeyFault(f"a kid is a text of up to {KID_CHARACTERS_MAX} characters")
+        raise KeyFault(f"a kid must be a text of at most {KID_CHARACTERS_MAX} characters")
     _check_purpose(jwk)
     try:
         material = jwt.PyJWK({**jwk, "alg": None}).key
     except (jwt.PyJWTError, ValueError, TypeError, KeyError, UnsupportedAlgorithm):
-        raise KeyFault("it is no public key that we know") from None
+        raise KeyFault("it is not a public key of a known type") from None
     key = _public(material, pinned)
     own = jwk.get("alg")
     algorithms = key.algorithms if own is None else key.algorithms & {str(own)}
@@ -104,18 +108,18 @@ def key_of_jwk(jwk: Any, pinned: Collection[Algorithm] = ()) -> VerifyingKey:
 def _check_purpose(jwk: dict[str, Any]) -> None:
     operations = jwk.get("key_ops", ["verify"])
     if jwk.get("kty") == "oct":
-        raise KeyFault("it is a secret, which has no place in a set of public keys")
+        raise KeyFault("it is a secret, which must not be in a set of public keys")
     if "d" in jwk:
-        raise KeyFault("it is a private key, and no longer private")
+        raise KeyFault("it is a private key, which is no longer private")
     if jwk.get("use", "sig") != "sig":
-        raise KeyFault("its use is not to verify signatures")
+        raise KeyFault("its `use` is not to verify signatures")
     if not isinstance(operations, list) or "verify" not in operations:
-        raise KeyFault("its operations are not to verify signatures")
+        raise KeyFault("its `key_ops` are not to verify signatures")
 
 
 def _key_of_pem(text: bytes, pinned: Collection[Algorithm]) -> VerifyingKey:
     if b"PRIVATE KEY" in text:
-        raise KeyFault("a private key has no place here: give the public key only")
+        raise KeyFault("give only the public key, not the private key")
     if text.count(b"-----BEGIN ") != 1:
         raise KeyFault("the file should have one public key or certificate in PEM")
     try:
@@ -134,14 +138,14 @@ def _public(key: object, pinned: Collection[Algorithm]) -> VerifyingKey:
     if isinstance(key, RSAPublicKey):
         if not RSA_BITS_MIN <= key.key_size <= RSA_BITS_MAX:
             bounds = f"{RSA_BITS_MIN} to {RSA_BITS_MAX} bits"
-            raise KeyFault(f"an RSA key has {bounds}, not {key.key_size}")
+            raise KeyFault(f"an RSA key must have {bounds}, not {key.key_size}")
         algorithms = RSA
     elif isinstance(key, EllipticCurvePublicKey):
         algorithms = BY_CURVE.get(key.curve.name, frozenset())
     elif isinstance(key, Ed25519PublicKey):
         algorithms = ED25519
     else:
-        raise KeyFault("it is no public key that we know")
+        raise KeyFault("it is not a public key of a known type")
     if not algorithms:
         raise KeyFault("its curve is not P-256, P-384, P-521 or Ed25519")
     data = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
@@ -156,7 +160,7 @@ def _pinned(
     remaining = frozenset(algorithms).intersection(pinned or algorithms)
     if not remaining:
         raise KeyFault(
-            f"the accepted algorithms have none of the key: {', '.join(sorted(algorithms))}"
+            f"none of the algorithms of the key is accepted: {', '.join(sorted(algorithms))}"
         )
     return remaining
 
@@ -210,9 +214,9 @@ def parse_key_set(data: bytes, pinned: Collection[Algorithm] = ()) -> KeySet:
     try:
         members: Any = object_of(data).get("keys")
     except ValueError:
-        raise KeySetFault("this is no key set: it is no JSON object, or not a sound one") from None
+        raise KeySetFault("not a key set: should be a valid JSON object") from None
     if not isinstance(members, list) or len(members) > KEYS_MAX:
-        raise KeySetFault(f"a key set has a member 'keys', a list of up to {KEYS_MAX}")
+        raise KeySetFault(f"a key set must have a member 'keys', a list of at most {KEYS_MAX} keys")
     keys: dict[str | None, VerifyingKey] = {}
     skipped: list[str] = []
     for number, member in enumerate(members):
@@ -222,7 +226,7 @@ def parse_key_set(data: bytes, pinned: Collection[Algorithm] = ()) -> KeySet:
             skipped.append(f"keys[{number}]: {fault}")
             continue
         if key.label in keys:
-            skipped.append(f"keys[{number}]: a key before it has the same kid")
+            skipped.append(f"keys[{number}]: an earlier key has the same kid")
         keys.setdefault(key.label, key)
     if skipped and not keys:
         raise KeySetFault(f"the key set has no key that can verify tokens: {skipped[0]}")

@@ -225,7 +225,7 @@ async def _perform_all(store: StreamStore, requests: Sequence[Request[Any]]) -> 
 
 class SourceChanged(Conflict):
     def __init__(self) -> None:
-        super().__init__("it has changed meanwhile")
+        super().__init__("it changed during the copy")
 
 
 async def mark(target: StreamStore, stream: bytes) -> None:

@@ -172,13 +172,11 @@ class Move:
         """
         copy = await self._described(self._target, info.name)
         if await self._is_marked(self._source, info.name):
-            self._note(
-                MoveOutcome(info.name, MoveState.REFUSED, "it is a copy that is not complete")
-            )
+            self._note(MoveOutcome(info.name, MoveState.REFUSED, "it is an incomplete copy"))
             return
         if copy is not None and await self._is_marked(self._target, info.name):
             if await self._has_more(copy):
-                why = "others have appended to the copy, which is not complete"
+                why = "other clients have appended to the incomplete copy"
                 self._note(MoveOutcome(info.name, MoveState.REFUSED, why))
                 return
             if self._may_be_copy(copy, info) and not await self._fill(info, copy):
@@ -194,7 +192,7 @@ class Move:
     async def _compared(self, info: StreamInfo, copy: StreamInfo) -> MoveOutcome:
         if not self._may_be_copy(copy, info):
             return MoveOutcome(
-                info.name, MoveState.REFUSED, "the target has another stream of this name"
+                info.name, MoveState.REFUSED, "the target has a different stream of this name"
             )
         differing = await differences(self._source, self._target, info.name)
         if not self._is_plain and (
@@ -320,7 +318,7 @@ async def _write(
     await fill(source, target, before[0], MIN_ID, on_copied)
     await unmark(source, target, stream)
     if await _state(source, stream) != before:
-        return MoveOutcome(stream, MoveState.FAILED, "it has changed meanwhile")
+        return MoveOutcome(stream, MoveState.FAILED, "it changed during the copy")
     return MoveOutcome(stream, MoveState.COPIED)
 
 

@@ -85,7 +85,7 @@ def read_url(url: str, login: ServerLogin = ServerLogin(), tls: Tls = Tls()) -> 
         raise ValueError(f"should begin with one of {', '.join(f'{name}://' for name in _SCHEMES)}")
     arrangement, uses_tls = _SCHEMES[parts.scheme]
     if parse_qsl(parts.query) or parts.fragment:
-        raise ValueError("should have no options behind `?` or `#`: there are settings for them")
+        raise ValueError("should have no options after `?` or `#`: use settings instead")
     user, _, hosts = parts.netloc.rpartition("@")
     port = _SENTINEL_PORT if arrangement is Arrangement.SENTINEL else _PORT
     addresses = tuple(_address(host, port) for host in hosts.split(","))
@@ -104,7 +104,7 @@ def check_prefix(prefix: bytes) -> None:
     if b"{" in prefix or b"}" in prefix:
         raise ValueError("should have no braces")
     if prefix.startswith(SIDE) or (prefix and SIDE.startswith(prefix)):
-        raise ValueError("should not begin as `hg:` does")
+        raise ValueError("should not begin with `hg:` or a part of it")
 
 
 def _address(host: str, port: int) -> Address:
@@ -114,7 +114,7 @@ def _address(host: str, port: int) -> Address:
     except ValueError:
         given, parts = None, urlsplit("")
     if not parts.hostname:
-        raise ValueError("should name hosts as `host` or `host:port`, with commas between")
+        raise ValueError("should name hosts as `host` or `host:port`, separated by commas")
     return Address(parts.hostname, given or port)
 
 
@@ -128,7 +128,7 @@ def _path(parts: SplitResult, arrangement: Arrangement) -> tuple[str, int]:
     service = ""
     if arrangement is Arrangement.SENTINEL:
         if not words:
-            raise ValueError("should name the service behind the hosts, such as `/mymaster`")
+            raise ValueError("should name the service after the hosts, such as `/mymaster`")
         service = words.pop(0)
     if arrangement is Arrangement.CLUSTER and words:
         raise ValueError("should have no path: a cluster has no databases")
@@ -138,7 +138,7 @@ def _path(parts: SplitResult, arrangement: Arrangement) -> tuple[str, int]:
 
 
 def _refuse_passphrase() -> str:
-    raise ValueError("the key for TLS is encrypted, and nobody is there to type its passphrase")
+    raise ValueError("the TLS key is encrypted, and nobody can type its passphrase")
 
 
 def _context(tls: Tls) -> ssl.SSLContext:

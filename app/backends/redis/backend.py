@@ -22,6 +22,7 @@ from headgate.app.backends.port import (
     Durable,
     Journaled,
     Leases,
+    Relay,
     ServerFacts,
     StreamServers,
     Way,
@@ -49,6 +50,7 @@ from headgate.app.backends.redis.performing import (
     writes,
 )
 from headgate.app.backends.redis.performing.housekeeping import Housekeeper
+from headgate.app.backends.redis.relay import ChannelRelay
 from headgate.app.backends.redis.waiting.claims import Claims
 from headgate.app.backends.redis.waiting.group_reads import GroupReaders
 from headgate.app.backends.redis.waiting.reads import StreamReaders
@@ -174,7 +176,7 @@ def _facts(text: bytes) -> ServerFacts:
 # 3. Give each request its replies. What has more to read then, reads it; what has more to change
 #    fails.
 
-_TOO_MUCH = "this changes too much for a transaction: run it by itself"
+_TOO_MUCH = "this changes too much for a transaction: run it separately"
 
 
 class _Held(NamedTuple):
@@ -312,6 +314,8 @@ class RedisBackend:
         self.leases: Leases = self._leases
         self.journal: Journaled | None = None
         self.servers: StreamServers | None = Primaries(client)
+        self._relay = ChannelRelay(client)
+        self.relay: Relay | None = self._relay
         # Requests that may wait: what they do at once is in the table.
         self._waiting: dict[type[Request[Any]], Callable[[Any], Coroutine[Any, Any, Any]]] = {
             Read: reads.read,
@@ -390,7 +394,7 @@ class RedisBackend:
         self._queues.drain()
 
     async def run(self) -> None:
-        works = (self.client, self._wake_ups, self._queues, self._claims, self._leases)
+        works = (self.client, self._wake_ups, self._queues, self._claims, self._leases, self._relay)
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(work.run()) for work in (*works, self._housekeeping)]
             await self._closed.wait()

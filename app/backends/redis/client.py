@@ -179,7 +179,7 @@ class Client:
 
     async def execute_at(self, address: Address, *words: Word, changes: bool) -> Any:
         if address not in self._topology.primaries:
-            raise NotSent(f"{address} is not a primary any more")
+            raise NotSent(f"{address} is no longer a primary")
         primary = self._open(address)
         node = primary.changes if changes else primary.reads
         [reply] = await node.ask_all([words], changes=changes)
@@ -362,7 +362,9 @@ class Client:
                 if not _is_forbidden(error):
                     raise
                 extra = {"why": str(error)}
-                log.warning("functions cannot be loaded: scripts are used", extra=extra)
+                log.warning(
+                    "functions cannot be loaded: the gateway uses scripts instead", extra=extra
+                )
                 self._uses_scripts = True
         if self._uses_scripts:
             for script in self._library.scripts.values():
@@ -414,7 +416,7 @@ class Client:
 
     def _refuse(self, why: str) -> None:
         if self.obstacle != why:
-            log.warning("the servers are not there", extra={"why": why})
+            log.warning("the servers cannot be used", extra={"why": why})
         self.obstacle = why
 
     async def prepare(self, address: Address) -> None:
@@ -443,7 +445,7 @@ class Client:
         primary = self._primaries.get(address)
         if primary is None:
             if self._tasks is None:
-                raise NotSent("the gateway is about to stop")
+                raise NotSent("the gateway is shutting down")
             options, connect_s = self.options, self.options.connect_ms_max / 1000
             connect = partial(connection_to, options.servers, address, timeout_s=connect_s)
             changes = Node(connect, self._durability, options.answer_ms_max / 1000)
@@ -492,7 +494,7 @@ def _is_refusal(reply: object) -> TypeGuard[Exception]:
 
 def _why(obstacle: Exception) -> str:
     if isinstance(obstacle, AskError | MovedError | TryAgainError):
-        return "the slot of the stream goes to another server"
+        return "the slot of the stream is moving to another server"
     return str(obstacle) or type(obstacle).__name__
 
 

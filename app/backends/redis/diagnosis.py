@@ -175,7 +175,7 @@ async def examine_server(
             facts = await facts_of(ask)
             features = await features_of(ask)
         except ResponseError as error:
-            text, follows = f"it refuses a question: {error}", "nothing else can be said of it"
+            text, follows = f"it refused a command: {error}", "nothing else could be checked"
             finding = Finding("answers", Severity.FAULT, text, follows)
             return Examined(address, 0, [finding._replace(servers=(str(address),))])
         rights = await rights_of(ask, names, is_cluster=servers.arrangement is Arrangement.CLUSTER)
@@ -198,18 +198,18 @@ def _about_server(facts: Facts, kind: Arrangement) -> Iterator[Finding]:
     text = f"{facts.product} {facts.version}"
     if facts.is_too_old:
         needed = "Redis 7.0 or Valkey 7.2"
-        yield Finding("server", Severity.FAULT, text, f"it is too old: {needed} is needed")
+        yield Finding("server", Severity.FAULT, text, f"it is too old: {needed} or newer is needed")
     else:
         yield Finding("server", Severity.OK, text)
     mode, is_cluster = facts.mode, facts.mode == "cluster"
     if is_cluster != (kind is Arrangement.CLUSTER):
-        follows = "the URL has to begin with redis" + ("+cluster" if is_cluster else "")
+        follows = "the URL must begin with redis" + ("+cluster" if is_cluster else "")
         yield Finding("mode", Severity.FAULT, mode, follows)
     elif facts.role != "master":
-        yield Finding("mode", Severity.FAULT, f"{mode}, a replica", "it takes no changes")
+        yield Finding("mode", Severity.FAULT, f"{mode}, a replica", "it accepts no changes")
     elif facts.is_loading:
         yield Finding(
-            "mode", Severity.WARNING, f"{mode}, loading", "requests wait until it is done"
+            "mode", Severity.WARNING, f"{mode}, loading", "requests wait until loading is done"
         )
     else:
         yield Finding("mode", Severity.OK, mode)
@@ -226,12 +226,12 @@ def _about_memory(facts: Facts) -> Iterator[Finding]:
             "the server deletes streams when it is full: set maxmemory-policy noeviction",
         )
     elif facts.evicts:
-        follows = "with a bound the server would delete streams: set maxmemory-policy noeviction"
+        follows = "with a limit, the server would delete streams: set maxmemory-policy noeviction"
         yield Finding("memory", Severity.WARNING, text, follows)
     elif facts.memory_bytes_max:
         yield Finding("memory", Severity.OK, text, "when it is full, appends are refused")
     else:
-        follows = "set maxmemory below the memory of the machine, or the system may end the server"
+        follows = "set maxmemory below the memory of the machine, or the system may kill the server"
         yield Finding("memory", Severity.WARNING, text, follows)
 
 
@@ -243,13 +243,13 @@ def _about_safety(
     if facts.appends:
         yield Finding("disk", Severity.OK, text)
     else:
-        follows = "a restart of the server loses what came since its last snapshot"
+        follows = "a restart of the server loses all changes since its last snapshot"
         yield Finding("disk", Severity.WARNING, text, follows)
     if facts.replica_count:
         yield Finding("replicas", Severity.OK, "; ".join(facts.replicas))
     else:
         text = "; ".join(facts.replicas) or "none"
-        follows = "nothing takes over when the server fails"
+        follows = "no replica can take over if the server fails"
         yield Finding("replicas", Severity.WARNING, text, follows)
     for level in DurabilityLevel:
         promise = promise_of(level, facts, features)
@@ -271,20 +271,24 @@ def _about_features(features: frozenset[Feature], refusal: str | None) -> Iterat
 
 def _about_rights(rights: Rights) -> Iterator[Finding]:
     if rights.user is None:
-        text = "this user may not ask which commands it may use"
+        text = "this user may not check its own permissions"
         yield Finding("rights", Severity.UNKNOWN, text, "needs ACL WHOAMI and ACL DRYRUN")
     elif rights.lacking:
         text = f"user {rights.user} lacks {', '.join(rights.lacking)}"
-        yield Finding("rights", Severity.FAULT, text, "what needs these commands or keys fails")
+        yield Finding(
+            "rights", Severity.FAULT, text, "operations that need these commands or keys fail"
+        )
     else:
-        yield Finding("rights", Severity.OK, f"user {rights.user} has all that are needed")
+        yield Finding(
+            "rights", Severity.OK, f"user {rights.user} has all permissions that are needed"
+        )
 
 
 def _about_clock(ahead_ms: int) -> Finding:
     if abs(ahead_ms) <= CLOCK_MS_MAX:
         return Finding("clock", Severity.OK, f"within {CLOCK_MS_MAX:,} ms of this machine")
     text = f"{abs(ahead_ms):,} ms {'ahead of' if ahead_ms > 0 else 'behind'} this machine"
-    return Finding("clock", Severity.WARNING, text, "ids have the time of the server: use NTP")
+    return Finding("clock", Severity.WARNING, text, "ids use the time of the server: use NTP")
 
 
 async def _clock_ahead_ms(ask: Ask, clock: Clock) -> int:
@@ -313,7 +317,7 @@ async def examine(
     try:
         topology = await discover(servers, (), timeout_s)
     except NotSent as error:
-        return [Finding("servers", Severity.FAULT, str(error), "the gateway cannot begin")]
+        return [Finding("servers", Severity.FAULT, str(error), "the gateway cannot start")]
     outcomes = await asyncio.gather(
         *(
             examine_server(servers, address, names, chosen, clock, timeout_s)
@@ -352,7 +356,7 @@ def _about_slots(servers: Servers, topology: Topology) -> Iterator[Finding]:
     if count == SLOT_COUNT:
         yield Finding("slots", Severity.OK, text)
     else:
-        follows = "the streams of the others cannot be used"
+        follows = "streams in the other slots cannot be used"
         yield Finding("slots", Severity.FAULT, text, follows)
 
 

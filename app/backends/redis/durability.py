@@ -25,7 +25,7 @@ class Durability(NamedTuple):
         counts = reply if isinstance(reply, list) else [reply]
         if all(count >= needed for count, needed in zip(counts, self.counts, strict=True)):
             return None
-        return f"the change is not durable in time ({self.level})"
+        return f"the change did not become durable in time ({self.level})"
 
 
 def durability(level: DurabilityLevel, timeout_ms: int, *, has_waitaof: bool) -> Durability:

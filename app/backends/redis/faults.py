@@ -93,7 +93,7 @@ def _of_server(error: ResponseError, stream: bytes, group: bytes) -> StreamError
         return errors.GroupNotFound(stream, group)
     if "CROSSSLOT" in text or "hash to the same slot" in text:
         return errors.SeveralSlots("requests")
-    return Unavailable(f"the server refuses it: {text}")
+    return Unavailable(f"the server refuses the request: {text}")
 
 
 def stream_error(fault: Fault, stream: bytes, group: bytes) -> StreamError:

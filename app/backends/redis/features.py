@@ -42,22 +42,30 @@ class _Need(NamedTuple):
 
 
 FEATURES: dict[Feature, _Need] = {
-    Feature.FUNCTIONS: _Need(b"fcall", None, "operations are sent as scripts (EVALSHA)"),
-    Feature.SCRIPTS: _Need(b"evalsha", None, "operations are functions only"),
-    Feature.TRACKING: _Need(
-        b"client|tracking", None, "blocked reads look for new entries again and again"
-    ),
-    Feature.RESP3: _Need(b"hello", None, "blocked reads look for new entries again and again"),
+    Feature.FUNCTIONS: _Need(b"fcall", None, "the gateway sends operations as scripts (EVALSHA)"),
+    Feature.SCRIPTS: _Need(b"evalsha", None, "the gateway sends operations as functions only"),
+    Feature.TRACKING: _Need(b"client|tracking", None, "blocked reads poll for new entries"),
+    Feature.RESP3: _Need(b"hello", None, "blocked reads poll for new entries"),
     Feature.WAITAOF: _Need(
-        b"waitaof", None, "`fsync` needs `appendfsync always`; `replica` waits for its memory only"
+        b"waitaof",
+        None,
+        "`fsync` requires `appendfsync always`; `replica` waits only for the memory of the replica",
     ),
-    Feature.XNACK: _Need(b"xnack", None, "an operation of the gateway gives entries back"),
-    Feature.XDELEX: _Need(b"xdelex", None, "an operation of the gateway minds references"),
-    Feature.XACKDEL: _Need(b"xackdel", None, "an operation of the gateway does both"),
+    Feature.XNACK: _Need(
+        b"xnack", None, "the gateway has an operation of its own to give entries back"
+    ),
+    Feature.XDELEX: _Need(
+        b"xdelex", None, "the gateway has an operation of its own to delete with references"
+    ),
+    Feature.XACKDEL: _Need(
+        b"xackdel", None, "the gateway has operations of its own to acknowledge and delete"
+    ),
     Feature.XREADGROUP_CLAIM: _Need(
-        b"xreadgroup", b"CLAIM", "an operation of the gateway claims before it reads"
+        b"xreadgroup", b"CLAIM", "the gateway has an operation of its own to claim before reading"
     ),
-    Feature.XADD_IDMP: _Need(b"xadd", b"IDMP", "an operation of the gateway keeps the keys"),
+    Feature.XADD_IDMP: _Need(
+        b"xadd", b"IDMP", "the gateway has an operation of its own to remember the keys"
+    ),
 }
 """All features, in the order in which they are shown."""
 
@@ -176,22 +184,24 @@ def promise_of(level: DurabilityLevel, facts: Facts, features: frozenset[Feature
         case DurabilityLevel.NONE:
             kept = "its append-only file" if facts.appends else "its last snapshot"
             return Promise(
-                True, f"a restart keeps what is in {kept}; a failover may lose what is answered"
+                True, f"a restart keeps what is in {kept}; a failover may lose answered changes"
             )
         case DurabilityLevel.FSYNC:
             if not facts.appends:
                 return Promise(False, "refused: the server has `appendonly no`")
             if not waits and facts.fsync != "always":
-                return Promise(False, "refused: no WAITAOF, and not `appendfsync always`")
-            return Promise(True, "what is answered is on the disk of the primary")
+                return Promise(
+                    False, "refused: the server has neither WAITAOF nor `appendfsync always`"
+                )
+            return Promise(True, "answered changes are on the disk of the primary")
         case DurabilityLevel.REPLICA:
             if waits and not facts.appends:
                 return Promise(False, "refused: the server has `appendonly no`")
             if not facts.replica_count:
                 return Promise(False, "refused: no replica is connected")
             if not waits:
-                return Promise(True, "what is answered is in the memory of a replica, too")
-            return Promise(True, "what is answered is on the disks of the primary and a replica")
+                return Promise(True, "answered changes are also in the memory of a replica")
+            return Promise(True, "answered changes are on the disks of the primary and a replica")
 
 
 def obstacle_of(facts: Facts, features: frozenset[Feature], chosen: DurabilityLevel) -> str | None:

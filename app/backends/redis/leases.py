@@ -165,7 +165,7 @@ class GatewayLeases:
         key = self._key(b"holdings", gateway)
         fields = await self._do(b"HKEYS", key)
         log.warning(
-            "a gateway has died: its holdings are released",
+            "a gateway has died: the entries of its connections are released",
             extra={"gateway": gateway.decode(), "consumers": len(fields)},
         )
         for field in fields:

@@ -84,7 +84,7 @@ class Node:
         if self._is_closed:
             replies.set_exception(NotSent("the connection is closed"))
         elif len(self._queue) >= _QUEUED_MAX:
-            replies.set_exception(NotSent("the server does not keep up"))
+            replies.set_exception(NotSent("the server is too slow for its commands"))
         else:
             # redis-py packs words in Python, which takes five times as long.
             packed = b"".join(map(_packed, commands))

@@ -74,7 +74,7 @@ async def _ask_sentinel(servers: Servers, address: Address, timeout_s: float) ->
     words = b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", servers.service.encode()
     reply = await _ask(plain, address, timeout_s, *words)
     if reply is None:
-        raise NotSent(f"the sentinel at {address} knows no service {servers.service!r}")
+        raise NotSent(f"the sentinel at {address} does not know the service {servers.service!r}")
     primary = Address(reply[0].decode(), int(reply[1]))
     role = await _ask(servers, primary, timeout_s, b"ROLE")
     if role[0] != b"master":

@@ -22,6 +22,7 @@ from headgate.app.backends.port import (
     Durable,
     Journaled,
     Leases,
+    Relay,
     StreamServers,
     Way,
     abilities_of,
@@ -104,6 +105,7 @@ class RemoteBackend:
         self.leases: Leases = self._leases
         self.journal: Journaled | None = RemoteJournal(link) if options.has_journal else None
         self.servers: StreamServers | None = None
+        self.relay: Relay | None = None
         # Requests that may wait.
         self._waiting: dict[type[Request[Any]], Callable[[Any], Coroutine[Any, Any, Any]]] = {
             Read: self._reads.read,
@@ -202,7 +204,7 @@ class RemoteBackend:
         if welcome is not None and (
             welcome.abilities != sorted(self.abilities) or welcome.durable != self.durable
         ):
-            text = f"the engine is not as this worker is set: {welcome.durable=}"
+            text = f"the engine and this worker have different settings: {welcome.durable=}"
             self._mismatch = f"{text}, {welcome.abilities=}"
             self._closed.set()
         self._claims.follow_all(connection)
@@ -217,7 +219,7 @@ class RemoteJournal:
         """Return the journal's last reported status: a moment old at most."""
         status = self._link.state.journal
         if status is None:
-            raise Disconnected("it has not said yet how its journal is")
+            raise Disconnected("the engine has not reported the state of its journal yet")
         return status
 
     async def start_rewrite(self) -> bool:

@@ -48,7 +48,7 @@ _PAUSE_S = 0.05
 _PAUSE_REFUSED_S = 1.0
 """Likewise after the engine has refused the connection."""
 
-_ABSENT = "the engine is not there"
+_ABSENT = "the engine is not reachable"
 
 _decode = msgspec.msgpack.Decoder(list[OfEngine]).decode
 
@@ -295,7 +295,10 @@ class Link:
                     return connection
                 if connection.refusal is not None:
                     if connection.refusal != self.obstacle:
-                        log.error("the engine refuses", extra={"reason": connection.refusal})
+                        log.error(
+                            "the engine refused the connection",
+                            extra={"reason": connection.refusal},
+                        )
                     self.obstacle = connection.refusal
                     pause_s = _PAUSE_REFUSED_S
             await asyncio.sleep(pause_s)

@@ -23,7 +23,7 @@ FRAME_BYTES_MAX = 2**30 + 2**26
 MESSAGE_BYTES_MAX = FRAME_BYTES_MAX - 2**20
 """Longest message. A longer one would end the connection, and all other calls with it."""
 
-_TOO_LONG = "this is too much to cross to the engine's process at once"
+_TOO_LONG = "this is too large to send to the process of the engine"
 
 _FRAME_BYTES = 256 * 1024
 """A frame ends behind the message with which it is larger than this."""

@@ -79,6 +79,7 @@ class ErrorFacts(NamedTuple):
     facts: dict[str, Fact]
     names: dict[str, bytes]  # the facts that are bytes: a decoder cannot tell them from text
     held: list[errors.EntryHolder] = []  # noqa: RUF012 it is never changed
+    faults: list[errors.FieldFault] = []  # noqa: RUF012 it is never changed
 
 
 class EngineState(NamedTuple):
@@ -234,11 +235,11 @@ def version_of_messages() -> str:
 def facts_of(error: errors.StreamError) -> ErrorFacts:
     facts = dict(vars(error))
     location = facts.pop("location", error.location)
-    held = facts.pop("held", [])
+    held, faults = facts.pop("held", []), facts.pop("faults", [])
     names = {name: value for name, value in facts.items() if isinstance(value, bytes)}
     others = {name: value for name, value in facts.items() if name not in names}
     kind = next(kind.__name__ for kind in type(error).__mro__ if kind.__name__ in ERRORS)
-    return ErrorFacts(kind, tuple(map(str, error.args)), location, others, names, held)
+    return ErrorFacts(kind, tuple(map(str, error.args)), location, others, names, held, faults)
 
 
 def error_of(taken_apart: ErrorFacts) -> errors.StreamError:
@@ -247,6 +248,8 @@ def error_of(taken_apart: ErrorFacts) -> errors.StreamError:
     vars(error).update(taken_apart.facts | taken_apart.names)
     if taken_apart.held:
         vars(error)["held"] = taken_apart.held
+    if taken_apart.faults:
+        vars(error)["faults"] = taken_apart.faults
     if taken_apart.location != kind.location:
         error.location = taken_apart.location
     return error

@@ -250,7 +250,7 @@ class RemoteGroupReads:
 
         def on_late(read: GroupsRead) -> None:
             if request.own_after is None:
-                self._give_back_all(request, read.reads)
+                self._give_back_all(request, read.reads, is_temporary=request.is_temporary)
 
         if request.wait_ms == 0:
             return await self._calls.perform(request, on_late)
@@ -266,11 +266,14 @@ class RemoteGroupReads:
         pairs = zip(request.cursors, reads, strict=False)
         self._give_back_all(request, [read for cursor, read in pairs if cursor.after is None])
 
-    def _give_back_all(self, request: ReadGroup | ReadGroups, reads: list[GroupRead]) -> None:
+    def _give_back_all(
+        self, request: ReadGroup | ReadGroups, reads: list[GroupRead], *, is_temporary: bool = False
+    ) -> None:
         for read in reads:
-            if read.deliveries and not request.no_ack:
+            if read.deliveries and (is_temporary or not request.no_ack):
                 counts = {delivery.id: delivery.delivery_count for delivery in read.deliveries}
-                giving_back = GiveBack(read.stream, request.group, request.consumer, counts)
+                names = read.stream, request.group, request.consumer
+                giving_back = GiveBack(*names, counts, is_temporary)
                 call = EagerCall(self._perform(giving_back), self._note_end)
                 self._giving_back.add(call)
                 self._is_idle.clear()

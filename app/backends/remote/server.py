@@ -84,7 +84,7 @@ _APPENDED_AT_ONCE = 100
 
 _MAY_WAIT = (Read, PlanRead, ReadGroup, ReadGroups, ReadPattern)
 
-_FAILED = "the engine has failed at this request; its log says how"
+_FAILED = "the engine failed on this request; its log has the details"
 
 _decode_hello = msgspec.msgpack.Decoder(list[Hello]).decode
 _decode = msgspec.msgpack.Decoder(list[OfWorker]).decode
@@ -244,8 +244,8 @@ class WorkerSession(FrameProtocol):
     def _greet(self, message: Hello) -> None:
         version = version_of_messages()
         if message.version != version:
-            why = f"the engine is of version {version}, the worker of version {message.version}"
-            log.error("a worker is refused", extra={"reason": why, "worker": message.name})
+            why = f"the engine has version {version}, the worker has version {message.version}"
+            log.error("a worker was refused", extra={"reason": why, "worker": message.name})
             self.send(TurnedAway(why))
             self.close()
             return

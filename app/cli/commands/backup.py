@@ -74,15 +74,15 @@ class TarBackup:
                 for member in tar:
                     content = tar.extractfile(member)
                     if content is None:
-                        raise Corrupt(member.name, 0, "it is no file")
+                        raise Corrupt(member.name, 0, "not a regular file")
                     if member.issparse():  # a kilobyte may stand for a terabyte of zeros
-                        raise Corrupt(member.name, 0, "it is a sparse file, and no backup has any")
+                        raise Corrupt(member.name, 0, "sparse files are not allowed in a backup")
                     if member.name == MANIFEST and member.size <= _MANIFEST_BYTES_MAX:
                         self._manifest = backup.decoded(content.read())
                     elif is_finished(member.name):
                         yield member.name, _pieces(content, member)
                     else:
-                        raise Corrupt(member.name, 0, "it is no file of a backup")
+                        raise Corrupt(member.name, 0, "not a file of a backup")
         except tarfile.TarError as error:
             raise Corrupt("the tar file", 0, str(error)) from None
 
@@ -91,7 +91,7 @@ class TarBackup:
 
     def manifest(self) -> Manifest:
         if self._manifest is None:
-            raise Corrupt(MANIFEST, 0, "it is missing, so the backup is not complete")
+            raise Corrupt(MANIFEST, 0, "missing, so the backup is incomplete")
         return self._manifest
 
 
@@ -107,33 +107,34 @@ _progress = partial(show_progress, what="Backing up")
 
 @command(
     "backup",
-    failed="a file is damaged, or the target takes nothing",
-    short_help="Back up the data of a gateway that runs.",
+    failed="a file is damaged, or the target cannot be written",
+    short_help="Back up the data of a running gateway.",
 )
 def backup_command(
     as_json: bool,
     target: Path = argument(click.Path(path_type=Path, allow_dash=True)),
-    data_dir: Path = data_dir_option("Directory of the journal.", exists=True),
+    data_dir: Path = data_dir_option("Data directory of the gateway.", exists=True),
 ) -> None:
-    """Back up the data of a gateway, which may be running.
+    """Back up the data of a gateway. The gateway may be running.
 
-    TARGET is a directory, a file that ends in .tar, or - for standard output. A directory may hold
-    an earlier backup: then only what is new is copied, and an interrupted backup leaves the earlier
-    one as it was. On the same file system it shares files that do not change any more with the
-    gateway, and they take no room. The backup is the state at one moment, and has everything that
-    was acknowledged before. The gateway is not asked: this needs to read its data directory, as the
-    gateway's user.
+    TARGET is a directory, a file whose name ends in .tar, or - for standard output. The command
+    reads the data directory and does not contact the gateway: run it as the gateway's user.
 
+    The backup is the state at one moment. It contains everything acknowledged before that.
+
+    If the target directory contains an earlier backup, only new data is copied. If the command is
+    interrupted, the earlier backup stays intact. On the same file system, the backup and the
+    gateway share files that no longer change, so these files need no additional space.
         headgate backup --data-dir data backups/orders
         headgate backup --data-dir data orders.tar
         ssh gateway headgate backup --data-dir /var/lib/headgate - > orders.tar
 
-    Not in it: the keys file, chunks of batches that are not committed, the secret of tickets.
-    With --backend the servers keep the streams, so back those up.
+    The backup does not include the keys file, chunks of uncommitted batches, and the secret of
+    tickets. With --backend, the servers keep the streams: back up the servers.
     """
     is_pipe = str(target) == "-"
     if is_pipe and sys.stdout.isatty():
-        raise click.UsageError("a terminal is no place for a tar file: > orders.tar")
+        raise click.UsageError("cannot write a tar file to a terminal; redirect it: > orders.tar")
     take_all_descriptors()  # each file of the journal needs one
     try:
         with closing(SystemDisk(data_dir, is_shared=True)) as source:
@@ -152,7 +153,7 @@ def backup_command(
     }
     text = (
         f"{counted(manifest.position, 'record')} in {manifest.size_bytes} bytes, "
-        f"of which {taken.copied_bytes} were copied"
+        f"{taken.copied_bytes} bytes copied"
     )
     click.echo(json.dumps(facts) if as_json else text, err=is_pipe)
 
@@ -179,20 +180,20 @@ def _into(source: Disk, target: Path) -> TakenBackup:
 
 @command(
     "restore",
-    failed="the backup is damaged, or there is a journal already",
-    short_help="Put a backup into a new data directory.",
+    failed="the backup is damaged, or the data directory already has a journal",
+    short_help="Restore a backup into a new data directory.",
 )
 def restore_command(
     as_json: bool,
     source: Path = argument(click.Path(path_type=Path, allow_dash=True)),
-    data_dir: Path = data_dir_option("Where a gateway will find it.", exists=False),
-    verify_only: bool = option("Compare all checksums, and restore nothing."),
+    data_dir: Path = data_dir_option("Data directory to create.", exists=False),
+    verify_only: bool = option("Verify all checksums, but restore nothing."),
 ) -> None:
-    """Put a backup into a data directory that has no journal yet, and verify it.
+    """Restore a backup into a data directory that has no journal yet, and verify it.
 
-    SOURCE is what `headgate backup` has written: a directory, a tar file, or - for standard input.
-    Every file is compared with its checksum, and then loaded as a start of the gateway does. If
-    anything is wrong nothing is left behind.
+    SOURCE is the output of `headgate backup`: a directory, a tar file, or - for standard input.
+    The command verifies the checksum of every file, and then loads the data as the gateway does at
+    start. If a check fails, it leaves nothing behind.
 
         headgate restore backups/orders --data-dir data
         headgate restore orders.tar --verify-only
@@ -203,7 +204,7 @@ def restore_command(
             if verify_only:
                 manifest = verify(backup)
                 size = f"{counted(manifest.position, 'record')} in {manifest.size_bytes} bytes"
-                _show(manifest, f"{source} is whole: {size}", as_json)
+                _show(manifest, f"{source} is intact: {size}", as_json)
                 return
             with closing(SystemDisk(data_dir)) as target:
                 manifest = restore(backup, target)
@@ -213,7 +214,8 @@ def restore_command(
     except OSError as error:
         raise click.ClickException(str(error)) from None
     counts = loaded.counts()
-    text = f"{data_dir} holds {manifest.size_bytes} bytes, {contents(manifest.position, *counts)}"
+    size = contents(manifest.position, *counts)
+    text = f"{data_dir} contains {manifest.size_bytes} bytes, {size}"
     _show(manifest, text, as_json, **counts._asdict())
 
 

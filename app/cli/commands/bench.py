@@ -14,21 +14,23 @@ from headgate.client.job import Job
 from headgate.client.problems import HeadgateError
 
 
-@gateway_command("bench", short_help="Put a load on the gateway, and measure.")
+@gateway_command("bench", short_help="Measure rates and latencies of the gateway.")
 async def bench_command(
     gateway: AsyncClient,
     as_json: bool,
     for_ms: int = option("Duration of the load.", default=5_000, show_default="5s"),
-    size: int = option("Bytes.", click.IntRange(0, 2**20), default=100),
-    batch: int = option("Entries of each request.", click.IntRange(1, 10_000), default=100),
-    writers: int = option("Requests at the same time.", click.IntRange(1, 256), default=4),
+    size: int = option("Bytes per entry.", click.IntRange(0, 2**20), default=100),
+    batch: int = option("Entries per request.", click.IntRange(1, 10_000), default=100),
+    writers: int = option("Number of concurrent writers.", click.IntRange(1, 256), default=4),
 ) -> None:
-    """Append entries to a stream of its own, work them off in a group, and tell how fast that was.
+    """Append entries to a temporary stream, process them in a group, and report the speed.
 
-    Writers append batches one after the other. A consumer acknowledges each entry when it comes.
-    The latency of an append is that of its request; the latency of a delivery is from before the
-    append until the consumer has the entry. All of it runs in this process, so it shows what one
-    program in Python gets, and not the limit of the gateway. The stream is deleted in the end.
+    Each writer appends one batch after another. A consumer acknowledges each entry on arrival. The
+    latency of an append is the time of its request. The latency of a delivery is the time from
+    before the append until the consumer has the entry.
+
+    The whole benchmark runs in this process. It measures what one Python program achieves, not the
+    limit of the gateway. The command deletes the stream at the end.
 
         headgate bench --for 10s --writers 4 --batch 100
     """

@@ -22,58 +22,65 @@ from headgate.engine.errors import StreamError
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
 
+_FAILED = "the bucket is damaged or not reachable"
 
-@click.group("bucket", epilog=epilog("headgate bucket ls s3://streams/prod"))
+
+@click.group("bucket", epilog=epilog("headgate bucket ls s3://streams/prod", failed=_FAILED))
 def bucket_command() -> None:
-    """Look at the bucket behind a gateway, verify it, and restore from it.
+    """Inspect and verify the bucket of a gateway, and restore from it.
 
-    URL is that of --bucket; credentials are read as the gateway reads them.
+    URL is the value of `headgate serve --bucket`. Credentials come from the same variables and
+    files as those of the gateway.
     """
 
 
 _URL = argument(click.STRING)
 
 
-@command("ls", "headgate bucket ls s3://streams/prod", group=bucket_command)
+@command("ls", "headgate bucket ls s3://streams/prod", group=bucket_command, failed=_FAILED)
 def ls(as_json: bool, url: str = _URL) -> None:
-    """Show the leader of a bucket, its content, and since when it can be restored."""
+    """Show the leader, the content and the restorable times of a bucket."""
     with _opened(url) as bucket:
         content = restoring.content(bucket)
     click.echo(json.dumps(_facts(content)) if as_json else "\n".join(_lines(content)))
 
 
-@command("verify", "headgate bucket verify s3://streams/prod", group=bucket_command)
+@command("verify", "headgate bucket verify s3://streams/prod", group=bucket_command, failed=_FAILED)
 def verify(as_json: bool, url: str = _URL) -> None:
-    """Read all of a bucket, and compare it with its checksums."""
+    """Read the whole bucket and verify its checksums."""
     with _opened(url) as bucket:
         verified = restoring.verify(bucket, partial(show_progress, what="Reading"))
     if as_json:
         click.echo(json.dumps(verified._asdict()))
         return
     size = f"{counted(verified.object_count, 'object')} with {verified.size_bytes} bytes"
-    click.echo(f"{url} is whole: {size}, up to record {verified.position}")
+    click.echo(f"{url} is intact: {size}, up to record {verified.position}")
     if verified.unnamed:
         objects = counted(len(verified.unnamed), "object")
-        click.echo(f"{objects} of uploads that did not end: {verified.unnamed[0]} …")
+        click.echo(f"{objects} of incomplete uploads: {verified.unnamed[0]} …")
 
 
 @command(
     "restore",
     group=bucket_command,
-    failed="the bucket is damaged, or there is a journal already",
-    short_help="Make a data directory from a bucket, as it is or as it was.",
+    failed=f"{_FAILED}, or the data directory already has a journal",
+    short_help="Restore the present or an earlier state into a data directory.",
 )
 def restore(
     as_json: bool,
     url: str = _URL,
-    data_dir: Path = data_dir_option("Where a gateway will find it.", exists=False),
-    at_ms: int | None = option("As it was then: 15m ago, or at that time.", TIME_PAST),
+    data_dir: Path = data_dir_option("Data directory to create.", exists=False),
+    at_ms: int | None = option(
+        "Restore the state at this time, or this long ago, such as 15m.", TIME_PAST
+    ),
 ) -> None:
-    """Make a data directory from a bucket, as it is or as it was.
+    """Restore the present or an earlier state of a bucket into a data directory.
 
-    The directory belongs to no bucket: a gateway can serve it as it is, or ship it to a new one.
-    The moment of --at is that of the last part of the journal before it; parts are put a second
-    apart.
+    The directory does not belong to a bucket. A gateway can serve it without a bucket, or ship it
+    to a new one.
+
+    --at restores the journal up to its last part before that time. By default, a gateway writes a
+    part every second.
 
         headgate bucket restore s3://streams/prod --data-dir restored
         headgate bucket restore s3://streams/prod --data-dir before --at 2026-11-26T10:30:00Z
@@ -81,7 +88,7 @@ def restore(
     """
     with _opened(url) as bucket, closing(SystemDisk(data_dir)) as disk:
         if recovery.names_in_use(disk):
-            raise click.ClickException(f"{data_dir}: there is a journal already")
+            raise click.ClickException(f"{data_dir} already has a journal")
         progress = partial(show_progress, what="Reading")
         restoring.restore(bucket, disk, at_ms=at_ms, has_extents=True, progress=progress)
         loaded = recovery.load(disk, progress=show_progress)
@@ -89,7 +96,7 @@ def restore(
     if as_json:
         click.echo(json.dumps({"position": loaded.position, **counts._asdict()}))
         return
-    click.echo(f"{data_dir} holds {contents(loaded.position, *counts)}")
+    click.echo(f"{data_dir} contains {contents(loaded.position, *counts)}")
 
 
 @contextmanager
@@ -133,19 +140,19 @@ def _facts(content: BucketContent) -> dict[str, object]:
 def _lines(content: BucketContent) -> Iterator[str]:
     lease, last, since_ms = content.lease, content.last_part, content.since_ms
     if lease is None:
-        yield "Nobody writes to it."
+        yield "The bucket has no leader."
     elif lease.lease.is_released:
-        yield f"Nobody writes to it; the last one was of term {lease.lease.term}."
+        yield f"The bucket has no leader. The last leader had term {lease.lease.term}."
     else:
         where = f" at {lease.lease.address}" if lease.lease.address else ""
         yield f"The leader{where} has term {lease.lease.term}."
     if last is None or since_ms is None:
-        yield "It is empty."
+        yield "The bucket is empty."
         return
     objects = f"{counted(content.file_count, 'file')} and {counted(content.part_count, 'part')}"
     size = f"{content.size_bytes} bytes in {objects} of the journal"
     yield f"{size}, up to record {last.position}."
-    yield f"It can be restored as it was from {_time(since_ms)} to {_time(last.put_ms)}."
+    yield f"You can restore any state from {_time(since_ms)} to {_time(last.put_ms)}."
     if content.manifests:
         yield ""
         yield f"{'manifest':>8}  {'made':<25}  {'term':>6}  {'snapshot of':>12}  {'bytes':>15}"

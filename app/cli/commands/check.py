@@ -27,22 +27,25 @@ from headgate.engine.journal.extents import read_or_lose
 from headgate.engine.journal.names import extents_name
 from headgate.engine.state.extent import Damaged
 
-_progress = partial(show_progress, what="Reading what is cold,")
+_progress = partial(show_progress, what="Reading cold entries,")
 
 
 @command(
     "check",
     "headgate check --data-dir data",
-    failed="damaged and not repaired, or in use by a gateway",
+    failed="the data is damaged and not repaired, or a gateway is using it",
 )
 def check_command(
     as_json: bool,
-    data_dir: Path = data_dir_option("Directory of the journal.", exists=True),
+    data_dir: Path = data_dir_option("Data directory of the gateway.", exists=True),
     is_repaired: bool = option(
-        "Go on without what is damaged; that is put into files of its own.", None, "--repair"
+        "Move damaged data to separate files and keep the rest.", None, "--repair"
     ),
 ) -> None:
-    """Read a data directory as a start does, and all entries on disk, and report what is there."""
+    """Check the journal and all entries of a data directory, and report its content.
+
+    The command loads the directory as the gateway does at start, and reads all entries on disk.
+    """
     try:
         directory = SystemDisk(data_dir)
         if is_repaired and read_marker(directory) is not None:
@@ -56,7 +59,7 @@ def check_command(
         facts = _facts(disk, loaded, repaired, damaged)
     except (StreamError, OSError) as error:
         can_help = isinstance(error, Corrupt) and not isinstance(error, NewerFormat)
-        hint = "\n--repair saves what is before." if can_help and not is_repaired else ""
+        hint = "\n--repair keeps the data before it." if can_help and not is_repaired else ""
         raise click.ClickException(f"{data_dir}: {error}{hint}") from None
     click.echo(json.dumps(facts) if as_json else _text(facts))
     if damaged:
@@ -64,14 +67,14 @@ def check_command(
 
 
 _IN_BUCKET = """\
-the directory belongs to a bucket, which has all of it: remove the directory, and start from the
-bucket; `headgate bucket verify` says whether that is whole"""
+the directory belongs to a bucket, which contains all of its data: remove the directory, and start
+the gateway from the bucket; `headgate bucket verify` checks whether the bucket is intact"""
 
 
 def _fail(data_dir: Path, damaged: list[dict[str, Any]]) -> NoReturn:
     entries = counted_entries(sum(each["entries"] for each in damaged))
     text = f"{counted(len(damaged), 'damaged chunk')} of {entries}"
-    raise click.ClickException(f"{data_dir}: {text}\n--repair keeps all the rest.")
+    raise click.ClickException(f"{data_dir}: {text}\n--repair keeps all other data.")
 
 
 def _facts(
@@ -112,10 +115,10 @@ def _shown(name: bytes) -> str:
 
 
 def _text(facts: dict[str, Any]) -> str:
-    lines = [f"put aside into {name}" for name in facts["put_aside"]]
+    lines = [f"damaged data moved to {name}" for name in facts["put_aside"]]
     lines += [f"lost: {_line(chunk)}" for chunk in facts["lost"]]
     lines += [
-        f"stream {one_line(name)} is not complete: it lacks {what}"
+        f"stream {one_line(name)} is incomplete: it lacks {what}"
         for name, what in facts["incomplete"].items()
     ]
     lines += [f"{file['name']}  {file['size_bytes']} bytes" for file in facts["files"]]
@@ -126,8 +129,8 @@ def _text(facts: dict[str, Any]) -> str:
     lines.append(contents(*(facts[name] for name in ("records", *recovery.KeyspaceCounts._fields))))
     if facts["torn"] is not None:
         lines.append(
-            "{name} is torn at byte {offset}: {why}. The {size_bytes} bytes behind were never "
-            "promised to anybody; the next start puts them aside.".format(**facts["torn"])
+            "{name} is torn at byte {offset}: {why}. The {size_bytes} bytes after it were never "
+            "acknowledged; the next start moves them to a separate file.".format(**facts["torn"])
         )
     lines += [f"damaged: {_line(chunk)}" for chunk in facts["damaged"]]
     return "\n".join(lines)
@@ -145,15 +148,15 @@ def _line(chunk: dict[str, Any]) -> str:
 _PAGE = """\
 # Settings
 
-Made by `headgate check-config --markdown`. A flag wins over a variable, a variable over a TOML
-file, the file over the default. `--config` or `HEADGATE_CONFIG` names the file. The file names a
-setting as its variable does, in small letters and without `HEADGATE_`: `port = 9000`. A list is a
-list there: `allowed_hosts = ["gw.example"]`.
+`headgate check-config --markdown` generates this page. A flag overrides an environment variable, a
+variable overrides the TOML file, and the file overrides the default. Name the file with `--config`
+or `HEADGATE_CONFIG`. In the file, the name of a setting is the name of its variable in lower case
+and without `HEADGATE_`: `port = 9000`. A list is a TOML list: `allowed_hosts = ["gw.example"]`.
 
-A value that makes no sense stops the start, and so does an unknown name in the file. A variable
-that begins with `HEADGATE_` and is no setting is named in a warning. Kubernetes adds such variables
-for a service named `headgate`, and sets `HEADGATE_PORT` to a URL: `enableServiceLinks: false` in
-the pod leaves them out.
+The gateway does not start with an invalid value, or with an unknown name in the file. It warns of
+variables that begin with `HEADGATE_` and are not settings. Kubernetes adds such variables for a
+service named `headgate`, and sets `HEADGATE_PORT` to a URL. To prevent that, set
+`enableServiceLinks: false` in the pod.
 
 | variable | flag | default | allowed | meaning |
 |---|---|---|---|---|
@@ -166,9 +169,9 @@ the pod leaves them out.
 def check_config_command(
     as_json: bool,
     config: Path | None = CONFIG,
-    markdown: bool = option("Print a table of all there are instead."),
+    markdown: bool = option("Print a table of all settings in Markdown instead."),
 ) -> None:
-    """Show the settings that `serve` would use, or say what is wrong with them."""
+    """Validate and show the settings that `headgate serve` would use."""
     if markdown:
         click.echo(_PAGE + "\n".join(_rows()))
         return
@@ -204,9 +207,9 @@ def _allowed(field: FieldInfo) -> str:
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return ", ".join(f"`{member.value}`" for member in kind)
     if get_origin(kind) is list:
-        return "a list, separated by commas; the flag may be repeated"
+        return "a list, separated by commas; you can repeat the flag"
     bounds: dict[type, Any] = {type(each): each for each in field.metadata}
     least, most = bounds.get(annotated_types.Ge), bounds.get(annotated_types.Le)
     if least is None:
         return ""
-    return f"{least.ge} and more" if most is None else f"{least.ge} to {most.le}"
+    return f"{least.ge} or more" if most is None else f"{least.ge} to {most.le}"

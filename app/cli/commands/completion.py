@@ -6,15 +6,16 @@ from click.shell_completion import get_completion_class
 from headgate.app.cli.declaration import argument, command
 
 
-@command("completion", failed="", short_help="Print a script for the shell's completion.")
+@command("completion", failed="", short_help="Print a completion script for your shell.")
 def completion_command(shell: Literal["bash", "zsh", "fish"] = argument()) -> None:
-    """Print the script by which a shell completes commands, flags, streams and groups.
+    """Print a script that completes commands, flags, streams and groups in your shell.
 
         bash:  headgate completion bash > ~/.local/share/bash-completion/completions/headgate
         zsh:   headgate completion zsh > ~/.zfunc/_headgate      (~/.zfunc on the fpath)
         fish:  headgate completion fish > ~/.config/fish/completions/headgate.fish
 
-    Names are asked of the gateway at HEADGATE_URL, and not completed if it is not there.
+    The names of streams and groups come from the gateway at HEADGATE_URL. If it is not reachable,
+    names are not completed.
     """
     make = get_completion_class(shell)
     assert make is not None

@@ -12,6 +12,7 @@ import click
 
 from headgate.app.cli.declaration import argument, option
 from headgate.app.cli.flags import PATIENT_S, gateway_command
+from headgate.app.cli.listing import counted
 from headgate.app.cli.words import one_line
 from headgate.client.client import AsyncClient
 from headgate.client.entries import Delivery, encoded
@@ -134,50 +135,54 @@ async def consume_command(
     as_json: bool,
     words: tuple[str, ...] = argument(click.STRING, required=False, metavar="-- COMMAND…"),
     concurrency: int = option(
-        "Commands that run at the same time.", click.IntRange(1, 1_000), default=1
+        "Maximum number of concurrent commands.", click.IntRange(1, 1_000), default=1
     ),
-    consumer: str | None = option("Name of the consumer; unless given, the gateway makes one."),
+    consumer: str | None = option("Name of the consumer. Default: the gateway makes one."),
     claim_idle_ms: int | None = option(
-        "Take over what others have had for so long, as 1m; unless given, as the policy says."
+        "Take over entries of other consumers that were idle for this long, such as 1m. Default: "
+        "the policy of the group."
     ),
-    limit: int | None = option("End after so many entries.", click.IntRange(min=1)),
+    limit: int | None = option("Stop after this many entries.", click.IntRange(min=1)),
     match: str | None = option(
-        "In place of STREAM: all streams whose names match this pattern, as orders.*."
+        "Instead of STREAM: read all streams whose names match this pattern, such as orders.*."
     ),
     start: str | None = option(
-        "With --match: create the group where there is none; 0 reads all, $ what is new."
+        "With --match: create missing groups. 0 reads all entries, $ only new ones."
     ),
     commit: bool = option(
-        "Commit the steps that COMMAND prints, one a line, with the acknowledgement."
+        "Commit the steps that COMMAND prints, one per line, with the acknowledgement."
     ),
 ) -> None:
-    """Work the entries of a group off: for each of them COMMAND is run.
+    """Process the entries of a group: run COMMAND for each entry.
 
-    The fields of the entry are one line of JSON on its standard input. If it ends with 0, the entry
-    is acknowledged. Otherwise the entry has failed, and comes again as the policy of the group
-    says, with the exit code and the last line of the command's standard error as its error.
-    ENTRY_ID and ENTRY_DELIVERIES are variables of the command, ENTRY_ERROR is the last error of an
-    entry that has failed before, and ENTRY_BASE64 is a list of the fields whose values are not
-    UTF-8.
+    COMMAND reads the fields of the entry as one line of JSON from standard input. If it exits with
+    0, the entry is acknowledged. Otherwise the entry has failed, and the group redelivers it
+    according to its policy. The error of the entry is the exit code and the last line of the
+    command's standard error.
+
+    COMMAND has these environment variables: ENTRY_ID, ENTRY_DELIVERIES (the delivery count),
+    ENTRY_ERROR (the last error of an entry that failed before) and ENTRY_BASE64 (a list of the
+    fields whose values are not UTF-8).
 
         headgate consume orders billing --concurrency 4 -- ./charge.sh
         headgate consume orders billing -- jq -c .sku
 
-    With --commit each line of the command's standard output is a step of a commit, as JSON. If the
-    command ends with 0, its steps and the acknowledgement of the entry are carried out together, or
-    not at all. If somebody else has the entry by then, nothing is. An entry with a line that is no
-    step has failed.
+    With --commit, each line of the command's standard output is a step of a commit, as JSON. If the
+    command exits with 0, the gateway applies the steps and the acknowledgement together or not at
+    all. If another consumer holds the entry by then, it applies none of them. If a line is not a
+    valid step, the entry has failed.
 
         headgate consume orders billing --commit -- ./bill.sh
         {"append": {"stream": "bills", "entries": [{"fields": {"sku": "42"}}]}}
 
-    With --match the group of that name is read in all streams that match, those that are made later
-    included. Streams take turns, and ENTRY_STREAM is the stream of the entry.
+    With --match, the command reads the group of that name in all matching streams, including
+    streams created later. Streams take turns. ENTRY_STREAM is the stream of the entry.
 
         headgate consume --match 'orders.*' --start 0 billing -- ./charge.sh
 
-    It ends when the stream is closed and all of it is done. SIGTERM or Ctrl-C lets the commands
-    that run end, and takes no more entries; the second time it ends these commands, too.
+    The command ends when the stream is closed and all of its entries are processed. After SIGTERM
+    or Ctrl-C, it takes no more entries and waits for the running commands. A second signal
+    terminates them.
     """
     if match is not None:  # no stream was given: what stands in its place is the group
         words = (group, *words)
@@ -185,12 +190,12 @@ async def consume_command(
         worked: Worked = gateway.groups(stream, match=match, create=create)
     else:
         if start is not None:
-            raise click.UsageError("--start is for groups over a pattern: give --match")
+            raise click.UsageError("--start requires --match.")
         worked = gateway.group(stream, group)
     if not words:
         raise click.UsageError("Missing argument '-- COMMAND…'.")
     if shutil.which(words[0]) is None:
-        raise click.ClickException(f"there is no command {words[0]!r}")
+        raise click.ClickException(f"command not found: {words[0]!r}")
     runs = _Runs(words, limit=limit, as_json=as_json, commits=commit)
     runs.stop_at_signals()
     await worked.work(
@@ -281,7 +286,8 @@ class _Runs:
             for process in self._processes:
                 process.terminate()
         elif self._processes and sys.stderr.isatty():
-            click.echo(f"{len(self._processes)} still run; once more ends them", err=True)
+            text = f"Waiting for {counted(len(self._processes), 'command')} to end."
+            click.echo(f"{text} Press Ctrl-C again to terminate them.", err=True)
         self.stop.set()
 
 
@@ -305,9 +311,9 @@ def _step(number: int, line: bytes) -> dict[str, Any]:
     try:
         step = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise _NoStep(number, f"not JSON: {error}") from None
+        raise _NoStep(number, f"not valid JSON: {error}") from None
     if not isinstance(step, dict):
-        raise _NoStep(number, "a step is an object")
+        raise _NoStep(number, "a step must be a JSON object")
     return step
 
 

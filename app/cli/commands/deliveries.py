@@ -19,19 +19,19 @@ _SOME_IDS = argument(metavar="[ID…]")
 @gateway_command(
     "pending",
     "headgate pending orders billing --min-idle 1m",
-    short_help="Show what was delivered and is not acknowledged.",
+    short_help="Show the pending entries of a group.",
 )
 def pending_command(
     gateway: Client,
     stream: str,
     group: str,
     as_json: bool,
-    consumer: str | None = option("Only what this consumer has."),
-    min_idle_ms: int | None = option("Only what was idle for so long, as 1m."),
+    consumer: str | None = option("Only entries of this consumer."),
+    min_idle_ms: int | None = option("Only entries idle for at least this long, such as 1m."),
     limit: int = LIMIT,
-    summary: bool = option("Only how many there are, and with whom."),
+    summary: bool = option("Show only the counts: in total, and per consumer."),
 ) -> None:
-    """Show the entries that were delivered and are not acknowledged, the lowest id first."""
+    """Show the entries that were delivered but not acknowledged, lowest id first."""
     reader = gateway.group(stream, group)
     if summary:
         counts = reader.pending_summary()
@@ -39,10 +39,10 @@ def pending_command(
         show_item(counts if as_json else {**counts, "consumers": shares}, as_json=as_json)
         return
     entries = reader.pending(consumer=consumer, min_idle_ms=min_idle_ms, limit=limit)
-    show_items(entries, _COLUMNS, as_json=as_json, nothing="Nothing is pending.")
+    show_items(entries, _COLUMNS, as_json=as_json, nothing="No entries are pending.")
 
 
-_STILL = "Only what this consumer still has."
+_STILL = "Only entries that this consumer still holds."
 _NOT_PENDING = f"{CALL}, or an entry was not pending"
 
 
@@ -60,7 +60,7 @@ def ack_command(
     as_json: bool,
     consumer: str | None = option(_STILL),
 ) -> None:
-    """Acknowledge entries: they are done."""
+    """Acknowledge entries: the group does not deliver them again."""
     outcomes = gateway.group(stream, group).ack(ids, consumer=consumer)
     show_outcomes(outcomes, "acked", as_json=as_json)
 
@@ -69,7 +69,7 @@ def ack_command(
     "nack",
     "headgate nack orders billing 1718000000000-0 --delay 1m",
     failed=_NOT_PENDING,
-    short_help="Give entries of a group back.",
+    short_help="Give entries back to their group.",
 )
 def nack_command(
     gateway: Client,
@@ -78,14 +78,14 @@ def nack_command(
     ids: tuple[str, ...],
     as_json: bool,
     mode: Mode = option(
-        "fail counts as a failure, fatal makes a dead letter at once, silent counts nothing.",
+        "fail counts a failure, fatal makes a dead letter at once, silent counts nothing.",
         default="fail",
     ),
-    delay_ms: int | None = option("Nobody gets them before that, as 1m."),
-    error: str | None = option("Error of the consumer; 1,000 characters are kept."),
+    delay_ms: int | None = option("Redeliver the entries only after this delay, such as 1m."),
+    error: str | None = option("Error of the consumer. Up to 1,000 characters are kept."),
     consumer: str | None = option(_STILL),
 ) -> None:
-    """Give entries back, so that others get them."""
+    """Give entries back, so that the group can deliver them to other consumers."""
     outcomes = gateway.group(stream, group).nack(
         ids, consumer=consumer, mode=mode, delay_ms=delay_ms, error=error
     )
@@ -95,7 +95,7 @@ def nack_command(
 @gateway_command(
     "claim",
     "headgate claim orders billing --consumer me --min-idle 5m",
-    short_help="Take over pending entries of other consumers.",
+    short_help="Take over pending entries from other consumers.",
 )
 def claim_command(
     gateway: Client,
@@ -103,11 +103,13 @@ def claim_command(
     group: str,
     as_json: bool,
     ids: tuple[str, ...] = _SOME_IDS,
-    consumer: str = option("Their new owner.", required=True),
-    min_idle_ms: int = option("Only what was idle for so long, as 5m.", default=0),
-    limit: int = option("So many at most, without IDs.", click.IntRange(min=1), default=100),
+    consumer: str = option("Consumer that takes over the entries.", required=True),
+    min_idle_ms: int = option("Only entries idle for at least this long, such as 5m.", default=0),
+    limit: int = option(
+        "Maximum number of entries, without IDs.", click.IntRange(min=1), default=100
+    ),
 ) -> None:
-    """Take over pending entries, and show those that were: the IDs, or whatever is idle."""
+    """Take over pending entries and print them: the given IDs, or without IDs all idle entries."""
     pending = gateway.group(stream, group)
     if ids:
         entries = pending.claim(ids, consumer=consumer, min_idle_ms=min_idle_ms)
@@ -124,24 +126,25 @@ _LETTER_COLUMNS = ("id", "entry_id", "deliveries", "reason", "error", "fields")
 @gateway_command(
     "dead-letters",
     "headgate dead-letters orders billing",
-    short_help="Show the entries that a group has given up.",
+    short_help="Show the dead letters of a group.",
 )
 def dead_letters_command(
     gateway: Client, stream: str, group: str, as_json: bool, limit: int = LIMIT
 ) -> None:
-    """Show the entries that a group has given up, the oldest first, and why.
+    """Show the dead letters of a group and their reasons, oldest first.
 
-    They are entries of the stream that the policy names. `headgate redrive` sends them back.
+    Dead letters are entries of the stream that the policy of the group names. To deliver them
+    again, use `headgate redrive`.
     """
     place = gateway.group(stream, group).info()["policy"].get("dead_letter_stream")
     if place is None:
         raise click.ClickException(
-            f"the group {group!r} keeps no dead letters: "
+            f"the group {group!r} has no dead-letter stream. Set one: "
             f"headgate group policy {word(stream)} {word(group)} --dead-letter-stream STREAM"
         )
     entries = gateway.stream(place).scan()
     items = list(islice(_dead_letters(entries, stream, group), limit))
-    show_items(items, _LETTER_COLUMNS, as_json=as_json, nothing="There are no dead letters.")
+    show_items(items, _LETTER_COLUMNS, as_json=as_json, nothing="No dead letters.")
 
 
 def _dead_letters(entries: Iterator[Entry], stream: str, group: str) -> Iterator[dict[str, Any]]:
@@ -158,9 +161,7 @@ _PAGE = 1_000
 
 
 @gateway_command(
-    "redrive",
-    "headgate redrive orders billing --all",
-    short_help="Let dead letters be delivered again.",
+    "redrive", "headgate redrive orders billing --all", short_help="Deliver dead letters again."
 )
 def redrive_command(
     gateway: Client,
@@ -170,12 +171,12 @@ def redrive_command(
     ids: tuple[str, ...] = _SOME_IDS,
     is_all: bool = option("All dead letters of the group.", None, "--all"),
 ) -> None:
-    """Let dead letters be delivered again: those with these ids, or all.
+    """Deliver dead letters again: those with the given IDs, or all.
 
-    The ids are those that `headgate dead-letters` shows.
+    `headgate dead-letters` shows the IDs.
     """
     if bool(ids) == is_all:
-        raise click.UsageError("which? IDs or --all says it.")
+        raise click.UsageError("Give either IDs or --all.")
     reader = gateway.group(stream, group)
     results = reader.redrive(ids or None, limit=None if ids else _PAGE)
     page = results
@@ -183,4 +184,4 @@ def redrive_command(
         page = reader.redrive(limit=_PAGE)
         results += page
     columns = ("id", "outcome", "entry_id")
-    show_items(results, columns, as_json=as_json, nothing="There are no dead letters.")
+    show_items(results, columns, as_json=as_json, nothing="No dead letters.")

@@ -19,6 +19,6 @@ def openapi_command() -> None:
 
 @command("asyncapi", "headgate asyncapi > asyncapi.json", failed="")
 def asyncapi_command() -> None:
-    """Print the AsyncAPI document: what is said over the WebSocket."""
+    """Print the AsyncAPI document of the WebSocket."""
     json.dump(asyncapi.document(), sys.stdout, indent=2, ensure_ascii=False)
     click.echo()

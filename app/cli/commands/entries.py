@@ -12,10 +12,10 @@ from rich.live import Live
 from rich.text import Text
 
 from headgate.app.cli.declaration import argument, option
-from headgate.app.cli.durations import age_text
 from headgate.app.cli.flags import FILTER, LIMIT, gateway_command
 from headgate.app.cli.listing import NARROW, counted_entries, screen, show_entries
 from headgate.app.cli.words import fields_of, json_line, json_of, line_of, one_line, pairs_of
+from headgate.app.wire.times import age_text
 from headgate.client.blocking import BlockingStream, Client
 from headgate.client.client import AsyncClient
 from headgate.client.entries import Draft, Entry, Gap, decoded
@@ -49,18 +49,22 @@ class Display:
 
     def note_gap(self, gap: Gap) -> None:
         """Tell of the entries that were trimmed before they were read."""
-        self.note(f"trimmed and missed: after {gap.first_id} to {gap.last_id}")
+        self.note(_text_of(gap))
 
     def note_state(self, state: State, why: str) -> None:
         """Tell when the connection is lost."""
         if state == "lost":
-            self.note(f"connection lost ({one_line(why)}); going on when it is back")
+            self.note(f"connection lost ({one_line(why)}); reconnecting")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         """Leave the screen as it was."""
+
+
+def _text_of(gap: Gap) -> str:
+    return f"trimmed before they were read: entries after {gap.first_id} to {gap.last_id}"
 
 
 def open_display(stream: str, *, as_json: bool, wrap: bool) -> Display:
@@ -117,7 +121,7 @@ class _Terminal(Display):
             (f"  {self._stream}", "bold"),
             (f"  {counted_entries(self._count)}", ""),
             (f"  {rate:,.1f}/s", ""),
-            ("  Ctrl-C ends", "dim"),
+            ("  Ctrl-C to stop", "dim"),
         ]
         return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
 
@@ -164,35 +168,39 @@ def append_command(
     stream: str,
     as_json: bool,
     fields: tuple[str, ...] = argument(required=True, metavar="NAME=VALUE…|-"),
-    entry_id: str | None = option("The entry's own id, instead of the next one.", None, "--id"),
-    keep_ids: bool = option("With -: append under the ids the lines have."),
-    delay_ms: int | None = option("Groups deliver it so much later, as 10m."),
+    entry_id: str | None = option("Id of the entry. Default: the next id.", None, "--id"),
+    keep_ids: bool = option("With -: keep the ids of the lines."),
+    delay_ms: int | None = option("Groups deliver the entry after this delay, such as 10m."),
     deliver_at_ms: int | None = option(
-        "Instead: no sooner than this time, as 2026-12-24T18:00+01:00."
+        "Instead of --delay: groups deliver the entry at this time or later, such as "
+        "2026-12-24T18:00+01:00."
     ),
-    ttl_ms: int | None = option("Groups deliver it for so long, as 1h, and no more."),
-    expires_at_ms: int | None = option("Instead: until this time."),
+    ttl_ms: int | None = option("The entry expires after this time, such as 1h."),
+    expires_at_ms: int | None = option("Instead of --ttl: the entry expires at this time."),
 ) -> None:
-    """Append an entry made of NAME=VALUE words, or entries from standard input.
+    """Append an entry made of NAME=VALUE arguments, or entries from standard input.
 
         headgate append orders sku=42 note='two words'
         headgate append reminders to=ann --delay 10m --ttl 1d
         headgate append orders - < entries.ndjson
         headgate tail orders --no-follow --json | headgate append copies -
 
-    With - each line is a JSON object with `fields`, as `headgate tail --json` prints them; lines
-    are sent as they come. A line may have times as entries of the API have, such as `delay_ms`;
-    flags count instead of them. What was appended is told by its id, one per line.
+    With -, each line is a JSON object with `fields`, as `headgate tail --json` prints it. Lines are
+    sent as they arrive. A line can have the times of an entry of the API, such as `delay_ms`. If a
+    flag sets a time, the times of the lines are ignored.
+
+    The command prints the id of each appended entry, one per line. Groups do not deliver an entry
+    after it expires.
     """
     times = zip(_TIMES, (delay_ms, deliver_at_ms, ttl_ms, expires_at_ms), strict=True)
     given = {name: ms for name, ms in times if ms is not None}
     if fields == ("-",):
         if entry_id is not None:
-            raise click.UsageError("--id is for one entry; lines have their own, with --keep-ids.")
+            raise click.UsageError("--id is for a single entry. With -, use --keep-ids.")
         batches = _batches(sys.stdin.buffer, given, keep_ids=keep_ids)
     else:
         if keep_ids:
-            raise click.UsageError("--keep-ids is for entries from standard input.")
+            raise click.UsageError("--keep-ids requires entries from standard input (-).")
         batches = iter([[Draft(fields_of(fields), entry_id, **given)]])
     _send(gateway.stream(stream), batches, as_json=as_json)
 
@@ -204,7 +212,7 @@ def _send(stream: BlockingStream, batches: Iterator[list[Draft]], *, as_json: bo
             ids = stream.append_many(batch)
         except HeadgateError:
             if done:
-                click.echo(f"{counted_entries(done)} appended before that.", err=True)
+                click.echo(f"{counted_entries(done)} appended before the error.", err=True)
             raise
         done += len(ids)
         for entry_id in ids:
@@ -240,12 +248,12 @@ def _read(line: bytes, number: int, times: Mapping[str, int], *, keep_ids: bool)
     try:
         entry = json.loads(line)
     except ValueError:
-        raise click.ClickException(f"line {number} is no JSON") from None
+        raise click.ClickException(f"line {number} is not valid JSON") from None
     try:
         fields, pairs = decoded(entry)
     except (AttributeError, KeyError, TypeError, ValueError):
         raise click.ClickException(
-            f'line {number} is no entry: {{"fields": {{"name": "value"}}}} is one'
+            f'line {number} is not an entry such as {{"fields": {{"name": "value"}}}}'
         ) from None
     own = {name: entry[name] for name in _TIMES if name in entry}
     return Draft(pairs or fields, entry.get("id") if keep_ids else None, **(times or own))
@@ -254,45 +262,48 @@ def _read(line: bytes, number: int, times: Mapping[str, int], *, keep_ids: bool)
 @gateway_command(
     "read",
     "headgate read orders --group billing --consumer me --wait 5s",
-    short_help="Read entries, of a range or for a consumer of a group.",
+    short_help="Read a range of entries, or the next entries of a group.",
 )
 def read_command(
     gateway: Client,
     stream: str,
     as_json: bool,
-    after: str | None = option("Entries after this id; $: from now on.", metavar="ID"),
-    start: str | None = option("The lowest id, inclusive.", metavar="ID"),
-    end: str | None = option("The highest id, inclusive.", metavar="ID"),
-    reverse: bool = option("The highest id first."),
-    group: str | None = option("Read for a consumer of this group."),
-    consumer: str | None = option("Name of the consumer, with --group."),
+    after: str | None = option("Read entries after this id; $: only new entries.", metavar="ID"),
+    start: str | None = option("Lowest id, inclusive.", metavar="ID"),
+    end: str | None = option("Highest id, inclusive.", metavar="ID"),
+    reverse: bool = option("Show the highest id first."),
+    group: str | None = option("Read as a consumer of this group."),
+    consumer: str | None = option("Name of the consumer. Required with --group."),
     claim_idle_ms: int | None = option(
-        "With --group: first take over what was idle for so long, as 1m."
+        "With --group: first take over entries idle for at least this long, such as 1m."
     ),
     limit: int = LIMIT,
-    wait_ms: int = option("Wait so long for an entry, as 5s.", default=0),
+    wait_ms: int = option("Wait at most this long for an entry, such as 5s.", default=0),
     filter: Any = FILTER,  # noqa: A002
 ) -> None:
-    """Read entries, a line for each: all of a range, or those that a group has not delivered yet.
+    """Read entries, one per line: a range of a stream, or the next entries of a group.
 
-    What a group delivers is pending until `headgate ack` or `headgate nack` settles it.
+    Entries that a group delivers are pending until `headgate ack` or `headgate nack` settles them.
     """
     is_range = start is not None or end is not None or reverse
     if (group is None) != (consumer is None):
-        raise click.UsageError("--group and --consumer belong together.")
+        raise click.UsageError("--group and --consumer must be used together.")
     if group is not None and consumer is not None:
         if is_range or after is not None:
-            raise click.UsageError("A group delivers what comes next: no --after, --start, --end.")
+            flags = "--after, --start, --end and --reverse"
+            raise click.UsageError(f"{flags} cannot be used with --group.")
         if filter is not None:
-            raise click.UsageError("A group has filters of its own: headgate group --filters.")
+            text = "--filter cannot be used with --group. Set the filters of the group: "
+            raise click.UsageError(f"{text}headgate group policy --filters")
         reader = gateway.group(stream, group)
         entries = reader.read(consumer, limit=limit, wait_ms=wait_ms, claim_idle_ms=claim_idle_ms)
         show_entries(entries, as_json=as_json)
         return
     if claim_idle_ms is not None:
-        raise click.UsageError("--claim-idle is for a --group.")
+        raise click.UsageError("--claim-idle requires --group.")
     if is_range and (after is not None or wait_ms):
-        raise click.UsageError("--after and --wait are for what comes, not for a range.")
+        flags = "--after and --wait cannot be used with --start, --end and --reverse."
+        raise click.UsageError(flags)
     if not is_range and after is None:
         after = "$" if wait_ms else "0"
     page = gateway.stream(stream).read(
@@ -305,8 +316,7 @@ def read_command(
         filter=filter,
     )
     if page.gap is not None:
-        gap = f"trimmed and missed: after {page.gap.first_id} to {page.gap.last_id}"
-        click.echo(gap, err=True)
+        click.echo(_text_of(page.gap), err=True)
     show_entries(page.entries, as_json=as_json)
 
 
@@ -315,36 +325,38 @@ _PAGE = 1_000
 _GLOB = frozenset("*?[")
 
 
-@gateway_command("tail", short_help="Follow a stream: every entry, as it comes.")
+@gateway_command("tail", short_help="Follow a stream: print every entry as it arrives.")
 async def tail_command(
     gateway: AsyncClient,
     stream: str,
     as_json: bool,
     after: str | None = option(
-        "Begin after this entry; 0 is before the oldest, $ is from now on.  "
+        "Begin after this id; 0: with the oldest entry, $: with new entries.  "
         "[default: $; with --no-follow: 0]",
         click.STRING,
         metavar="ID",
     ),
-    limit: int | None = option("End after so many entries.", click.IntRange(min=1)),
+    limit: int | None = option("Stop after this many entries.", click.IntRange(min=1)),
     filter: Any = FILTER,  # noqa: A002
-    no_follow: bool = option("Show what is there, and end."),
-    wrap: bool = option("On a terminal: show long entries whole."),
+    no_follow: bool = option("Show the present entries and exit."),
+    wrap: bool = option("On a terminal: wrap long entries instead of cutting them."),
 ) -> None:
-    """Follow a stream: every entry, as it comes, until Ctrl-C or until the stream is closed.
-    A name with *, ? or [ is a pattern, unless there is --no-follow: every entry of all streams that
-    match comes, with its stream.
+    """Follow a stream: print every entry as it arrives, until Ctrl-C or the stream is closed.
 
-    A connection that breaks is made again, and goes on after the last entry. On a terminal entries
-    are cut to one line each; in a pipe they are whole, as lines `ID NAME=VALUE …`.
+    A name with *, ? or [ is a pattern: the command follows all matching streams, and prints the
+    stream of each entry. With --no-follow, a name is never a pattern.
 
-        headgate tail orders                      what comes from now on
-        headgate tail orders --after 0            everything, then what comes
-        headgate tail orders --no-follow          everything there is
+    If the connection breaks, the command reconnects and continues after the last entry. On a
+    terminal, each entry is cut to one line. In a pipe, entries are complete, as lines
+    `ID NAME=VALUE …`.
+
+        headgate tail orders                      new entries
+        headgate tail orders --after 0            all entries, then new ones
+        headgate tail orders --no-follow          all present entries
         headgate tail orders --no-follow --json | jq .fields.sku
         headgate tail orders --filter '{"exact":{"sku":"42"}}'
-        headgate tail 'orders.*'                  all streams that match, and those that come later
-    """  # noqa: D205 - the first paragraph is one
+        headgate tail 'orders.*'                  all matching streams, later ones included
+    """
     display = open_display(stream, as_json=as_json, wrap=wrap)
     source = gateway.stream(stream)
     if no_follow:
@@ -364,7 +376,7 @@ async def tail_command(
             if left is not None and left <= 0:
                 return
         if not no_follow:
-            display.note("the stream is closed: nothing comes any more")
+            display.note("the stream is closed")
 
 
 async def _present(

@@ -2,8 +2,8 @@ import json
 
 import click
 
-from headgate.app.cli.durations import age_text
 from headgate.app.cli.flags import gateway_command
+from headgate.app.wire.times import age_text
 from headgate.client.blocking import Client
 from headgate.client.shapes.answers import Readiness
 
@@ -11,13 +11,13 @@ from headgate.client.shapes.answers import Readiness
 @gateway_command(
     "health",
     "headgate health --url localhost:8080",
-    failed="not ready, or not reachable",
+    failed="the gateway is not ready or not reachable",
     is_open=True,
 )
 def health_command(gateway: Client, as_json: bool) -> None:
-    """Ask whether the gateway is ready, and whether its bucket has everything.
+    """Check whether the gateway is ready, and whether its bucket is up to date.
 
-    A standby is not ready. With several URLs, it is the leader that answers.
+    A standby is not ready. With several URLs, the leader answers.
     """
     readiness = gateway.readiness()
     if as_json:
@@ -25,11 +25,11 @@ def health_command(gateway: Client, as_json: bool) -> None:
         return
     click.echo(readiness["status"])
     if "role" in readiness:
-        click.echo(f"{readiness['role']} at {gateway.url}; the bucket {_bucket(readiness)}")
+        click.echo(f"{readiness['role']} at {gateway.url}; the bucket {bucket_text(readiness)}")
 
 
-def _bucket(readiness: Readiness) -> str:
+def bucket_text(readiness: Readiness) -> str:
     if "unshipped_ms" not in readiness:
-        return "has everything"
+        return "is up to date"
     size_bytes, ms = readiness.get("unshipped_bytes", 0), readiness["unshipped_ms"]
-    return f"lacks {size_bytes} bytes, for {age_text(ms)}"
+    return f"is {size_bytes} bytes and {age_text(ms)} behind"

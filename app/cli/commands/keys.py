@@ -17,7 +17,6 @@ from headgate.app.auth.key_file import (
     KeyFileFault,
     Keys,
     KeyText,
-    PreviousSecret,
     change_keys,
     make_key,
     parse_key,
@@ -44,7 +43,7 @@ def facts_of(key: ApiKey, used_at_ms: int | None, now_ms: int) -> dict[str, Any]
     )
     shown["grants"] = [grant.model_dump(mode="json", exclude_defaults=True) for grant in key.grants]
     shown["limits"] = key.limits.model_dump(exclude_none=True)
-    shown["state"] = _state(key, now_ms)
+    shown["state"] = key.state(now_ms)
     if used_at_ms is not None:
         shown["last_used_at_ms"] = used_at_ms
     return shown
@@ -58,7 +57,7 @@ def columns_of(
         yield (
             key.id,
             word(key.name),
-            _state(key, now_ms),
+            key.state(now_ms),
             *_times(key, used_at_ms, timespec="seconds"),
             word("; ".join(map(_words, key.grants))),
         )
@@ -74,22 +73,15 @@ def table_of(
     if width >= NARROW:
         for name in "expires", "last used":
             table.add_column(name, no_wrap=True)
-        table.add_column("may", overflow="fold")
+        table.add_column("grants", overflow="fold")
     for key in keys:
-        state = _state(key, now_ms)
+        state = key.state(now_ms)
         _, *times = _times(key, used_at_ms, timespec="minutes")
         grants = one_line("; ".join(map(_words, key.grants)))
         start = Text(key.id), Text(one_line(key.name)), Text(state, _STYLES[state])
         cells = [*start, *map(Text, times), Text(grants)]
         table.add_row(*cells[: len(table.columns)])
     return table
-
-
-def _state(key: ApiKey, now_ms: int) -> str:
-    if key.revoked_at_ms is not None:
-        return "revoked"
-    is_expired = key.expires_at_ms is not None and key.expires_at_ms <= now_ms
-    return "expired" if is_expired else "active"
 
 
 def _times(key: ApiKey, used_at_ms: Mapping[str, int], *, timespec: str) -> Iterator[str]:
@@ -125,7 +117,7 @@ def grant_of(text: str) -> Grant:
     try:
         return Grant.model_validate_json(text, strict=True)
     except ValidationError as error:
-        _refuse("--grant", error, f". It was {text!r}, and should be such as {GRANT_EXAMPLE}")
+        _refuse("--grant", error, f". Got {text!r}; a valid grant is {GRANT_EXAMPLE}")
 
 
 def limits_of(texts: Sequence[str]) -> UsageLimits:
@@ -134,9 +126,10 @@ def limits_of(texts: Sequence[str]) -> UsageLimits:
         name, _, number = text.partition("=")
         if name not in UsageLimits.model_fields:
             close = difflib.get_close_matches(name, UsageLimits.model_fields, n=1, cutoff=0)
-            raise click.ClickException(f"--limit {text!r}: {name!r} is no limit; {close[0]} is one")
+            hint = f"did you mean {close[0]}?"
+            raise click.ClickException(f"--limit {text!r}: {name!r} is not a limit; {hint}")
         if not number.isdecimal() or len(number) > 20:
-            raise click.ClickException(f"--limit {text!r}: should be such as {name}=100")
+            raise click.ClickException(f"--limit {text!r}: the form is NAME=NUMBER: {name}=100")
         numbers[name] = int(number)
     return _valid(UsageLimits, "--limit", numbers)
 
@@ -164,7 +157,7 @@ class KeyPlace:
         settings = settings_from(config, flags)
         self.data_dir = settings.data_dir
         if settings.keys_file is None and settings.data_dir == MEMORY:
-            raise click.ClickException("Nothing is kept in :memory:. --keys-file names a file.")
+            raise click.ClickException(":memory: stores no keys. Set a file with --keys-file.")
         self.path = settings.keys_file or settings.data_dir / "keys.json"
 
     def read(self) -> Keys:
@@ -184,16 +177,16 @@ class KeyPlace:
 
 
 _KEY_ID = argument(click.STRING, metavar="ID")
-_REFUSED = "refused; nothing is changed"
+_REFUSED = "refused; no key was changed"
 
 
 @click.group("keys", epilog=epilog("headgate keys list", failed=_REFUSED))
 def keys_command() -> None:
     """Add, list, revoke and rotate API keys.
 
-    They are kept in the file that serve reads with the same settings: keys.json in the data
-    directory, unless HEADGATE_KEYS_FILE names another. A running gateway takes each change within
-    a second.
+    The keys are in the file that `headgate serve` reads with the same settings: keys.json in the
+    data directory, unless --keys-file or HEADGATE_KEYS_FILE names another file. A running gateway
+    applies each change within a second.
     """
 
 
@@ -203,32 +196,33 @@ _command = partial(
 
 
 @_command(
-    "add", f"headgate keys add bob --grant {GRANT_EXAMPLE}", short_help="Make a key, and print it."
+    "add", f"headgate keys add bob --grant {GRANT_EXAMPLE}", short_help="Create and print a key."
 )
 def add(
     name: str = argument(click.STRING),
     grants: tuple[str, ...] = option(
-        f"What the key may do, such as {GRANT_EXAMPLE}. May be repeated.",
+        f"Rights of the key, such as {GRANT_EXAMPLE}. May be repeated.",
         click.STRING,
         "--grant",
         required=True,
         metavar="JSON",
     ),
     limits: tuple[str, ...] = option(
-        "A limit of its use, such as requests_per_s_max=100. May be repeated.",
+        "Usage limit of the key, such as requests_per_s_max=100. May be repeated.",
         click.STRING,
         "--limit",
         metavar="NAME=NUMBER",
     ),
-    expires_ms: int | None = option("Time that it is valid, such as 90d or 12h.", SOME_DURATION),
+    expires_ms: int | None = option("Lifetime of the key, such as 90d or 12h.", SOME_DURATION),
     as_json: bool = JSON,
     config: Path | None = CONFIG,
     **flags: Any,
 ) -> None:
-    """Make a key, and print it. It is shown this once.
+    """Create and print a key. The key is shown only once.
 
-    The verbs of a grant are read, append, consume, manage, push and admin. A pattern is the name of
-    a stream, or the beginning of names and *. {sub} in a pattern stands for the name of the key.
+    The verbs of a grant are read, append, consume, manage, push, publish, subscribe and admin. A
+    pattern is a name, or a prefix of names followed by *. It names streams, or channels with
+    publish and subscribe. In a pattern, {sub} stands for the name of the key.
     """
     text, now_ms = make_key(), _now_ms()
     key = _valid(
@@ -248,23 +242,22 @@ def add(
 
     def put(keys: dict[str, ApiKey]) -> None:
         if text.id in keys:
-            raise click.ClickException("By chance there is a key of this id: try again.")
+            raise click.ClickException("The random id of the new key is in use: try again.")
         keys[text.id] = key
 
     place.change(put)
-    explanation = f"This is the key {text.id} of {one_line(name)}, in {place.path}."
+    explanation = f"Created the key {text.id} of {one_line(name)} in {place.path}."
     _show(text, explanation, facts_of(key, None, now_ms) if as_json else None)
 
 
 @_command(
-    "list",
-    "headgate keys list --json",
-    short_help="List the keys: what they may do, and until when.",
+    "list", "headgate keys list --json", short_help="List the keys with their grants and expiry."
 )
 def list_keys(as_json: bool = JSON, config: Path | None = CONFIG, **flags: Any) -> None:
-    """List the keys: what they may do, until when, and when they were last used.
+    """List the keys with their grants, expiry and last use.
 
-    A gateway notes once a minute, in its data directory, when a key was used.
+    A gateway records the last use of each key once a minute, in its data directory.
+
     In a pipe: a header, then columns separated by tabs.
     """
     place, now_ms = KeyPlace(config, flags), _now_ms()
@@ -280,24 +273,22 @@ def list_keys(as_json: bool = JSON, config: Path | None = CONFIG, **flags: Any) 
     elif keys:
         console.print(table_of(keys, used_at_ms, now_ms, console.width))
     else:
-        text = f"There is no key yet: headgate keys add NAME --grant {GRANT_EXAMPLE}"
+        text = f"No keys. Create one: headgate keys add NAME --grant {GRANT_EXAMPLE}"
         console.print(Text(text))
 
 
-@_command("revoke", "headgate keys revoke 6jze42yvcm", short_help="Revoke a key, for good.")
+@_command("revoke", "headgate keys revoke 6jze42yvcm", short_help="Revoke a key permanently.")
 def revoke(
     key_id: str = _KEY_ID, as_json: bool = JSON, config: Path | None = CONFIG, **flags: Any
 ) -> None:
-    """Revoke a key, for good. Connections that were opened with it end."""
+    """Revoke a key permanently. The gateway closes the connections that were opened with it."""
     place, now_ms = KeyPlace(config, flags), _now_ms()
 
     def change(keys: dict[str, ApiKey]) -> None:
-        key = _key_in(keys, key_id, place.path)
-        if key.revoked_at_ms is None:
-            keys[key_id] = key.model_copy(update={"revoked_at_ms": now_ms, "previous": None})
+        keys[key_id] = _key_in(keys, key_id, place.path).revoked(now_ms)
 
     place.change(change)
-    click.echo(f"The key {key_id} is revoked.", err=True)
+    click.echo(f"Revoked the key {key_id}.", err=True)
     if as_json:
         show_item(facts_of(place.read()[key_id], None, now_ms), as_json=True)
 
@@ -305,42 +296,41 @@ def revoke(
 @_command(
     "rotate",
     "headgate keys rotate 6jze42yvcm",
-    short_help="Make a new secret for a key, and print the key.",
+    short_help="Create a new secret for a key, and print the key.",
 )
 def rotate(
     key_id: str = _KEY_ID,
-    overlap_ms: int | None = option("Time that the key of before stays valid, such as 1h."),
+    overlap_ms: int | None = option("How long the previous key stays valid, such as 1h."),
     as_json: bool = JSON,
     config: Path | None = CONFIG,
     **flags: Any,
 ) -> None:
-    """Make a new secret for a key, and print the key. It is shown this once.
+    """Create a new secret for a key, and print the key. The key is shown only once.
 
-    Without --overlap the key of before ends at once, and so do connections that it opened.
+    Without --overlap, the previous key is invalid immediately, and the gateway closes the
+    connections that were opened with it.
     """
     place, now_ms = KeyPlace(config, flags), _now_ms()
 
     def change(keys: dict[str, ApiKey]) -> None:
         key = _key_in(keys, key_id, place.path)
-        if key.revoked_at_ms is not None or (key.expires_at_ms or now_ms) < now_ms:
-            raise click.ClickException(f"The key {key_id} has ended: headgate keys add makes one.")
-        previous = None
-        if overlap_ms is not None:
-            previous = PreviousSecret(sha256=key.sha256, expires_at_ms=now_ms + overlap_ms)
-        keys[key_id] = key.model_copy(update={"sha256": text.sha256, "previous": previous})
+        if key.state(now_ms) != "active":
+            ended = f"The key {key_id} is revoked or expired."
+            raise click.ClickException(f"{ended} Create a new one with `headgate keys add`.")
+        keys[key_id] = key.rotated(text, overlap_ms, now_ms)
 
     text = make_key(key_id)
     place.change(change)
-    end = "has ended" if overlap_ms is None else "stays valid until the overlap ends"
-    explanation = f"This is the key {key_id} from now on, in {place.path}. That of before {end}."
+    end = "is no longer valid" if overlap_ms is None else "stays valid until the overlap ends"
+    explanation = f"Rotated the key {key_id} in {place.path}. The previous key {end}."
     _show(text, explanation, facts_of(place.read()[key_id], None, now_ms) if as_json else None)
 
 
 def _show(text: KeyText, explanation: str, facts: dict[str, Any] | None) -> None:
     click.echo(
         f"{explanation}\n"
-        "Keep it: it is not shown again. Clients send it as `Authorization: Bearer KEY`; "
-        "the commands of headgate read HEADGATE_TOKEN.",
+        "Store it now: it is not shown again. Clients send it as `Authorization: Bearer KEY`. "
+        "Headgate commands read it from HEADGATE_TOKEN.",
         err=True,
     )
     if facts is None:
@@ -354,8 +344,8 @@ def _key_in(keys: Keys, key_id: str, path: Path) -> ApiKey:
         return keys[key_id]
     given = parse_key(key_id)
     if given is not None:  # the text would repeat a secret
-        raise click.ClickException(f"The id alone is enough: {given.id}")
-    text = f"{path} has no key {one_line(key_id)!r}: headgate keys list shows all."
+        raise click.ClickException(f"Give only the id of the key: {given.id}")
+    text = f"{path} has no key {one_line(key_id)!r}. List all keys with `headgate keys list`."
     raise click.ClickException(text)
 
 

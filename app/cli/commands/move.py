@@ -39,14 +39,16 @@ from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.patterns import matcher
 
 _EXPECTED = {MoveState.COPIED, MoveState.SAME}
-_PATTERN = "Redis patterns, such as 'orders*'. May be repeated."
+_PATTERN = "pattern of Redis, such as 'orders*'. May be repeated."
 
 _THRESHOLDS = (200_000, 20, 1_000)
 """With the usual ones of Python, copying takes twice as long."""
 
-ONLY = option(f"Copy these only. {_PATTERN}", click.STRING, metavar="PATTERN")
-EXCEPT = option("Copy all but these.", click.STRING, "--except", metavar="PATTERN")
-REPLACE = option("Delete other streams of the same names.")
+ONLY = option(f"Copy only streams that match this {_PATTERN}", click.STRING, metavar="PATTERN")
+EXCEPT = option(
+    f"Do not copy streams that match this {_PATTERN}", click.STRING, "--except", metavar="PATTERN"
+)
+REPLACE = option("Delete other streams of the target that have the same names.")
 
 
 def choice(only: tuple[str, ...], left_out: tuple[str, ...]) -> Callable[[bytes], bool]:
@@ -70,7 +72,7 @@ def copy_streams(
     *,
     as_json: bool,
     to_error: bool = False,
-    done: str = ", compared, and in force",
+    done: str = ", compared, and active",
 ) -> None:
     """Copy streams, and show how it goes; end with 1 if not all of them are as they should be.
 
@@ -151,21 +153,21 @@ def _text(summary: Summary, done: str) -> str:
     left_out = ", ".join(f"{count:,} {kind}" for kind, count in summary.left_out.items() if count)
     outcome = _outcome(summary, done)
     if summary.untimed:
-        outcome += f" Delays and deadlines left out: {summary.untimed:,}."
-    return f"{outcome} Keys left out: {left_out}." if left_out else outcome
+        outcome += f" Entries whose delay or deadline was not copied: {summary.untimed:,}."
+    return f"{outcome} Keys not copied: {left_out}." if left_out else outcome
 
 
 def _outcome(summary: Summary, done: str) -> str:
     states, total = summary.states, summary.streams
     if not total:
-        return "There is no stream to be copied."
+        return "No streams to copy."
     copied = f"{states[MoveState.COPIED]:,} of {total:,}"
     copies = f"{copied} streams copied with {counted_entries(summary.entries)}"
-    same = f", {states[MoveState.SAME]:,} were there already" if states[MoveState.SAME] else ""
+    same = f", {states[MoveState.SAME]:,} already existed" if states[MoveState.SAME] else ""
     if not summary.is_in_force:
-        return f"{copies}{same}. They are not in force yet: mend what is said above, and run again."
+        return f"{copies}{same}. They are not active yet: fix the errors above and run it again."
     if not summary.is_complete:
-        return f"{copies}{same}, and in force. The streams above were left alone: see --replace."
+        return f"{copies}{same}, and active. The streams above were not replaced: see --replace."
     return f"{copies}{same}{done}."
 
 
@@ -183,8 +185,8 @@ class StreamPlace(click.ParamType[str]):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return it."""
         if value.startswith(("http://", "https://")):
-            text = "a running gateway takes and gives streams at its Redis port"
-            self.fail(f"{text}: redis://localhost:6379, if it has --redis-port 6379", param, ctx)
+            text = "use the Redis port of a running gateway"
+            self.fail(f"{text}: redis://localhost:6379 with --redis-port 6379", param, ctx)
         return value
 
     def shell_complete(
@@ -265,7 +267,7 @@ def _opened(path: Path, database: int | None) -> AbstractContextManager[StreamSt
     if path.is_file() and database is not None:
         return closing(RdbFile(path, database, SystemClock()))
     what = "directory" if database is None else "directory or file"
-    raise click.ClickException(f"there is no {what} {path}")
+    raise click.ClickException(f"no such {what}: {path}")
 
 
 @asynccontextmanager
@@ -324,7 +326,7 @@ async def running(store: Running) -> AsyncIterator[None]:
         await work
 
 
-_NOT_COPIED = "a stream is not copied, or differs"
+_NOT_COPIED = "a stream was not copied, or its copy differs"
 
 
 @command(
@@ -332,38 +334,38 @@ _NOT_COPIED = "a stream is not copied, or differs"
 )
 def move_command(
     as_json: bool,
-    begin: str = place_option("move", "--from", "Where the streams are.", required=True),
-    end: str = place_option("move", "--to", "Where they go.", required=True),
+    begin: str = place_option("move", "--from", "Source of the streams.", required=True),
+    end: str = place_option("move", "--to", "Target of the copies.", required=True),
     only: tuple[str, ...] = ONLY,
     left_out: tuple[str, ...] = EXCEPT,
     replace: bool = REPLACE,
 ) -> None:
-    """Copy streams between places of gateways, compare the copies, and put them into force.
+    """Copy streams between data directories and servers of gateways, and compare the copies.
 
-    A place is a data directory, or the URL of servers that keep the streams of a gateway (`headgate
+    A PLACE is a data directory, or the URL of servers that keep the streams of a gateway (`headgate
     serve --backend`): redis://, redis+cluster://, redis+sentinel://, or the same with rediss for
-    TLS. Every user of the machine can read flags, so give a URL with a password as a variable. What
-    else there is to say of servers, such as the prefix of the keys, is said by the HEADGATE_REDIS_
-    variables. `headgate import` and `headgate export` copy from and to a Redis that no gateway
-    uses.
+    TLS. Give a URL with a password in a variable, because every user of the machine can read flags.
+    The HEADGATE_REDIS_ variables are the other settings of the servers, such as the key prefix.
+    To copy from and to a Redis that no gateway uses, see `headgate import` and `headgate export`.
 
         headgate move --from data --to redis://localhost:6379
         headgate move --from redis://localhost:6379 --to data --only 'orders*'
 
-    The gateway of a data directory has to be stopped. Whatever else writes to the streams should be
-    stopped, too: a stream that changes meanwhile is not complete, and the command says so.
+    Stop the gateway of a data directory first. Also stop all other programs that write to the
+    streams. If a stream changes during the copy, its copy is incomplete, and the command reports
+    that.
 
-    A copy has the entries with their ids, the counters, the configuration, the expiry, and all
+    A copy contains the entries with their ids, the counters, the configuration, the expiry, and all
     groups with their positions, policies, consumers and pending entries: owner, delivery count,
-    idle time and delay. It lacks idempotency keys, the batches that bulk writers have committed,
-    staged chunks, and the idle times of consumers.
+    idle time and delay. It does not contain idempotency keys, the committed batches of bulk
+    writers, staged chunks, and the idle times of consumers.
 
-    The copies come into force together, when all of them are there. If the command ends before
-    that, run it again: it goes on. A stream of the target that is no copy is left alone without
-    --replace.
+    All copies become active together, after the last one is complete. If the command ends before
+    that, run it again to continue. Without --replace, it does not change a stream of the target
+    that is not a copy.
     """
     if begin == end:
-        raise click.UsageError("--from and --to are the same place")
+        raise click.UsageError("--from and --to must be different places")
     is_chosen = choice(only, left_out)
 
     async def move(watcher: Watcher) -> Summary:
@@ -373,46 +375,48 @@ def move_command(
     copy_streams(move, as_json=as_json)
 
 
-@command("import", failed=_NOT_COPIED, short_help="Bring the streams of a Redis server along.")
+@command("import", failed=_NOT_COPIED, short_help="Import the streams of a Redis server.")
 def import_command(
     as_json: bool,
     place: str = argument(StreamPlace(), metavar="SOURCE", envvar="HEADGATE_IMPORT_FROM"),
     end: str | None = place_option(
-        "import", "--to", "Where they go; unless given, into the data directory."
+        "import", "--to", "Target of the copies. Default: the data directory."
     ),
-    database: int = option("Database of an RDB file, if not the first.", default=0),
+    database: int = option("Database of an RDB file. Default: the first.", default=0),
     only: tuple[str, ...] = ONLY,
     left_out: tuple[str, ...] = EXCEPT,
     replace: bool = REPLACE,
 ) -> None:
-    """Bring the streams of a Redis or Valkey server along, and compare both sides.
+    """Import the streams of a Redis or Valkey server, and compare both sides.
 
-    SOURCE is a file of RDB (dump.rdb, or what `redis-cli --rdb` has written), or the URL of servers
-    from Redis 5: redis://, redis+cluster://, redis+sentinel://, or the same with rediss for TLS.
-    Nothing is written there, and rights to read (+@read) are enough. The streams go into the data
-    directory of a gateway that is stopped, or with --to redis:// into a gateway that runs and has a
-    Redis port, or into any other Redis from 7.0. Every user of the machine can read flags, so give
-    a URL with a password as a variable.
+    SOURCE is an RDB file (dump.rdb, or the output of `redis-cli --rdb`), or the URL of servers from
+    Redis 5: redis://, redis+cluster://, redis+sentinel://, or the same with rediss for TLS. The
+    command writes nothing to the source, and needs only the right to read (+@read).
+
+    The target is the data directory of a stopped gateway. With --to redis://, it is the Redis port
+    of a running gateway, or any other Redis from 7.0. Give a URL with a password in a variable,
+    because every user of the machine can read flags.
 
         headgate import redis://localhost:6379 --to data
         headgate import redis+cluster://10.0.0.5,10.0.0.6 --to data --only 'orders*'
         headgate import dump.rdb --to data
 
-    A copy has the entries with their ids, the counters, the expiry, and all groups with their
-    positions, consumers and pending entries: owner, time and number of deliveries. It lacks
-    idempotency keys and the idle times of consumers. The settings of stream nodes are those of the
-    whole server, in Redis and here: CONFIG has them.
+    A copy contains the entries with their ids, the counters, the expiry, and all groups with their
+    positions, consumers and pending entries: owner, time and number of deliveries. It does not
+    contain idempotency keys and the idle times of consumers. The settings of stream nodes belong to
+    the whole server, in Redis and in Headgate: see CONFIG.
 
-    Streams that change meanwhile are not complete, and the command says so. The copies come into
-    force together, when all of them are there. If the command ends before that, run it again: it
-    goes on. A stream of the target that differs is left alone without --replace.
+    If a stream changes during the copy, its copy is incomplete, and the command reports that. All
+    copies become active together, after the last one is complete. If the command ends before that,
+    run it again to continue. Without --replace, it does not change a stream of the target that
+    differs.
 
-    The streams of servers that keep those of a gateway (`headgate serve --backend`) have keys that
-    begin with HEADGATE_REDIS_PREFIX. They are left out: `headgate move` copies them.
+    The command skips the streams of gateways (`headgate serve --backend`), whose keys begin with
+    HEADGATE_REDIS_PREFIX. Copy them with `headgate move`.
     """
     end = end or data_dir()
     if place == end:
-        raise click.UsageError("SOURCE and --to are the same place")
+        raise click.UsageError("SOURCE and --to must be different places")
     is_chosen = choice(only, left_out)
 
     async def bring(watcher: Watcher) -> Summary:
@@ -431,46 +435,46 @@ def import_command(
 def export_command(
     as_json: bool,
     begin: str | None = place_option(
-        "export", "--from", "Where they are; unless given, in the data directory."
+        "export", "--from", "Source of the streams. Default: the data directory."
     ),
-    end: str | None = place_option("export", "--to", "The servers to which they go."),
+    end: str | None = place_option("export", "--to", "Servers to copy to."),
     output: Path | None = option(
-        "The file to which they go, as commands.", click.Path(dir_okay=False, path_type=Path)
+        "File to write as Redis commands.", click.Path(dir_okay=False, path_type=Path)
     ),
     only: tuple[str, ...] = ONLY,
     left_out: tuple[str, ...] = EXCEPT,
     replace: bool = REPLACE,
 ) -> None:
-    """Copy streams to a Redis or Valkey server, or write them as commands that redis-cli --pipe takes.
+    """Copy streams to a Redis or Valkey server, or write them as commands for `redis-cli --pipe`.
 
-    The streams come from the data directory of a gateway that is stopped, or with --from redis://
-    from a gateway that runs and has a Redis port. They go to servers from Redis 7.0: redis://,
-    redis+cluster://, redis+sentinel://, or the same with rediss for TLS. Every user of the machine
-    can read flags, so give a URL with a password as a variable.
+    The source is the data directory of a stopped gateway. With --from redis://, it is the Redis
+    port of a running gateway. The target is a server from Redis 7.0: redis://, redis+cluster://,
+    redis+sentinel://, or the same with rediss for TLS. Give a URL with a password in a variable,
+    because every user of the machine can read flags.
 
         headgate export --from data --to redis://localhost:6379
         headgate export --from data --output streams.resp
         headgate export --from data | redis-cli --pipe
 
-    A copy has the entries with their ids, the counters, the expiry, and all groups with their
+    A copy contains the entries with their ids, the counters, the expiry, and all groups with their
     positions, consumers and pending entries: owner, time and number of deliveries. Redis has no
-    policies, no bounds of age or length of its own, no delays and no deadlines, so a copy lacks
-    them. The command says how many entries had a delay or a deadline. Before Redis 8.8 each pending
-    entry has an owner: those without get a consumer whose name is empty.
+    policies, no limits of age or length on a stream, no delays and no deadlines, so copies lack
+    them. The command reports how many entries had a delay or a deadline. Before Redis 8.8, each
+    pending entry needs an owner: entries without one get a consumer with an empty name.
 
-    With --to both sides are compared at the end, and a command that was ended goes on when it is
-    run again. A stream of the target that differs is left alone without --replace.
-    """  # noqa: E501 - the first line is shown whole
+    With --to, the command compares both sides at the end. If it is interrupted, run it again to
+    continue. Without --replace, it does not change a stream of the target that differs.
+    """
     begin = begin or data_dir()
     is_chosen = choice(only, left_out)
     if end is not None and output is not None:
-        raise click.UsageError("--to or --output, not both")
+        raise click.UsageError("--to and --output cannot be used together")
     if end is not None and "://" not in end:
-        raise click.UsageError("--to is a URL; `headgate move` copies to data directories")
+        raise click.UsageError("--to must be a URL; `headgate move` copies to data directories")
     if begin == end:
-        raise click.UsageError("--from and --to are the same place")
+        raise click.UsageError("--from and --to must be different places")
     if end is None and output is None and sys.stdout.isatty():
-        raise click.UsageError("where to? --to URL, --output FILE, or | redis-cli --pipe")
+        raise click.UsageError("Missing target: --to URL, --output FILE, or | redis-cli --pipe")
 
     async def export(watcher: Watcher) -> Summary:
         async with source("--from", begin, open_plain) as old:

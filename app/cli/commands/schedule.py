@@ -8,7 +8,7 @@ from headgate.app.cli.words import fields_of
 from headgate.client.blocking import Client
 from headgate.client.shapes.answers import Missed, ScheduleInfo
 
-_NOTHING = "There is no schedule yet: headgate schedule set nightly jobs kind=report --cron …"
+_NOTHING = "No schedules. Create one: headgate schedule set nightly jobs kind=report --cron …"
 _COLUMNS = ("schedule", "stream", "cron", "time_zone", "next_due", "last_due", "last_id", "state")
 
 
@@ -31,7 +31,7 @@ def _state(schedule: ScheduleInfo) -> str:
 
 @click.group("schedule", epilog=epilog("headgate schedule list"))
 def schedule_command() -> None:
-    """Append entries at the times of a cron expression."""
+    """Append entries on a schedule (cron)."""
 
 
 @gateway_command(
@@ -50,11 +50,14 @@ def set_schedule(
     ),
     time_zone: str = option("IANA name of the time zone.", default="UTC"),
     missed: Missed = option(
-        "Of due times that nobody could run: run the latest late, or none.", default="run_once"
+        "After missed due times: run once for the latest of them, or skip all.", default="run_once"
     ),
-    paused: bool = option("Nothing is due until `resume`."),
+    paused: bool = option("Create the schedule paused. Start it with `resume`."),
 ) -> None:
-    """Create a schedule, or replace it: it appends an entry to the stream whenever it is due."""
+    """Create or replace a schedule.
+
+    The schedule appends an entry to the stream at each due time.
+    """
     shown = gateway.schedule(schedule).set(
         stream, fields_of(fields), cron, time_zone=time_zone, missed=missed, paused=paused
     )
@@ -63,7 +66,7 @@ def set_schedule(
 
 @gateway_command("list", "headgate schedule list --json", group=schedule_command)
 def list_schedules(gateway: Client, as_json: bool) -> None:
-    """List the schedules: when they are due next, and what they have appended last.
+    """List the schedules with their next due time and last entry.
 
     In a pipe: a header, then columns separated by tabs.
     """
@@ -73,31 +76,37 @@ def list_schedules(gateway: Client, as_json: bool) -> None:
 
 @gateway_command("show", "headgate schedule show nightly", group=schedule_command)
 def show(gateway: Client, schedule: str, as_json: bool) -> None:
-    """Show a schedule, and why its last append was refused, if it was."""
+    """Show a schedule, and why its last append failed."""
     show_item(gateway.schedule(schedule).info(), as_json=as_json)
 
 
 @gateway_command("pause", "headgate schedule pause nightly", group=schedule_command)
 def pause(gateway: Client, schedule: str, as_json: bool) -> None:
-    """Let nothing be due until `resume`."""
+    """Pause a schedule until `resume`."""
     show_item(gateway.schedule(schedule).pause(), as_json=as_json)
 
 
 @gateway_command("resume", "headgate schedule resume nightly", group=schedule_command)
 def resume(gateway: Client, schedule: str, as_json: bool) -> None:
-    """End the pause; due times of the pause are not made up for."""
+    """Resume a paused schedule.
+
+    The schedule does not catch up on due times during the pause.
+    """
     show_item(gateway.schedule(schedule).resume(), as_json=as_json)
 
 
 @gateway_command("run", "headgate schedule run nightly", group=schedule_command)
 def run(gateway: Client, schedule: str, as_json: bool) -> None:
-    """Append the entry of a schedule now; its due times stay."""
+    """Append the entry of a schedule now. Its due times do not change."""
     show_item({"id": gateway.schedule(schedule).run()}, as_json=as_json)
 
 
 @gateway_command("delete", "headgate schedule delete nightly --yes", group=schedule_command)
 def delete(gateway: Client, schedule: str, yes: bool, as_json: bool) -> None:
-    """Delete a schedule; its stream stays. On a terminal it asks before."""
+    """Delete a schedule, but keep its stream.
+
+    The command asks for confirmation on a terminal.
+    """
     confirm(f"Delete the schedule {schedule!r}?", yes=yes)
     gateway.schedule(schedule).delete()
     show_deletion({"schedule": schedule}, as_json=as_json)

@@ -52,14 +52,14 @@ def serve_again_and_again(words: Sequence[str]) -> None:
     try:
         from watchfiles import Change, run_process  # noqa: PLC0415 only those who change the code
     except ImportError:
-        raise click.ClickException("--dev needs a package: pip install watchfiles") from None
+        raise click.ClickException("--dev requires a package: pip install watchfiles") from None
 
     def is_code(_: Change, path: str) -> bool:
         return path.endswith(_SUFFIXES)
 
     def report(changes: set[tuple[Change, str]]) -> None:
         names = sorted({Path(path).name for _, path in changes})
-        click.echo(f"Changed: {', '.join(names)}. The gateway starts again.", err=True)
+        click.echo(f"Changed: {', '.join(names)}. Restarting the gateway.", err=True)
 
     program = [sys.executable, "-m", "headgate.app.cli", "serve", *words]
     run_process(
@@ -102,8 +102,8 @@ def _make_first_key(settings: Settings) -> None:
     key = first_key(settings.data_dir, keys_file, SystemClock().wall_ms())
     if key is not None:
         place = settings.data_dir / FIRST_KEY
-        announce(f"The first key, which may do everything: {key}", file=str(place))
-        announce(f"It is shown once, and kept in {place}.", file=str(place))
+        announce(f"The first key, with all rights: {key}", file=str(place))
+        announce(f"It is shown only once, and stored in {place}.", file=str(place))
 
 
 def _hang_up(terminal: Terminal) -> None:
@@ -119,9 +119,11 @@ def greet(settings: Settings, redis_sockets: Sequence[socket.socket], url: str) 
         host = settings.redis_host or settings.host
         port = redis_sockets[0].getsockname()[1]
         announce(f"Redis clients connect to {host}:{port}.", redis_host=host, redis_port=port)
-    announce(f"Headgate is at {url}, its documentation at {url}/docs. Ctrl-C stops it.", url=url)
+    guide, console = f"{url}/guide", f"{url}/console"
+    text = f"Headgate is at {url}, its guide at {guide}, its console at {console}. Ctrl-C stops it."
+    announce(text, url=url, guide=guide, console=console)
     if settings.data_dir == MEMORY and settings.backend is None:
-        announce("Nothing is kept: streams live in memory only.")
+        announce("Streams are in memory only. All data is lost when the gateway stops.")
 
 
 def serve_with_workers(
@@ -187,7 +189,7 @@ def _failures_in_the_log() -> Iterator[None]:
     "serve",
     "headgate serve --port 8080 --data-dir data",
     kind=Serve,
-    failed="it cannot start, or ended by a fault",
+    failed="the gateway cannot start, or has failed",
     is_stopped=True,
     more=setting_flags(
         *("host", "port", "redis_port", "redis_host", "data_dir", "backend", "redis_durability"),
@@ -199,14 +201,14 @@ def _failures_in_the_log() -> Iterator[None]:
     ),
 )
 def serve_command(
-    dev: bool = option("Start again when the code changes; needs watchfiles."),
+    dev: bool = option("Restart when the code changes. Requires the package watchfiles."),
     config: Path | None = CONFIG,
     **flags: Any,
 ) -> None:
-    """Run the gateway until it is told to stop.
+    """Run the gateway.
 
-    Every setting can also be given as a variable (HEADGATE_PORT=9000) or in a TOML file
-    (port = 9000); headgate check-config shows them all.
+    You can also give every setting as an environment variable (HEADGATE_PORT=9000) or in a TOML
+    file (port = 9000). `headgate check-config` shows all settings.
     """
     settings = settings_from(config, flags, partial(announce, level=logging.WARNING))
     if dev:
@@ -258,7 +260,7 @@ def _bound(
     except OSError as error:
         flags = flags or "--host and --port"
         raise click.ClickException(
-            f"cannot listen on {host}:{port}: {error.strerror}. {flags} choose another address."
+            f"cannot listen on {host}:{port}: {error.strerror}. Set another address with {flags}."
         ) from None
 
 

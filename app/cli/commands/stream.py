@@ -14,7 +14,7 @@ from headgate.client.blocking import Client
 from headgate.client.shapes.answers import StreamInfo
 from headgate.client.shapes.settings import StreamConfig
 
-_NOTHING = "There is no stream yet: headgate append orders sku=42"
+_NOTHING = "No streams. Append the first entry: headgate append orders sku=42"
 _COUNTS_WIDTH = 18
 _ID_WIDTH = 24
 
@@ -53,30 +53,34 @@ def _table(streams: Sequence[StreamInfo], width: int) -> Table:
 
 @click.group("stream", epilog=epilog("headgate stream info orders"))
 def stream_command() -> None:
-    """Create, list, set, trim, close and delete streams."""
+    """Create, list, configure, trim, close and delete streams."""
 
 
-_OLDER = "Remove entries whose ids are older, by the clock of this machine."
+_OLDER = "Remove entries with ids older than this, by the clock of this machine."
 
 
 @gateway_command("create", "headgate stream create orders --max-age 7d", group=stream_command)
 def create(gateway: Client, stream: str, as_json: bool, **rules: Unpack[StreamConfig]) -> None:
-    """Create a stream, or do nothing if it is there with this configuration.
+    """Create a stream.
 
-    An append creates its stream, too.
+    If the stream exists with this configuration, nothing changes. An append also creates its
+    stream.
     """
     show_item(gateway.stream(stream).create(given_rules(rules)), as_json=as_json)
 
 
 @gateway_command("list", "headgate stream list --prefix shop-", group=stream_command)
 def list_streams(
-    gateway: Client, as_json: bool, prefix: str = option("Only names that begin so.", default="")
+    gateway: Client,
+    as_json: bool,
+    prefix: str = option("Only names with this prefix.", default=""),
+    internal: bool = option("Also list internal streams: names that begin with `__`."),
 ) -> None:
-    """List the streams: how many entries and groups, and the last id.
+    """List the streams with their entries, groups and last id.
 
     In a pipe: a header, then columns separated by tabs.
     """
-    show_streams(list(gateway.streams(prefix=prefix)), as_json=as_json)
+    show_streams(list(gateway.streams(prefix=prefix, internal=internal)), as_json=as_json)
 
 
 @gateway_command("info", "headgate stream info orders --json", group=stream_command)
@@ -89,7 +93,10 @@ def info(gateway: Client, stream: str, as_json: bool) -> None:
     "config", "headgate stream config orders --max-length 100000", group=stream_command
 )
 def config(gateway: Client, stream: str, as_json: bool, **rules: Unpack[StreamConfig]) -> None:
-    """Show the configuration of a stream, or change what flags name; `none` ends a rule."""
+    """Show the configuration of a stream, or change it with flags.
+
+    The value `none` removes a rule.
+    """
     source, changes = gateway.stream(stream), given_rules(rules)
     shown = source.update(changes) if changes else source.info()
     show_item(shown["config"], as_json=as_json)
@@ -100,14 +107,17 @@ def trim(
     gateway: Client,
     stream: str,
     as_json: bool,
-    max_length: int | None = option("Number of entries that stay.", click.IntRange(min=0)),
-    min_id: str | None = option("Entries from this id on stay.", metavar="ID"),
+    max_length: int | None = option("Keep this many entries.", click.IntRange(min=0)),
+    min_id: str | None = option("Keep entries from this id on.", metavar="ID"),
     older_than_ms: int | None = option(_OLDER),
-    approximate: bool = option("A few more may stay, which is faster."),
+    approximate: bool = option("Faster, but may keep a few more entries."),
 ) -> None:
-    """Remove the oldest entries of a stream, and say how many."""
+    """Remove the oldest entries of a stream.
+
+    The command prints the number of removed entries.
+    """
     if sum(bound is not None for bound in (max_length, min_id, older_than_ms)) != 1:
-        raise click.UsageError("which entries? --max-length, --min-id or --older-than says it.")
+        raise click.UsageError("Give one of --max-length, --min-id and --older-than.")
     if older_than_ms is not None:
         min_id = _id_before(older_than_ms)
     removed = gateway.stream(stream).trim(
@@ -124,19 +134,20 @@ def trim_archive(
     stream: str,
     yes: bool,
     as_json: bool,
-    before: str | None = option("Entries from this id on stay.", metavar="ID"),
+    before: str | None = option("Keep entries from this id on.", metavar="ID"),
     older_than_ms: int | None = option(_OLDER),
 ) -> None:
-    """Remove archived entries of a stream for good, and say how many; all without a bound.
+    """Remove archived entries of a stream permanently.
 
-    On a terminal it asks before.
+    Without --before or --older-than, the command removes all archived entries. It prints the number
+    of removed entries. On a terminal, it asks for confirmation.
     """
     if before is not None and older_than_ms is not None:
-        raise click.UsageError("--before and --older-than are two bounds: give one of them.")
+        raise click.UsageError("--before and --older-than cannot be used together.")
     if older_than_ms is not None:
         before = _id_before(older_than_ms)
     which = "all archived entries" if before is None else f"archived entries before {before}"
-    confirm(f"Remove {which} of {stream!r}?", yes=yes)
+    confirm(f"Permanently remove {which} of the stream {stream!r}?", yes=yes)
     removed = gateway.stream(stream).trim_archive(before=before)
     show_item({"removed": removed}, as_json=as_json)
 
@@ -153,20 +164,23 @@ def close(
     as_json: bool,
     fields: tuple[str, ...] = argument(metavar="[NAME=VALUE…]"),
 ) -> None:
-    """Close a stream for good, behind a last entry if there is one.
+    """Close a stream permanently, with an optional last entry.
 
-    It takes no entries any more, and is never opened again. What follows it, such as `headgate
-    tail`, ends behind the last entry; what works a group off, such as `headgate consume`, ends once
-    all is done. On a terminal it asks before.
+    A closed stream accepts no entries and cannot be reopened. Readers that follow it, such as
+    `headgate tail`, end after the last entry. Consumers of its groups, such as `headgate consume`,
+    end when all entries are processed. The command asks for confirmation on a terminal.
     """
     last = fields_of(fields) if fields else None
-    confirm(f"Close {stream!r} for good?", yes=yes)
+    confirm(f"Permanently close the stream {stream!r}?", yes=yes)
     show_item(gateway.stream(stream).close(last), as_json=as_json)
 
 
 @gateway_command("delete", "headgate stream delete orders --yes", group=stream_command)
 def delete(gateway: Client, stream: str, yes: bool, as_json: bool) -> None:
-    """Delete a stream with its groups. On a terminal it asks before."""
-    confirm(f"Delete {stream!r} with its groups?", yes=yes)
+    """Delete a stream and its groups.
+
+    The command asks for confirmation on a terminal.
+    """
+    confirm(f"Delete the stream {stream!r} and its groups?", yes=yes)
     gateway.stream(stream).delete()
     show_deletion({"stream": stream}, as_json=as_json)

@@ -34,7 +34,7 @@ class TableFile(click.Path):
         """Return it."""
         path = Path(str(super().convert(value, param, ctx)))
         if path.suffix.lower() not in _KINDS:
-            self.fail(f"{path.name!r} should end with {', '.join(_KINDS)}", param, ctx)
+            self.fail(f"{path.name!r} does not end with one of {', '.join(_KINDS)}", param, ctx)
         return path
 
 
@@ -99,9 +99,9 @@ def _json_row(line: str, number: int) -> dict[str, str | None]:
     try:
         row = json.loads(line, parse_int=str, parse_float=str)
     except ValueError:
-        raise ValueError(f"line {number} is no JSON") from None
+        raise ValueError(f"line {number} is not valid JSON") from None
     if not isinstance(row, dict):
-        raise ValueError(f"line {number} is no JSON object")  # noqa: TRY004 the file is wrong
+        raise ValueError(f"line {number} is not a JSON object")  # noqa: TRY004 the file is wrong
     return {name: _json_text(value) for name, value in row.items()}
 
 
@@ -164,20 +164,21 @@ def _plain(value: Any) -> str:
     "load",
     failed=f"{CALL}, or the file cannot be read",
     retry_s=PATIENT_S,
-    short_help="Append the rows of CSV, JSON or Parquet.",
+    short_help="Append rows from a CSV, JSON or Parquet file.",
 )
 async def load_command(
     gateway: AsyncClient,
     stream: str,
     as_json: bool,
     file: Path = argument(TableFile(exists=True, dir_okay=False)),
-    new_ids: bool = option("Let the gateway make the ids."),
+    new_ids: bool = option("Ignore the column `_id`: the gateway makes the ids."),
 ) -> None:
-    """Append the rows of a file to a stream: CSV, lines of JSON, or Parquet, as its name ends.
+    """Append the rows of a CSV, JSON or Parquet file to a stream.
 
-    Each column is a field, and a cell that is empty is none. A column `_id` has the ids of the
-    entries, unless --new-ids is given, so that what `headgate dump` has written keeps them. Each
-    ten thousand rows are appended as a whole or not at all. It needs the extra `tables`.
+    The file name ends with .csv, .ndjson, .jsonl or .parquet. Each column becomes a field; empty
+    cells are skipped. The column `_id` contains the ids of the entries, so the entries of a file
+    from `headgate dump` keep their ids. Rows are appended in batches of 10,000, and each batch as a
+    whole or not at all. Requires the extra `tables`.
 
         headgate load readings readings.csv
         headgate load orders orders.parquet --new-ids
@@ -193,7 +194,7 @@ async def load_command(
                 bar.advance(portion.num_rows)
     except BaseException as error:
         if count:
-            click.echo(f"{counted(count, 'row')} appended before that.", err=True)
+            click.echo(f"{counted(count, 'row')} appended before the error.", err=True)
         if isinstance(error, ValueError | OSError):
             raise click.ClickException(f"{file}: {error}") from None
         raise
@@ -204,7 +205,7 @@ def _column(text: str) -> tuple[str, str]:
     """Return a field and its type."""
     field, equals, kind = text.rpartition("=")
     if not equals or not field:
-        raise ValueError(f"{text!r} should be a field and its type, as price=float64")
+        raise ValueError(f"{text!r} does not have the form NAME=TYPE, such as price=float64")
     return field, kind
 
 
@@ -212,24 +213,26 @@ def _column(text: str) -> tuple[str, str]:
     "dump",
     failed=f"{CALL}, or the file cannot be written",
     retry_s=PATIENT_S,
-    short_help="Write a stream as CSV, JSON or Parquet.",
+    short_help="Write a stream to a CSV, JSON or Parquet file.",
 )
 async def dump_command(
     gateway: AsyncClient,
     stream: str,
     as_json: bool,
     file: Path = argument(TableFile(dir_okay=False, writable=True)),
-    start: str = option("The lowest id.", default="-", show_default=False, metavar="ID"),
-    end: str = option("The highest id.", default="+", show_default=False, metavar="ID"),
+    start: str = option("Lowest id.", default="-", show_default=False, metavar="ID"),
+    end: str = option("Highest id.", default="+", show_default=False, metavar="ID"),
     columns: tuple[tuple[str, str], ...] = option(
-        "A field and its type. May be repeated.", Parsed("name=type", _column), "--column"
+        "Field to write, and its Arrow type. May be repeated.",
+        Parsed("name=type", _column),
+        "--column",
     ),
 ) -> None:
-    """Write the entries of a stream to a file: CSV, lines of JSON, or Parquet, as its name ends.
+    """Write the entries of a stream to a CSV, JSON or Parquet file.
 
-    Each field becomes a column, after `_id` and `_time`. Its type is inferred from all values; or
-    --column says which fields become columns, with their types in the words of Arrow. It needs the
-    extra `tables`.
+    The file name ends with .csv, .ndjson, .jsonl or .parquet. The first columns are `_id` and
+    `_time`. Each field becomes a column, and its type is inferred from all values. To choose the
+    fields and their Arrow types, use --column. Requires the extra `tables`.
 
         headgate dump orders orders.parquet
         headgate dump orders orders.csv --column sku=string --column price=float64

@@ -85,7 +85,7 @@ class SigningKey:
         if facts["exp"] < at_s:
             raise SubscriptionFault(401, "TOKEN_EXPIRED", "the token has expired")
         if facts["gen"] != claim.generation:
-            raise SubscriptionFault(409, "FENCED", "the wake of the token is over")
+            raise SubscriptionFault(409, "FENCED", "the wake of the token has ended")
 
     def _facts(self, token: str | None) -> dict[str, Any] | None:
         if token is None or len(token) > _TOKEN_LENGTH_MAX:
@@ -110,7 +110,9 @@ async def signing_key(perform: Perform) -> SigningKey:
             await perform(CreateStream(KEYS, attributes=change))
         key = await known_key(perform)
     if key is None:
-        raise SubscriptionFault(409, "INVALID_REQUEST", "the stream `__ds` belongs to others")
+        raise SubscriptionFault(
+            409, "INVALID_REQUEST", "the stream `__ds` belongs to another program"
+        )
     return key
 
 
@@ -143,19 +145,19 @@ class WakeLeases:
         async def act(stored: Stored) -> ClaimedSubscription:
             state = stored.state
             if not is_pull(state):
-                text = "a subscription of webhooks is not claimed"
+                text = "a webhook subscription cannot be claimed"
                 raise SubscriptionFault(409, "INVALID_REQUEST", text)
             if state.phase is WakePhase.HELD and state.has_lease(self._now_ms):
                 raise SubscriptionFault(
                     409,
                     "ALREADY_CLAIMED",
-                    "another worker has claimed it",
+                    "another worker has claimed the subscription",
                     current_holder=state.holder,
                     generation=state.generation,
                 )
             status = await status_of(self._perform, stored)
             if not status.pending:
-                raise SubscriptionFault(409, "NO_PENDING_WORK", "there is nothing to do")
+                raise SubscriptionFault(409, "NO_PENDING_WORK", "there is no pending work")
             is_new = state.phase is not WakePhase.WAKING
             claimed = replace(
                 state,
@@ -215,7 +217,7 @@ class WakeLeases:
                 wanted[name] = StreamLink(acked, is_explicit=True)
             links = {**stored.links, **wanted}
             if not has_room([name for name, link in links.items() if link.is_explicit]):
-                text = f"a subscription has {LINKS_MAX} streams by their paths at most"
+                text = f"a subscription may link at most {LINKS_MAX} streams by path"
                 raise SubscriptionFault(409, "LIMIT_REACHED", text)
             await change(self._perform, stored, stored.state, "linked", wanted)
 
@@ -243,7 +245,7 @@ class WakeLeases:
                 return await act(await load(self._perform, subscription))
             except StreamsChanged:
                 continue
-        raise SubscriptionFault(409, "FENCED", "the subscription is changed all the time")
+        raise SubscriptionFault(409, "FENCED", "the subscription changes too often")
 
     def _check_token(self, subscription: str, token: str | None, wake: Wake) -> None:
         """Check a token before anything is looked up: it comes from anybody."""
@@ -254,7 +256,7 @@ def _check_current(stored: Stored, wake: Wake) -> None:
     state = stored.state
     is_current = (state.generation, state.wake_id) == (wake.generation, wake.wake_id)
     if state.phase is WakePhase.IDLE or not is_current:
-        raise SubscriptionFault(409, "FENCED", "the wake is over")
+        raise SubscriptionFault(409, "FENCED", "the wake has ended")
 
 
 def new_wake_id() -> str:
@@ -278,7 +280,9 @@ def moved_links(status: StreamTails, acks: Mapping[bytes, EntryId]) -> dict[byte
     for name, place in acks.items():
         link = status.links.get(name)
         if link is None or place > status.tails[name]:
-            raise SubscriptionFault(409, "INVALID_OFFSET", "no linked stream has come so far")
+            raise SubscriptionFault(
+                409, "INVALID_OFFSET", "the offset is beyond the end of all linked streams"
+            )
         if place > link.acked:
             moved[name] = link._replace(acked=place)
     return moved

@@ -78,7 +78,9 @@ def _json(status: int, value: object) -> Response:
 
 def subscription_id(subscription: str) -> str:
     if _ID.fullmatch(subscription) is None:
-        raise invalid("the id of a subscription has letters, digits and `._~-`, 128 at most")
+        raise invalid(
+            "the id of a subscription may have at most 128 characters: letters, digits and `._~-`"
+        )
     return subscription
 
 
@@ -148,7 +150,7 @@ async def put_subscription(request: WholeRequest, access: AccessDep, subscriptio
         status = 200
     stored = await store.load(perform, subscription)
     if stored.state.definition != definition:
-        text = "there is a subscription of this id with another configuration"
+        text = "a subscription with this id exists with another configuration"
         raise SubscriptionFault(409, "SUBSCRIPTION_ALREADY_EXISTS", text)
     return _json(status, await _wire(request, stored))
 
@@ -219,7 +221,7 @@ async def claim(request: WholeRequest, access: AccessDep, subscription: str) -> 
     _require(access, subscription, Verb.CONSUME, Verb.MANAGE)
     worker = decoded(request.content, _Worker).worker
     if not 0 < len(worker) <= _WORKER_MAX:
-        raise invalid(f"the name of a worker has 1 to {_WORKER_MAX} characters")
+        raise invalid(f"the name of a worker must have 1 to {_WORKER_MAX} characters")
     claimed = await (await _leases(request)).claim(subscription, worker)
     state, now_s = claimed.state, gateway_of(request).auth.now_ms() // 1000
     key = await _key(request)

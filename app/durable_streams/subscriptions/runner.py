@@ -106,7 +106,7 @@ class SubscriptionRunner:
         text = "Subscriptions of Durable Streams."
         following_count = sum(not task.done() for task in self._following.values())
         yield GaugeMetricFamily("headgate_subscriptions", text, following_count)
-        text = "Wakes of workers: `delivered`, or `failed`, and then tried again."
+        text = "Wakes of workers, by outcome: `delivered`, or `failed` and retried later."
         wakes = CounterMetricFamily("headgate_subscription_wakes", text, labels=["outcome"])
         for outcome in _OUTCOMES:
             wakes.add_metric([outcome], self._wakes[outcome])

@@ -84,25 +84,25 @@ class _Body(msgspec.Struct):
 def parse(content: bytes) -> SubscriptionDefinition:
     body = decoded(content, _Body)
     if body.pattern is None and not body.streams:
-        raise invalid("a subscription has a `pattern` or `streams`")
+        raise invalid("a subscription must have a `pattern` or `streams`")
     if body.pattern is not None and not 0 < len(body.pattern) <= _PATTERN_MAX:
-        raise invalid(f"a pattern has 1 to {_PATTERN_MAX} characters")
+        raise invalid(f"a pattern must have 1 to {_PATTERN_MAX} characters")
     if any("*" in part and part not in ("*", "**") for part in (body.pattern or "").split("/")):
-        raise invalid("in a pattern `*` and `**` are whole segments")
+        raise invalid("`*` and `**` must be whole segments of a pattern")
     segments = (body.pattern or "").split("/")
     if len(segments) > _SEGMENTS_MAX or segments.count("**") > _STARS_MAX:
-        raise invalid(f"a pattern has {_SEGMENTS_MAX} segments and {_STARS_MAX} `**` at most")
+        raise invalid(f"a pattern may have at most {_SEGMENTS_MAX} segments and {_STARS_MAX} `**`")
     if (body.type is WakeKind.WEBHOOK) != (body.webhook is not None):
-        raise invalid("`webhook` belongs to the type webhook, and only there")
+        raise invalid("`webhook` is required for the type webhook, and only allowed there")
     if (body.type is WakeKind.PULL_WAKE) != (body.wake_stream is not None):
-        raise invalid("`wake_stream` belongs to the type pull-wake, and only there")
+        raise invalid("`wake_stream` is required for the type pull-wake, and only allowed there")
     if not _LEASE_MS_MIN <= body.lease_ttl_ms <= _LEASE_MS_MAX:
-        raise invalid(f"`lease_ttl_ms` is from {_LEASE_MS_MIN} to {_LEASE_MS_MAX}")
+        raise invalid(f"`lease_ttl_ms` must be from {_LEASE_MS_MIN} to {_LEASE_MS_MAX}")
     if body.description is not None and len(body.description) > _TEXT_MAX:
-        raise invalid(f"a description has at most {_TEXT_MAX} characters")
+        raise invalid(f"a description may have at most {_TEXT_MAX} characters")
     names = sorted(set(names_of(body.streams or [])))
     if sum(len(name.encode()) for name in names) > _STREAMS_BYTES_MAX:
-        raise invalid(f"the names of `streams` have {_STREAMS_BYTES_MAX} bytes at most")
+        raise invalid(f"the names in `streams` may have at most {_STREAMS_BYTES_MAX} bytes")
     return SubscriptionDefinition(
         body.type,
         body.pattern,
@@ -117,7 +117,7 @@ def parse(content: bytes) -> SubscriptionDefinition:
 def names_of(paths: list[str]) -> list[str]:
     """Return the names of streams from the paths in a body; raises SubscriptionFault."""
     if len(paths) > _STREAMS_MAX:
-        raise invalid(f"at most {_STREAMS_MAX} streams")
+        raise invalid(f"at most {_STREAMS_MAX} streams are allowed")
     try:
         return [name_of(path).decode() for path in paths]
     except GatewayError as error:
@@ -130,7 +130,7 @@ def decoded(content: bytes, kind: type[Any]) -> Any:
     try:
         return msgspec.json.decode(content or b"{}", type=kind)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise invalid(f"the body: {error}") from None
+        raise invalid(f"the body is invalid: {error}") from None
 
 
 def literal_prefix(pattern: str) -> str:
@@ -273,7 +273,7 @@ async def load(perform: Perform, subscription: str) -> Stored:
         }
         state = msgspec.json.decode(raw, type=SubscriptionState)
     except (msgspec.DecodeError, ValueError, StreamError):
-        text = "what is kept of the subscription cannot be read: delete the stream"
+        text = "the subscription is damaged: to remove it, delete the stream"
         raise SubscriptionFault(409, "DAMAGED", f"{text} `{CONTROL}:{subscription}`") from None
     return Stored(subscription, raw, state, links)
 

@@ -6,28 +6,34 @@ Whatever carries a `rid` is answered exactly once, with that `rid`.
 from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import OPEN, Needs
+from headgate.app.channels.member import DATA_BYTES_MAX, KEY_LENGTH_MAX
 from headgate.app.live.intents import (
     AppendIntent,
     CommitIntent,
+    ListenIntent,
     PatternAfter,
+    PresenceIntent,
+    PresenceWish,
+    PublishIntent,
     SubscribeIntent,
     SubscriptionChoices,
 )
 from headgate.app.wire.filters import OF_GROUPS, FilterForm, filter_text
 from headgate.app.wire.ids import parse_after, parse_pattern_after
-from headgate.app.wire.names import check_name, check_pattern
+from headgate.app.wire.names import NameText, PatternText, check_name, check_pattern
 from headgate.app.wire.plain import plain_append
 from headgate.app.wire.problems import GatewayError, Problem, validation_problem
 from headgate.app.wire.schemas.commits import CommitInput
 from headgate.app.wire.schemas.deliveries import NackError
 from headgate.app.wire.schemas.entries import EntryInput, Flag, IdText, Milliseconds, OnDisconnect
 from headgate.app.wire.schemas.pattern_groups import NewGroups, Weights, weights_of
-from headgate.app.wire.structure import SIZE_BYTES_MIN, check_members
+from headgate.app.wire.structure import SIZE_BYTES_MIN, check_members, is_too_nested
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.limits import CONFLATE_MS_MAX, COUNT_MAX, ROW_KEY_BYTES_MAX
@@ -43,7 +49,12 @@ SHORT_FORM_SUB = "0"
 
 Rid = Annotated[str | None, Field(max_length=RID_LENGTH_MAX, description="Repeated in the answer.")]
 Sub = Annotated[
-    str, Field(min_length=1, max_length=SUB_LENGTH_MAX, description="The client's name for it.")
+    str,
+    Field(
+        min_length=1,
+        max_length=SUB_LENGTH_MAX,
+        description="Name of the subscription, chosen by the client.",
+    ),
 ]
 FrameBytes = Annotated[int, Field(ge=FRAME_BYTES_MIN, strict=True)]
 FrameIds = Annotated[list[IdText], Field(fail_fast=True, min_length=1, max_length=FRAME_IDS_MAX)]
@@ -64,75 +75,103 @@ class SubscriptionFrame(ClientFrame):
     sub: Sub = SHORT_FORM_SUB
 
 
-class SubscribeFrame(ClientFrame):
-    """Begin to read: a stream or all that match after a cursor, or as a consumer of a group."""
+class PresenceForm(BaseModel):
+    """Presence at a channel or a stream. `members` and `presence` say who is present."""
 
-    needs = Needs(frozenset({Verb.READ, Verb.CONSUME}))
+    model_config = ConfigDict(extra="forbid")
+
+    data: dict[str, Any] = Field(
+        {}, description="Data about this connection that others see: at most 1,024 bytes of JSON."
+    )
+    key: Annotated[str, Field(min_length=1, max_length=KEY_LENGTH_MAX)] | None = Field(
+        None,
+        description="Name for this connection. If a page keeps it across a reload, nobody sees "
+        "the page leave.",
+    )
+    hidden: Flag = Field(False, description="See who is present without being listed.")
+
+
+class SubscribeFrame(ClientFrame):
+    """Subscribe to a stream or all streams that match, to a group, or to a channel."""
+
+    needs = Needs(frozenset({Verb.READ, Verb.CONSUME, Verb.SUBSCRIBE}))
 
     type: Literal["subscribe"]
     rid: Rid = None
     sub: Sub
-    stream: str | None = None
-    match: str | None = Field(
+    stream: NameText | None = None
+    channel: NameText | None = Field(
+        None, description="Instead of `stream`: the channel whose messages to receive."
+    )
+    presence: PresenceForm | None = Field(
+        None, description="With a channel or a stream: be present, and see who else is."
+    )
+    match: PatternText | None = Field(
         None,
-        description="In place of a stream: all streams whose names match this pattern of Redis, "
-        "those that are made later included. With a group: the group of that name in each of them.",
+        description="Instead of `stream`: follow all streams whose names match this Redis glob "
+        "pattern, including streams that are created later. With `group`: read the group of that "
+        "name in each of them.",
     )
     create: NewGroups | None = Field(
-        None, description="With `match` and a group: create it where there is none."
+        None, description="With `match` and `group`: create the group in streams that lack it."
     )
     weights: Weights = Field({})
-    group: str | None = Field(None, description="Read as a consumer of this group.")
-    consumer: str | None = Field(
-        None, description="Its consumer; without a name one is made, and removed in the end."
+    group: NameText | None = Field(None, description="Name of the group to read as a consumer.")
+    consumer: NameText | None = Field(
+        None,
+        description="Name of the consumer. Default: the gateway creates one and removes it at the "
+        "end.",
     )
     after: str = Field(
         "$",
-        description="Without a group: an id, `$` for from now on, `+` for the last entry; with "
-        "`match` a `position`, an id or `$`.",
+        description="Without `group`: start after an id, `$` for new entries only, `+` for the "
+        "last entry. With `match`: a `position`, an id or `$`.",
     )
     filter: FilterForm | None = Field(
-        None, description="Without a group: only entries come for which it holds."
+        None, description="Without `group`: only matching entries are sent."
     )
     view: Literal["entries", "table"] = Field(
         "entries",
-        description="`table`: all rows of a stream with a `key_field` come first, and then each "
-        "change, in frames `rows`. With an id as `after`, only the changes.",
+        description="`table`: send all rows of a stream with a `key_field`, then each change, in "
+        "frames `rows`. With an id in `after`: only the changes.",
     )
     prefix: str | None = Field(
         None,
         max_length=ROW_KEY_BYTES_MAX,
-        description="Of a table: only rows whose keys begin with it.",
+        description="With a table: only rows whose keys begin with this.",
     )
     conflate_ms: Annotated[int, Field(ge=1, le=CONFLATE_MS_MAX, strict=True)] | None = Field(
         None,
-        description="Of a table: collect changes for so long, and send only the newest of a row.",
+        description="With a table: collect changes for this long, and send only the newest one of "
+        "each row.",
     )
     credit: Annotated[int, Field(ge=1, strict=True)] = Field(
-        64, description="Number of entries that may come before more credit is given."
+        64, description="Number of entries that the gateway may send before it needs more credit."
     )
     frame_bytes_max: FrameBytes | None = Field(
         None,
-        description="Bytes of a frame that the client takes. An entry that takes more, even alone, "
-        "ends the subscription with a problem that names it. Entries come together in a frame of "
-        "up to 1 MiB, whatever is said here, and an entry that is larger comes alone.",
+        description="Maximum size of a frame for the client. An entry that exceeds it even alone "
+        "ends the subscription, with a problem that names the entry. Frames of several entries "
+        "have at most 1 MiB in any case; a larger entry is sent alone.",
     )
     auto_credit: Flag = Field(
-        False, description="A settled or claimed entry gives its credit back."
+        False, description="Return the credit of an entry when it is settled or claimed."
     )
     claim_idle_ms: Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)] | None = Field(
-        None, description="Also take entries pending with anybody and idle for so long."
+        None,
+        description="Also claim entries that have been pending with any consumer and idle for "
+        "this long.",
     )
     on_disconnect: OnDisconnect | None = Field(
-        None, description="Treatment of entries that are not settled in the end."
+        None, description="What to do with unsettled entries at the end."
     )
     ack: Literal["explicit", "none"] = Field(
-        "explicit", description="`none`: entries are done with as they are sent."
+        "explicit", description="`none`: entries are settled as soon as they are sent."
     )
 
 
 class UnsubscribeFrame(ClientFrame):
-    """End a subscription; what is not settled goes back, or is kept."""
+    """End a subscription. Unsettled entries are given back or kept."""
 
     needs = OPEN
 
@@ -142,7 +181,7 @@ class UnsubscribeFrame(ClientFrame):
 
 
 class CreditFrame(SubscriptionFrame):
-    """Let so many more entries come; never answered."""
+    """Allow this many more entries. There is no answer."""
 
     needs = OPEN
 
@@ -153,11 +192,11 @@ class CreditFrame(SubscriptionFrame):
 class SettlingFrame(SubscriptionFrame):
     """A frame about entries that were sent."""
 
-    stream: str | None = Field(None, description="With `match`: the stream of these entries.")
+    stream: NameText | None = Field(None, description="With `match`: stream of the entries.")
 
 
 class AckFrame(SettlingFrame):
-    """Acknowledge entries: by id, or all sent up to one."""
+    """Acknowledge entries: given ids, or all entries sent up to an id."""
 
     needs = Needs(frozenset({Verb.CONSUME}))
 
@@ -176,12 +215,12 @@ class NackFrame(SettlingFrame):
     rid: Rid = None
     ids: FrameIds
     mode: Literal["silent", "fail", "fatal"] = "fail"
-    delay_ms: Milliseconds | None = Field(None, description="Nobody gets them before that.")
+    delay_ms: Milliseconds | None = Field(None, description="Delay before the next delivery.")
     error: NackError | None = Field(None, description="Error of the consumer.")
 
 
 class ExtendFrame(SettlingFrame):
-    """Restart the idle clock of entries."""
+    """Restart the idle time of entries."""
 
     needs = Needs(frozenset({Verb.CONSUME}))
 
@@ -197,25 +236,48 @@ class AppendFrame(ClientFrame):
 
     type: Literal["append"]
     rid: Rid = None
-    stream: str
+    stream: NameText
     entries: Annotated[list[EntryInput], Field(fail_fast=True, min_length=1)]
 
 
 class CommitFrame(CommitInput, ClientFrame):
-    """Carry out steps together: all of them, at one moment, or none."""
+    """Apply several steps atomically: all of them at one moment, or none."""
 
     needs = Needs()
 
     type: Literal["commit"]
     rid: Rid = None
-    consumer: str | None = Field(None, description="The consumer that settles entries.")
+    consumer: NameText | None = Field(
+        None, description="Consumer that holds the entries to settle."
+    )
     idempotency_key: str | None = Field(
         None,
         min_length=1,
         max_length=256,
-        description="Names this commit: sent again with the same key, it changes nothing and has "
-        "the same answer.",
+        description="Identifies this commit. If it is sent again with the same key, nothing is "
+        "changed and the answer is the same.",
     )
+
+
+class PublishFrame(ClientFrame):
+    """Publish a message to the current subscribers of a channel. It is not stored."""
+
+    needs = Needs(frozenset({Verb.PUBLISH}))
+
+    type: Literal["publish"]
+    rid: Rid = Field(None, description="Without it, only a problem is answered.")
+    channel: NameText
+    data: Any = Field(description="Any JSON value.")
+
+
+class PresenceFrame(SubscriptionFrame):
+    """Change the data about this connection that others see."""
+
+    needs = OPEN
+
+    type: Literal["presence"]
+    rid: Rid = Field(None, description="Without it, only a problem is answered.")
+    data: dict[str, Any] = Field(description="At most 1,024 bytes of JSON.")
 
 
 class PingFrame(ClientFrame):
@@ -228,10 +290,11 @@ class PingFrame(ClientFrame):
 
 
 class AuthFrame(ClientFrame):
-    """Present a credential, or renew it before it ends.
+    """Present a credential, or renew it before it expires.
 
-    It is the first frame where the handshake carries no credential. A renewal is of the same
-    principal. Subscriptions that it does not allow end; all others go on without a gap.
+    This must be the first frame if the handshake had no credential. A renewal must be of the same
+    principal. Subscriptions that the new credential does not allow end. All others continue without
+    a gap.
     """
 
     needs = OPEN
@@ -250,6 +313,8 @@ AnyClientFrame = Annotated[
     | ExtendFrame
     | AppendFrame
     | CommitFrame
+    | PublishFrame
+    | PresenceFrame
     | PingFrame
     | AuthFrame,
     Field(discriminator="type"),
@@ -273,6 +338,8 @@ _MATCH_ONLY = ("create", "weights")
 
 _TABLE_ONLY = ("prefix", "conflate_ms")
 
+_OF_CHANNELS = frozenset({"type", "rid", "sub", "channel", "presence"})
+
 _NOT_OF_TABLES = ("group", "match", "filter")
 
 _client_frame: TypeAdapter[ClientFrame] = TypeAdapter(AnyClientFrame)
@@ -288,7 +355,7 @@ def json_object(text: str) -> dict[str, Any]:
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise BadFramesError("a frame is one JSON object")
+        raise BadFramesError("a frame must be one JSON object")
     return value
 
 
@@ -296,7 +363,7 @@ def frame_of(value: dict[str, Any], length: int, batch_entries_max: int) -> Clie
     """Return a frame; `length` is that of its text."""
     entries = value.get("entries")
     if isinstance(entries, list) and len(entries) > batch_entries_max:
-        text = f"at most {batch_entries_max} entries, not {len(entries)}"
+        text = f"should have at most {batch_entries_max} entries, not {len(entries)}"
         raise GatewayError("invalid_request", text, pointer="/body/entries")
     if length > SIZE_BYTES_MIN:
         check_members(value)
@@ -323,6 +390,27 @@ def plain_append_intent(text: str, batch_entries_max: int) -> AppendIntent | Non
     return None
 
 
+class _PlainPublish(msgspec.Struct, tag_field="type", tag="publish", forbid_unknown_fields=True):
+    channel: NameText
+    data: msgspec.Raw
+    rid: str | None = None
+
+
+_plain_publish = msgspec.json.Decoder(_PlainPublish).decode
+
+
+def plain_publish_intent(text: str) -> PublishIntent | None:
+    """Parse a frame that publishes, in half of the time; None if it is another, or wrong."""
+    if not text.startswith('{"type":"publish"'):
+        return None
+    with suppress(ValueError, RecursionError, StreamError, GatewayError):
+        plain = _plain_publish(text)
+        if len(plain.rid or "") <= RID_LENGTH_MAX and not is_too_nested(bytes(plain.data)):
+            channel = check_name(plain.channel, pointer="/body/channel")
+            return PublishIntent(plain.rid, channel, bytes(plain.data))
+    return None
+
+
 def append_intent(frame: AppendFrame) -> AppendIntent:
     drafts = [entry.to_draft(f"/body/entries/{index}") for index, entry in enumerate(frame.entries)]
     return AppendIntent(frame.rid, check_name(frame.stream, pointer="/body/stream"), drafts)
@@ -333,14 +421,49 @@ def commit_intent(frame: CommitFrame) -> CommitIntent:
     return CommitIntent(frame.rid, frame, frame.to_request(None, key=key))
 
 
+def publish_intent(frame: PublishFrame) -> PublishIntent:
+    channel = check_name(frame.channel, pointer="/body/channel")
+    return PublishIntent(frame.rid, channel, to_json(frame.data))
+
+
+def presence_intent(frame: PresenceFrame) -> PresenceIntent:
+    return PresenceIntent(frame.rid, frame.sub, _presence_data(frame.data, "/body/data"))
+
+
+def listen_intent(frame: SubscribeFrame) -> ListenIntent:
+    for name in frame.model_fields_set - _OF_CHANNELS:
+        text = "not allowed with channel"
+        raise GatewayError("invalid_request", text, pointer=f"/body/{name}")
+    channel = check_name(frame.channel or "", pointer="/body/channel")
+    return ListenIntent(frame.rid, frame.sub, channel, _presence_wish(frame.presence))
+
+
+def _presence_wish(form: PresenceForm | None) -> PresenceWish | None:
+    if form is None:
+        return None
+    data = _presence_data(form.data, "/body/presence/data")
+    return PresenceWish(data, form.key, form.hidden)
+
+
+def _presence_data(data: dict[str, Any], pointer: str) -> bytes:
+    text = to_json(data)
+    if len(text) > DATA_BYTES_MAX:
+        fault = f"should have at most {DATA_BYTES_MAX} bytes of JSON, not {len(text)}"
+        raise GatewayError("invalid_request", fault, pointer=pointer)
+    return text
+
+
 def subscribe_intent(frame: SubscribeFrame, credit_max: int) -> SubscribeIntent:
     if frame.credit > credit_max:
-        text = f"at most {credit_max}, not {frame.credit}"
+        text = f"should be at most {credit_max}, not {frame.credit}"
         raise GatewayError("invalid_request", text, pointer="/body/credit")
     _check_needs_group(frame)
     _check_needs_table(frame)
     if (frame.stream is None) == (frame.match is None):
         raise GatewayError("invalid_request", "give stream or match", pointer="/body/stream")
+    if frame.match is not None and frame.presence is not None:
+        text = "presence is only allowed with one stream or channel"
+        raise GatewayError("invalid_request", text, pointer="/body/presence")
     after: EntryId | From | PatternAfter
     if frame.match is not None:
         place = check_pattern(frame.match, pointer="/body/match")
@@ -362,18 +485,19 @@ def subscribe_intent(frame: SubscribeFrame, credit_max: int) -> SubscribeIntent:
             create=None if frame.create is None else frame.create.to_engine(),
             prefix=(frame.prefix or "").encode(errors="surrogatepass"),
         ),
+        _presence_wish(frame.presence),
     )
 
 
 def _check_needs_table(frame: SubscribeFrame) -> None:
     if frame.view == "entries":
         named = [name for name in _TABLE_ONLY if getattr(frame, name) is not None]
-        text = "only with `view: table`"
+        text = "only allowed with `view: table`"
     else:
         named = [name for name in _NOT_OF_TABLES if getattr(frame, name) is not None]
         is_cursor = frame.after in ("$", "+") and "after" in frame.model_fields_set
         named += ["after"] if is_cursor else []
-        text = "not with `view: table`"
+        text = "not allowed with `view: table`"
     if named:
         raise GatewayError("invalid_request", text, pointer=f"/body/{named[0]}")
 
@@ -383,10 +507,10 @@ def _check_needs_group(frame: SubscribeFrame) -> None:
     if frame.group is not None:
         named = [name for name in _MATCH_ONLY if getattr(frame, name) and frame.match is None]
         if named:
-            text = "this is for a group over a pattern: give match"
+            text = "only allowed for a group over a pattern: give match"
             raise GatewayError("invalid_request", text, pointer=f"/body/{named[0]}")
         if "after" in frame.model_fields_set:
-            text = "a group has its own position; its consumers cannot choose one"
+            text = "not allowed with a group, which has its own position"
             raise GatewayError("invalid_request", text, pointer="/body/after")
         if frame.filter is not None:
             raise GatewayError("invalid_request", OF_GROUPS, pointer="/body/filter")
@@ -396,5 +520,5 @@ def _check_needs_group(frame: SubscribeFrame) -> None:
     if frame.ack == "none":
         named.append("ack")
     if named:
-        text = "this is for subscriptions to a group"
+        text = "only allowed with group"
         raise GatewayError("invalid_request", text, pointer=f"/body/{named[0]}")

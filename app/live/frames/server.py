@@ -1,6 +1,6 @@
 """Server frames: one model per type of frame that the gateway sends. AsyncAPI is made of them."""
 
-from typing import Annotated, Literal, NotRequired, Self
+from typing import Annotated, Any, Literal, NotRequired, Self
 
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
@@ -18,22 +18,22 @@ from headgate.app.wire.schemas.tables import Row, RowRemoval
 
 
 class ConnectionLimits(SocketLimits):
-    """The bounds of one connection."""
+    """Limits of one connection."""
 
     model_config = IN_FORCE
 
-    frame_ids_max: int = Field(FRAME_IDS_MAX, description="Ids in one frame.")
+    frame_ids_max: int = Field(FRAME_IDS_MAX, description="Maximum number of ids in one frame.")
 
 
 _SOCKET_LIMITS = set(SocketLimits.model_fields)
 
 
 class Welcome(BaseModel):
-    """The first frame, once it is known who is there."""
+    """The first frame, once the gateway knows the client."""
 
     type: Literal["welcome"] = "welcome"
-    connection: str = Field(description="Identity of this connection, for logs.")
-    heartbeat_ms: int = Field(description="Protocol pings come so often.")
+    connection: str = Field(description="Id of this connection, as in the log.")
+    heartbeat_ms: int = Field(description="Interval between protocol pings.")
     limits: ConnectionLimits
 
     @classmethod
@@ -43,19 +43,106 @@ class Welcome(BaseModel):
 
 
 class Subscribed(BaseModel):
-    """The subscription stands."""
+    """The subscription has started."""
 
     type: Literal["subscribed"] = "subscribed"
     rid: str | None = None
     sub: str
-    position: IdText | CursorText = Field(description="Entries come from after this.")
+    position: IdText | CursorText = Field(
+        description="Entries after this position are sent; `0-0` for a channel."
+    )
     consumer: str | None = None
-    pending: int | None = Field(None, description="Entries the consumer holds already.")
-    gap: Gap | None = Field(None, description="Trimmed entries before the first one.")
+    pending: int | None = Field(None, description="Entries that the consumer already holds.")
+    gap: Gap | None = Field(None, description="Trimmed entries before the first entry.")
+
+
+class MessageFrame(TypedDict):
+    """A published message."""
+
+    type: Literal["message"]
+    sub: str
+    channel: str
+    data: Annotated[Any, Field(description="The published data; as a string if it is not JSON.")]
+    dropped: NotRequired[
+        Annotated[
+            int,
+            Field(
+                description="Number of messages before this one that the client was too slow to "
+                "receive."
+            ),
+        ]
+    ]
+
+
+class PresentConnection(TypedDict):
+    """A connection of a member."""
+
+    key: Annotated[str, Field(description="Name of the connection, chosen by the client.")]
+    since_ms: Annotated[int, Field(description="When the connection became present.")]
+    data: Annotated[
+        dict[str, Any], Field(description="Data about the connection, from its client.")
+    ]
+
+
+class PresentMember(TypedDict):
+    """A member that is present: a user with all connections, or one connection without a user."""
+
+    id: str
+    user: Annotated[
+        str | None,
+        Field(description="Name of the key, or subject of the token; null without a credential."),
+    ]
+    connections: list[PresentConnection]
+
+
+class MembersFrame(TypedDict):
+    """The members that are present: at the start, and again if changes were dropped.
+
+    The first of several such frames replaces all members known before.
+    """
+
+    type: Literal["members"]
+    sub: str
+    members: list[PresentMember]
+    more: Annotated[
+        bool, Field(description="Whether another such frame with further members follows.")
+    ]
+    settled: Annotated[
+        bool,
+        Field(
+            description="False if the gateway has just started and members may not have "
+            "reconnected yet. Keep the members known before until it is true."
+        ),
+    ]
+
+
+class PresenceChange(TypedDict):
+    """A member joined, changed or left."""
+
+    type: Literal["presence"]
+    sub: str
+    event: Literal["joined", "updated", "left"]
+    member: PresentMember
+
+
+class PublishedFrame(BaseModel):
+    """The message was published."""
+
+    type: Literal["published"] = "published"
+    rid: str | None = None
+    receivers: int = Field(description="Number of subscribers of the channel.")
+
+
+class Noted(BaseModel):
+    """The data about this connection was changed."""
+
+    type: Literal["noted"] = "noted"
+    rid: str | None = None
+    sub: str
 
 
 class Entries(TypedDict):
-    """Entries, as many as were ready."""
+    """Entries, as many as were available."""
 
     type: Literal["entries"]
     sub: str
@@ -69,32 +156,34 @@ class Entries(TypedDict):
         Annotated[
             IdText | CursorText,
             Field(
-                description="With a pattern, the cursor behind all that was sent. With a filter: "
-                "subscribe again after this id, as no entry between "
-                "the last one sent and this one matches."
+                description="With a pattern: cursor after everything that was sent. With a "
+                "filter: subscribe again after this id, because no entry between the last one "
+                "sent and this id matches."
             ),
         ]
     ]
 
 
 class Rows(TypedDict):
-    """Rows of a table: all of them before `caught_up`, then each change."""
+    """Rows of a table: first all rows, then, after `caught_up`, each change."""
 
     type: Literal["rows"]
     sub: str
     rows: list[Row | RowRemoval]
     credit_left: int
     again: NotRequired[
-        Annotated[Literal[True], Field(description="All rows come again: forget those before.")]
+        Annotated[
+            Literal[True], Field(description="All rows are sent again: discard the earlier ones.")
+        ]
     ]
     gap: NotRequired[Gap]
     position: NotRequired[
-        Annotated[IdText, Field(description="Of changes: subscribe again after this id.")]
+        Annotated[IdText, Field(description="With changes: subscribe again after this id.")]
     ]
 
 
 class State(BaseModel):
-    """Why nothing comes, or that it does again."""
+    """Whether entries can be sent now, and if not, why."""
 
     type: Literal["state"] = "state"
     sub: str
@@ -102,19 +191,19 @@ class State(BaseModel):
 
 
 class Closed(BaseModel):
-    """The stream is closed, and all of it has come; of a group, all is settled by all consumers.
+    """The stream is closed and was sent completely; for a group, all entries are settled.
 
     The subscription ends, and `unsubscribed` follows.
     """
 
     type: Literal["closed"] = "closed"
     sub: str
-    at: IdText = Field(description="Nothing comes behind this id.")
+    at: IdText = Field(description="Last id of the stream.")
     closed_at_ms: int = Field(description="When the stream was closed.")
 
 
 class Claimed(BaseModel):
-    """Entries you held belong to another consumer now."""
+    """Entries that you held were claimed by another consumer."""
 
     type: Literal["claimed"] = "claimed"
     sub: str
@@ -123,7 +212,7 @@ class Claimed(BaseModel):
 
 
 class Acked(TypedDict):
-    """The outcome of an ack, for each id."""
+    """Outcome of an ack, for each id."""
 
     type: Literal["acked"]
     rid: NotRequired[str]
@@ -133,7 +222,7 @@ class Acked(TypedDict):
 
 
 class Ok(TypedDict):
-    """The outcome of a nack or extend, for each id."""
+    """Outcome of a nack or extend, for each id."""
 
     type: Literal["ok"]
     rid: NotRequired[str]
@@ -143,7 +232,7 @@ class Ok(TypedDict):
 
 
 class AppendedFrame(BaseModel):
-    """The entries are appended, and safe."""
+    """The entries are appended and durable."""
 
     type: Literal["appended"] = "appended"
     rid: str | None = None
@@ -151,18 +240,18 @@ class AppendedFrame(BaseModel):
 
 
 class CommittedFrame(BaseModel):
-    """The steps are carried out, and safe."""
+    """The steps of the commit are applied and durable."""
 
     type: Literal["committed"] = "committed"
     rid: str | None = None
-    results: list[CommitResult] = Field(description="What came of each step, in order.")
+    results: list[CommitResult] = Field(description="Result of each step, in order.")
     repeated: Literal[True] | None = Field(
-        None, description="Nothing was changed: this is what the key's first use made."
+        None, description="Nothing was changed: this is the result of the key's first use."
     )
 
 
 class Authenticated(BaseModel):
-    """It is known who is there."""
+    """The gateway accepted the credential."""
 
     type: Literal["authenticated"] = "authenticated"
     rid: str | None = None
@@ -171,7 +260,7 @@ class Authenticated(BaseModel):
 
 
 class Unsubscribed(BaseModel):
-    """A subscription has ended: you asked for it, or what it read is gone, or closed and read."""
+    """A subscription ended: on request, or because it is closed and read, or gone."""
 
     type: Literal["unsubscribed"] = "unsubscribed"
     rid: str | None = None
@@ -180,7 +269,7 @@ class Unsubscribed(BaseModel):
 
 
 class Draining(BaseModel):
-    """The connection is about to end; come back after so long."""
+    """The connection is about to end. Reconnect after this time."""
 
     type: Literal["draining"] = "draining"
     reconnect_after_ms: int
@@ -194,7 +283,7 @@ class Pong(BaseModel):
 
 
 class ProblemFrame(BaseModel):
-    """A frame that could not be served, or why the connection ends."""
+    """The error of a frame, or why the connection ends."""
 
     type: Literal["problem"] = "problem"
     rid: str | None = None
@@ -203,7 +292,7 @@ class ProblemFrame(BaseModel):
 
 
 class CommitProblemFrame(ProblemFrame):
-    """Why a commit did nothing."""
+    """The error of a commit, which changed nothing."""
 
     problem: FenceProblem | RowProblem | Problem
 
@@ -211,6 +300,11 @@ class CommitProblemFrame(ProblemFrame):
 ServerFrame = (
     Welcome
     | Subscribed
+    | MessageFrame
+    | MembersFrame
+    | PresenceChange
+    | PublishedFrame
+    | Noted
     | Entries
     | Rows
     | State

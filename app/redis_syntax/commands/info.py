@@ -55,7 +55,7 @@ def _stream(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
 
     def refuse(error: StreamError) -> Reply:
         if isinstance(error, ReplyTooLarge):
-            text = f"the reply would tell of more than {entries_max} things"
+            text = f"the reply would list more than {entries_max} items"
             if error.what == ENTRY_BYTES:
                 text = "the entries are too large"
             raise CommandError(f"ERR {text}: use {_SMALLER}")
@@ -117,7 +117,7 @@ def _head(stream: StreamInspection) -> dict[bytes, Reply]:
 
 def _check_described(count: int, limit: int) -> None:
     if count > limit:
-        text = f"the reply would tell of more than {limit} things: use {_ONE_BY_ONE}"
+        text = f"the reply would list more than {limit} items: use {_ONE_BY_ONE}"
         raise CommandError(f"ERR {text}")
 
 

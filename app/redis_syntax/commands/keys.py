@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from headgate.app.auth.grants import Verb
 from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, LargeReply, SmallReply
@@ -45,7 +45,7 @@ from headgate.engine.requests.keyspace import (
     TellTime,
     TimeToLive,
 )
-from headgate.engine.threads import this_turn
+from headgate.engine.threads import filter_in_turns
 
 _SCAN_COUNT = 10
 _CURSOR = re.compile(rb"[0-9]{1,20}")
@@ -78,7 +78,11 @@ def keys(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     matches = matcher(words[1])
 
     async def finish(names: Reply) -> Reply:
-        return await _matching(_names(names), matches, bounds.size_bytes_max)
+        matching = await filter_in_turns(_names(names), matches)
+        limit = bounds.size_bytes_max
+        if sum(map(len, matching)) > limit:
+            raise CommandError(f"ERR the names have more than {limit} bytes: use SCAN")
+        return matching
 
     return Plan(ListNames(), list, finish=finish)
 
@@ -110,7 +114,7 @@ def scan(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     async def finish(reply: Reply) -> Reply:
         assert isinstance(reply, list)
         following, page = reply
-        return [following, await _matching(_names(page), matches, None)]
+        return [following, await filter_in_turns(_names(page), matches)]
 
     return Plan(ScanNames(cursor, count), shape, finish=finish)
 
@@ -118,20 +122,6 @@ def scan(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
 def _names(reply: Reply) -> list[bytes]:
     assert isinstance(reply, list)
     return reply
-
-
-async def _matching(
-    names: list[bytes], matches: Callable[[bytes], bool], size_bytes_max: int | None
-) -> Reply:
-    turn, matching, size_bytes = this_turn(), [], 0
-    for name in names:
-        if matches(name):
-            matching.append(name)
-            size_bytes += len(name)
-        await turn.pause()
-    if size_bytes_max is not None and size_bytes > size_bytes_max:
-        raise CommandError(f"ERR the names have more than {size_bytes_max} bytes: use SCAN")
-    return matching
 
 
 def _cursor(word: bytes) -> int:

@@ -5,7 +5,8 @@ from typing import Annotated, Self
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from headgate.app.wire.names import text_of
+from headgate.app.wire.ids import AfterText
+from headgate.app.wire.names import NameText, text_of
 from headgate.app.wire.schemas.entries import (
     Count,
     EpochText,
@@ -22,39 +23,39 @@ from headgate.engine.replies import Committed as EngineCommitted
 class BulkCursor(Request):
     """The position of a bulk reader in one stream."""
 
-    stream: str
-    after: str = Field("0-0", description="An id, or `$` for from now on.")
+    stream: NameText
+    after: AfterText = Field("0-0", description="An id, or `$` for new entries only.")
     epoch: Annotated[str, Field(pattern=r"^[0-9]{1,19}$")] | None = Field(
-        None, description="In which life of the stream's name; null is in any."
+        None, description="Expected epoch of the stream; null accepts any epoch."
     )
 
 
 class PlanBulkRead(Request):
-    """The streams to plan a bulk read of."""
+    """Streams for which to plan a bulk read."""
 
     cursors: Annotated[list[BulkCursor], Field(fail_fast=True)] = Field(
         min_length=1, max_length=1000
     )
     max_entries: Annotated[int, Field(ge=1, le=COUNT_MAX, strict=True)] | None = Field(
-        None, description="Of all streams together; null is all there are."
+        None, description="Maximum number of entries of all streams together; null: no limit."
     )
-    wait_ms: Milliseconds = Field(0, description="Time to wait if no stream has an entry.")
+    wait_ms: Milliseconds = Field(0, description="How long to wait if no stream has an entry.")
 
 
 class Portion(TypedDict):
-    """The next part of one stream: above `after`, up to and including `end`."""
+    """The next part of a stream: entries above `after`, up to and including `end`."""
 
     stream: str
-    epoch: Annotated[EpochText | None, Field(description="Null if there is no such stream.")]
+    epoch: Annotated[EpochText | None, Field(description="Null if the stream does not exist.")]
     after: Annotated[
-        IdText, Field(description="`0-0` if the stream is another one than the cursor's.")
+        IdText, Field(description="`0-0` if the epoch of the stream is not that of the cursor.")
     ]
-    end: Annotated[IdText, Field(description="`after` if there is nothing.")]
-    entries: Annotated[int, Field(description="Entries up to `end`.")]
-    backlog: Annotated[int, Field(description="All entries above `after`.")]
-    last_id: Annotated[IdText, Field(description="The stream's last id.")]
+    end: Annotated[IdText, Field(description="Equal to `after` if there are no entries.")]
+    entries: Annotated[int, Field(description="Number of entries up to `end`.")]
+    backlog: Annotated[int, Field(description="Number of all entries above `after`.")]
+    last_id: Annotated[IdText, Field(description="Last id of the stream.")]
     first_id: Annotated[
-        IdText | None, Field(description="Of the oldest entry; null if there is none.")
+        IdText | None, Field(description="Id of the oldest entry; null if there is none.")
     ]
     gap: MissedOfCursor
 
@@ -62,11 +63,11 @@ class Portion(TypedDict):
 class BulkPlan(TypedDict):
     """The next part of each stream."""
 
-    streams: Annotated[list[Portion], Field(description="One per cursor, in order.")]
+    streams: Annotated[list[Portion], Field(description="One part per cursor, in order.")]
 
 
 class Split(TypedDict):
-    """One part of a range: above `after`, up to and including `to`."""
+    """A part of a range: entries above `after`, up to and including `to`."""
 
     after: IdText
     to: IdText
@@ -74,7 +75,7 @@ class Split(TypedDict):
 
 
 class Splits(TypedDict):
-    """A range, cut by count."""
+    """A range that is split by the number of entries."""
 
     stream: str
     epoch: EpochText
@@ -85,7 +86,7 @@ class Staged(BaseModel):
     """The size of a staged chunk."""
 
     entries: int
-    size_bytes: int = Field(description="Its part of `staged_bytes_max`.")
+    size_bytes: int = Field(description="Size that counts towards `staged_bytes_max`.")
 
 
 AttemptText = Annotated[
@@ -102,12 +103,12 @@ CHUNKS_MAX = 100_000
 
 
 class Attempt(Request):
-    """The attempt that counts for a partition."""
+    """The attempt to commit for a partition."""
 
     partition: Count
     attempt: AttemptText
     chunks: Annotated[int, Field(ge=0, le=CHUNKS_MAX, strict=True)] = Field(
-        description="Number of its chunks: those from 0 on."
+        description="Number of chunks of the attempt. They are numbered from 0."
     )
 
 
@@ -115,9 +116,10 @@ class CommitBatch(Request):
     """The attempts to commit."""
 
     attempts: Annotated[list[Attempt], Field(fail_fast=True)] = Field(
-        max_length=CHUNKS_MAX, description="One per partition; none for a batch without entries."
+        max_length=CHUNKS_MAX,
+        description="One attempt per partition; empty for a batch without entries.",
     )
-    create_streams: Flag = Field(True, description="Create the streams that are missing.")
+    create_streams: Flag = Field(True, description="Create missing streams.")
 
 
 class Written(BaseModel):
@@ -132,7 +134,9 @@ class Written(BaseModel):
 class Committed(BaseModel):
     """The result of a commit."""
 
-    repeated: bool = Field(description="True: it was committed before, and nothing changed now.")
+    repeated: bool = Field(
+        description="True if the batch was already committed before and nothing was changed now."
+    )
     entries: int
     streams: list[Written]
 
@@ -157,5 +161,5 @@ class Writer(BaseModel):
     """A writer."""
 
     writer: str
-    last_batch: int | None = Field(description="The last it committed; null if none is known.")
-    committed_at_ms: int | None = Field(description="When that was.")
+    last_batch: int | None = Field(description="Last batch that it committed; null if unknown.")
+    committed_at_ms: int | None = Field(description="When it committed that batch.")

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NotRequired, Self
 
 import msgspec
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from typing_extensions import TypedDict
 
 from headgate.app.wire.ids import parse_id, parse_ids
-from headgate.app.wire.names import check_name
+from headgate.app.wire.names import NameText, check_name
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.deliveries import NackChoices
 from headgate.app.wire.schemas.entries import (
@@ -34,9 +34,9 @@ from headgate.engine.requests.schedules import DeleteSchedule, SetSchedule
 from headgate.engine.requests.tables import DeleteRow, PutRow, RowCondition
 from headgate.engine.schedules import once
 
-Name = Annotated[str, Field(description="Name of the stream, group, consumer or timer.")]
+Name = Annotated[NameText, Field(description="Name of the stream, group, consumer or timer.")]
 IfMatch = Annotated[
-    IdText | None, Field(description="Only if this is the id of the row before the commit.")
+    IdText | None, Field(description="Fail unless this is the id of the row before the commit.")
 ]
 
 
@@ -47,16 +47,16 @@ class _Step(Request):
 
 
 class CommitAppend(_Step):
-    """Append entries to a stream. Their ids are given by the stream."""
+    """Append entries to a stream. The stream generates their ids."""
 
     stream: Name
     entries: Annotated[list[NewEntry], Field(fail_fast=True)] = Field(
         min_length=1, max_length=COMMIT_ITEMS_MAX
     )
     if_last_id: IdText | None = Field(
-        None, description="Only if this is the stream's last id before the commit."
+        None, description="Fail unless this is the last id of the stream before the commit."
     )
-    create_stream: Flag = Field(True, description="Create the stream if it is not there.")
+    create_stream: Flag = Field(True, description="Create the stream if it does not exist.")
 
     def to_engine(self, _: bytes | None, place: str) -> Add:
         expected = None
@@ -75,7 +75,7 @@ class _RowStep(_Step):
     key: Name
     if_match: IfMatch = None
     if_none_match: Literal["*"] | None = Field(
-        None, description="Instead: only if there is no such row before the commit."
+        None, description="Instead of `if_match`: fail if the row exists before the commit."
     )
 
     @model_validator(mode="after")
@@ -96,7 +96,9 @@ class _RowStep(_Step):
 
 
 class CommitPutRow(_RowStep, FieldsInput):
-    """Write the row of a key. The key field is added."""
+    """Write the row of a key. The gateway adds the key field."""
+
+    model_config = ConfigDict(json_schema_extra=None)
 
     def _leaves_fields(self) -> bool:
         return not self.fields and not self.pairs
@@ -117,14 +119,14 @@ class _SettlingStep(_Step, Ids):
     group: Name
     deliveries: Annotated[list[Count], Field(fail_fast=True)] | None = Field(
         None,
-        description="The delivery count of each id, as it came with the entry: the commit fails if "
+        description="Delivery count of each id, as received with the entry. The commit fails if "
         "an entry was delivered again since, even to the same consumer.",
     )
 
     @model_validator(mode="after")
     def _has_a_count_each(self) -> Self:
         if self.deliveries is not None and len(self.deliveries) != len(self.ids):
-            raise ValueError("deliveries has as many counts as ids")
+            raise ValueError("deliveries must have one count per id")
         return self
 
     def names(self, place: str) -> tuple[bytes, bytes, list[EntryId]]:
@@ -140,13 +142,13 @@ class _SettlingStep(_Step, Ids):
 
 def _required(consumer: bytes | None) -> bytes:
     if consumer is None:
-        text = "a commit that settles entries names the consumer that holds them"
+        text = "a commit that settles entries must name the consumer that holds them"
         raise GatewayError("consumer_required", text, pointer="/body/consumer")
     return consumer
 
 
 class CommitAck(_SettlingStep):
-    """Acknowledge entries of the consumer."""
+    """Acknowledge entries that the consumer holds."""
 
     def to_engine(self, consumer: bytes | None, place: str) -> Ack:
         stream, group, ids = self.names(place)
@@ -154,7 +156,7 @@ class CommitAck(_SettlingStep):
 
 
 class CommitNack(_SettlingStep, NackChoices):
-    """Give entries of the consumer back."""
+    """Give back entries that the consumer holds."""
 
     def to_engine(self, consumer: bytes | None, place: str) -> Nack:
         stream, group, ids = self.names(place)
@@ -171,7 +173,7 @@ class CommitNack(_SettlingStep, NackChoices):
 
 
 class CommitExtend(_SettlingStep):
-    """Restart the idle time of entries of the consumer."""
+    """Restart the idle time of entries that the consumer holds."""
 
     def to_engine(self, consumer: bytes | None, place: str) -> Extend:
         stream, group, ids = self.names(place)
@@ -179,11 +181,11 @@ class CommitExtend(_SettlingStep):
 
 
 class CommitSchedule(_Step, FieldsInput):
-    """Append an entry at a time, once. A timer that has the name already is replaced."""
+    """Append an entry once, at a given time. This replaces a timer with the same name."""
 
     name: Name
     stream: Name
-    at_ms: Milliseconds = Field(description="Unix time at which the entry is appended.")
+    at_ms: Milliseconds = Field(description="Unix time at which to append the entry.")
 
     def to_engine(self, _: bytes | None, place: str) -> SetSchedule:
         definition = once(
@@ -194,7 +196,7 @@ class CommitSchedule(_Step, FieldsInput):
 
 
 class CommitCancel(_Step):
-    """Delete a timer, or any schedule, if it is there."""
+    """Delete a timer, or any other schedule, if it exists."""
 
     name: Name
 
@@ -203,7 +205,7 @@ class CommitCancel(_Step):
 
 
 class CommitStepInput(Request):
-    """A step of a commit: an object with one of these members."""
+    """A step of a commit: an object with exactly one of these members."""
 
     append: CommitAppend | None = None
     put_row: CommitPutRow | None = None
@@ -217,7 +219,9 @@ class CommitStepInput(Request):
     @model_validator(mode="after")
     def _is_one_step(self) -> Self:
         if len(self.model_fields_set) != 1 or getattr(self, self.name) is None:
-            raise ValueError("a step is one of " + ", ".join(type(self).model_fields))
+            raise ValueError(
+                "a step must have exactly one of " + ", ".join(type(self).model_fields)
+            )
         return self
 
     @property
@@ -235,7 +239,7 @@ def _check_items(steps: Any) -> Any:
     parts = [part for step in _dicts(some) for part in _dicts(step.values())]
     lists = [part.get(name) for part in parts for name in ("entries", "ids")]
     if sum(len(each) for each in lists if isinstance(each, list)) > COMMIT_ITEMS_MAX:
-        raise ValueError(f"a commit has at most {COMMIT_ITEMS_MAX} entries and ids")
+        raise ValueError(f"a commit may have at most {COMMIT_ITEMS_MAX} entries and ids")
     return steps
 
 
@@ -248,10 +252,12 @@ _OF_COMMITS = b"commits/"
 
 
 class CommitInput(Request):
-    """Steps that are carried out together, or not at all."""
+    """Steps that are applied together or not at all."""
 
     consumer: Name | None = Field(
-        None, description="The consumer that settles entries; or name it in the query or header."
+        None,
+        description="Consumer that holds the entries to settle. The query or a header can also "
+        "name it.",
     )
     steps: Annotated[
         list[CommitStepInput], Field(fail_fast=True), BeforeValidator(_check_items)
@@ -286,7 +292,7 @@ def consumer_of(in_body: str | None, beside: bytes | None) -> bytes | None:
         return beside
     named = check_name(in_body, pointer="/body/consumer")
     if beside not in (None, named):
-        text = "the body and the request name different consumers"
+        text = "the body names another consumer than the query or header"
         raise GatewayError("consumer_conflict", text, pointer="/body/consumer")
     return named
 
@@ -309,15 +315,15 @@ def place_of(location: Location, names: Sequence[str]) -> Location:
 
 
 class CommitResult(TypedDict):
-    """What came of a step."""
+    """Result of a step."""
 
     ids: NotRequired[
-        Annotated[list[IdText], Field(description="The entries that the step has appended.")]
+        Annotated[list[IdText], Field(description="Ids of the entries that the step appended.")]
     ]
 
 
 class CommitDone(TypedDict):
-    """What came of each step, in order."""
+    """Result of each step, in order."""
 
     results: list[CommitResult]
 

@@ -6,68 +6,84 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from headgate.app.wire.filters import NoFilter
+from headgate.app.wire.ids import BoundText
 from headgate.app.wire.schemas.entries import Count, Entry, Flag, Ids, IdText, Milliseconds, Request
 from headgate.engine.limits import NACK_ERROR_LENGTH_MAX
 from headgate.engine.replies import GroupState, Outcome, RedriveOutcome
 
-LastError = Annotated[str, Field(description="The error of its last nack that had one.")]
+LastError = Annotated[str, Field(description="Error of the last nack that gave one.")]
 
 
 class Delivery(Entry):
-    """An entry handed to a consumer."""
+    """An entry that is delivered to a consumer."""
 
-    deliveries: Annotated[int, Field(description="Number of its deliveries, this one included.")]
-    idle_ms: Annotated[int, Field(description="Idle time when it was claimed.")]
-    claimed_from: NotRequired[Annotated[str, Field(description="Whom it was taken from.")]]
+    deliveries: Annotated[int, Field(description="Number of deliveries, including this one.")]
+    idle_ms: Annotated[int, Field(description="Idle time of the entry when it was claimed.")]
+    claimed_from: NotRequired[
+        Annotated[str, Field(description="Consumer that held the entry before it was claimed.")]
+    ]
     last_error: NotRequired[LastError]
 
 
 class ReadGroup(Request):
-    """A read as a consumer of a group; every part may be left out."""
+    """A read as a consumer of a group; all parts are optional."""
 
-    limit: Annotated[int, Field(ge=1, strict=True)] = Field(10, description="Entries at most.")
-    wait_ms: Milliseconds = Field(0, description="Time to wait if there is nothing.")
+    limit: Annotated[int, Field(ge=1, strict=True)] = Field(
+        10, description="Maximum number of entries."
+    )
+    wait_ms: Milliseconds = Field(0, description="How long to wait if there are no entries.")
     claim_idle_ms: Milliseconds | None = Field(
-        None, description="First take entries pending with anybody and idle for so long."
+        None,
+        description="First claim entries that are pending with any consumer and have been idle "
+        "for this long.",
     )
     after: str = Field(
         ">",
         alias="from",
-        description="`>`: entries new to the group. `0` or an id: one's own pending ones.",
+        description="`>`: entries new to the group. `0` or an id: pending entries of the consumer "
+        "itself.",
     )
-    no_ack: Flag = Field(False, description="New entries need no acknowledgement.")
+    no_ack: Flag = Field(
+        False, description="Deliver new entries without requiring acknowledgement."
+    )
     ack: Annotated[list[IdText], Field(fail_fast=True)] = Field(
-        [], description="Acknowledge these first."
+        [], description="Acknowledge these entries first."
     )
     filter: NoFilter = None
 
 
 class GroupEntries(TypedDict):
-    """The entries for a consumer."""
+    """Entries delivered to a consumer."""
 
     entries: list[Delivery]
     deleted_ids: NotRequired[
         Annotated[
             list[IdText],
-            Field(description="Own pending ids whose entries are gone from the stream; ack them."),
+            Field(
+                description="Ids of own pending entries that no longer exist in the stream; "
+                "acknowledge them."
+            ),
         ]
     ]
     lag: Annotated[
-        int | None, Field(description="Entries the group has still to be given, if known.")
+        int | None,
+        Field(description="Number of entries that the group has yet to deliver, if known."),
     ]
-    pending: Annotated[int, Field(description="Entries this consumer holds now.")]
-    state: Annotated[GroupState, Field(description="Whether there is more, and why not.")]
+    pending: Annotated[int, Field(description="Number of entries that this consumer holds.")]
+    state: Annotated[
+        GroupState, Field(description="Whether more entries are available, and if not, why.")
+    ]
 
 
 class Settled(TypedDict):
-    """The outcome of one id."""
+    """Outcome for one id."""
 
     id: IdText
     outcome: Outcome
 
 
 class SettledEntries(TypedDict):
-    """The outcome of each id, in order."""
+    """Outcome for each id, in order."""
 
     results: list[Settled]
 
@@ -80,99 +96,117 @@ class NackChoices(Request):
 
     mode: Literal["silent", "fail", "fatal"] = Field(
         "fail",
-        description="`silent`: it was never tried, and does not count. `fail`: it was tried. "
-        "`fatal`: it cannot work; its count becomes the greatest there is.",
+        description="`silent`: the entry was not tried; the delivery does not count. `fail`: it "
+        "was tried and failed. `fatal`: it can never succeed; its delivery count becomes the "
+        "maximum.",
     )
     delay_ms: Milliseconds | None = Field(
-        None,
-        description="Nobody gets them before that; the group's `backoff_ms` if it is left out.",
+        None, description="Delay before the next delivery. Default: the `backoff_ms` of the group."
     )
     error: NackError | None = Field(
         None,
-        description="Error of the consumer. It comes as `last_error` with the next delivery, and "
-        "goes into the dead letter as `_error`.",
+        description="Error of the consumer. The next delivery has it as `last_error`, a dead "
+        "letter as `_error`.",
     )
 
 
 class Nack(NackChoices, Ids):
-    """Deliveries to give back."""
+    """Entries to give back."""
 
 
 class Claim(Ids):
-    """Pending entries to take over."""
+    """Pending entries to claim."""
 
-    min_idle_ms: Milliseconds = Field(description="Leave out those idle for less.")
-    idle_ms: Milliseconds | None = Field(None, description="Set their idle time to this.")
-    time_ms: Milliseconds | None = Field(None, description="Set their delivery time to this.")
-    retry_count: Count | None = Field(None, description="Set their delivery count to this.")
-    force: Flag = Field(False, description="Make live entries pending that are not.")
-    just_id: Flag = Field(False, description="Answer only ids, and do not count a delivery.")
+    min_idle_ms: Milliseconds = Field(
+        description="Skip entries that have been idle for less than this."
+    )
+    idle_ms: Milliseconds | None = Field(
+        None, description="Set the idle time of the entries to this."
+    )
+    time_ms: Milliseconds | None = Field(
+        None, description="Set the delivery time of the entries to this."
+    )
+    retry_count: Count | None = Field(
+        None, description="Set the delivery count of the entries to this."
+    )
+    force: Flag = Field(False, description="Also claim existing entries that are not pending.")
+    just_id: Flag = Field(False, description="Return only ids, and do not count a delivery.")
 
 
 class Autoclaim(Request):
-    """Idle entries to take over, whichever they are."""
+    """Idle entries to claim, in the order of their ids."""
 
-    min_idle_ms: Milliseconds = Field(description="Leave out those idle for less.")
-    start: str = Field("0", description="Begin at this id; `next` of the page before.")
-    limit: Annotated[int, Field(ge=1, strict=True)] = Field(100, description="Entries at most.")
-    just_id: Flag = Field(False, description="Answer only ids, and do not count a delivery.")
+    min_idle_ms: Milliseconds = Field(
+        description="Skip entries that have been idle for less than this."
+    )
+    start: BoundText = Field("0", description="Id at which to start: `next` of the previous page.")
+    limit: Annotated[int, Field(ge=1, strict=True)] = Field(
+        100, description="Maximum number of entries."
+    )
+    just_id: Flag = Field(False, description="Return only ids, and do not count a delivery.")
 
 
 class Claimed(TypedDict):
-    """The entries of a claim."""
+    """The claimed entries."""
 
     ids: list[IdText]
     entries: NotRequired[
-        Annotated[list[Delivery], Field(description="The entries, unless `just_id`.")]
+        Annotated[list[Delivery], Field(description="The entries, unless `just_id` is true.")]
     ]
     deleted_ids: Annotated[
         list[IdText],
-        Field(description="Were pending, are gone from the stream, and are pending no more."),
+        Field(
+            description="Ids that were pending but no longer exist in the stream. They are no "
+            "longer pending."
+        ),
     ]
 
 
 class Autoclaimed(Claimed):
-    """A page of what an autoclaim got."""
+    """A page of claimed entries."""
 
     next: Annotated[
-        IdText, Field(description="`start` of the next page; `0-0` when the scan is complete.")
+        IdText,
+        Field(description="Pass it as `start` to get the next page; `0-0`: the scan is complete."),
     ]
 
 
 class PendingEntry(TypedDict):
-    """An entry that was delivered and not acknowledged."""
+    """An entry that was delivered but not acknowledged."""
 
     id: IdText
-    consumer: Annotated[str | None, Field(description="Owner; null: none, it was released.")]
+    consumer: Annotated[
+        str | None, Field(description="Consumer that holds the entry; null if it was released.")
+    ]
     idle_ms: Annotated[
-        int | None, Field(description="Since its last delivery; null: nobody holds it.")
+        int | None,
+        Field(description="Time since the last delivery; null if no consumer holds the entry."),
     ]
     deliveries: int
-    delay_ms: NotRequired[Annotated[int, Field(description="Nobody gets it for so long.")]]
+    delay_ms: NotRequired[
+        Annotated[int, Field(description="Time until the entry can be delivered again.")]
+    ]
     last_error: NotRequired[LastError]
     waits_for: NotRequired[
-        Annotated[
-            IdText,
-            Field(description="The entry with the same key that is to be settled before it."),
-        ]
+        Annotated[IdText, Field(description="Entry with the same key that must be settled first.")]
     ]
 
 
 class PendingEntries(TypedDict):
-    """Pending entries, by id."""
+    """Pending entries, in the order of their ids."""
 
     pending: list[PendingEntry]
 
 
 class ConsumerPending(TypedDict):
-    """The number of a consumer's pending entries."""
+    """Number of pending entries of a consumer."""
 
     name: str
     pending: int
 
 
 class PendingSummary(TypedDict):
-    """The pending entries of a group, summed up with their consumers."""
+    """Summary of the pending entries of a group."""
 
     count: int
     min_id: IdText | None
@@ -186,26 +220,31 @@ class PendingSummary(TypedDict):
 
 
 class Redrive(Request):
-    """Dead letters to send back; all parts may be left out."""
+    """Dead letters to send back; all parts are optional."""
 
     ids: Annotated[list[IdText], Field(fail_fast=True)] | None = Field(
-        None, min_length=1, description="By their ids in the dead letter stream; else the oldest."
+        None,
+        min_length=1,
+        description="Ids in the dead letter stream. Default: the oldest dead letters.",
     )
-    limit: Annotated[int, Field(ge=1, strict=True)] = Field(100, description="So many at most.")
+    limit: Annotated[int, Field(ge=1, strict=True)] = Field(
+        100, description="Maximum number of dead letters."
+    )
 
 
 class Redriven(BaseModel):
     """A dead letter that was sent back."""
 
-    id: IdText = Field(description="Its id in the dead letter stream, where it is no more.")
+    id: IdText = Field(description="Former id in the dead letter stream.")
     outcome: RedriveOutcome = Field(
-        description="`released`: the group's next reader gets the entry. `appended`: it was gone "
-        "from its stream and is a new entry there, for every group."
+        description="`released`: the next reader of the group gets the entry. `appended`: the "
+        "entry no longer existed in its stream, so it was appended there as a new entry for all "
+        "groups."
     )
-    entry_id: IdText = Field(description="Its id in the stream it came from.")
+    entry_id: IdText = Field(description="Id in the original stream.")
 
 
 class RedrivenLetters(BaseModel):
-    """The outcome of each dead letter."""
+    """Outcome for each dead letter."""
 
     results: list[Redriven]

@@ -5,11 +5,13 @@ from itertools import chain
 from typing import Annotated, Any, Literal, NotRequired, Self
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic.config import JsonDict
 from typing_extensions import TypeAliasType, TypedDict
 
 from headgate.app.wire.fields import FieldMap, FieldsRead, Pair, bytes_of
 from headgate.app.wire.filters import FilterForm
-from headgate.app.wire.ids import parse_id, parse_new_id
+from headgate.app.wire.ids import AfterText, AnId, NewIdText, parse_id, parse_new_id
+from headgate.app.wire.names import NameText
 from headgate.app.wire.problems import pointer_to
 from headgate.engine import config
 from headgate.engine.entry import Draft, Fields, Timing
@@ -17,18 +19,10 @@ from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import Deletion
 from headgate.engine.requests.entries import References, TrimTo
 
-# The pattern is told, not checked here: a malformed id has a problem of its own, `invalid_id`.
-IdText = Annotated[
-    str,
-    Field(
-        description="Entry id.",
-        examples=["1718000000000-0"],
-        json_schema_extra={"pattern": r"^[0-9]{1,20}(-[0-9]{1,20})?$"},
-    ),
-]
+IdText = Annotated[AnId, Field(description="Id of an entry.", examples=["1718000000000-0"])]
 
 CursorText = Annotated[
-    str, Field(description="Cursor of all streams that match a pattern. Its text has no meaning.")
+    str, Field(description="Cursor of all streams that match a pattern. Treat it as opaque.")
 ]
 
 OnDisconnect = TypeAliasType("OnDisconnect", config.OnDisconnect)
@@ -37,15 +31,23 @@ Count = Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)]
 Positive = Annotated[int, Field(ge=1, le=COUNT_MAX, strict=True)]
 Milliseconds = Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)]
 Flag = Annotated[bool, Field(strict=True)]
-EpochText = Annotated[str, Field(description="Identity of this life of the stream's name.")]
+EpochText = Annotated[
+    str,
+    Field(
+        description="Identifies the stream. A stream that is deleted and created again has "
+        "another epoch."
+    ),
+]
 
 REFERENCES = (
-    "Where an entry is pending in a group: `keep` removes it and it stays pending there, `delete` "
-    "makes it pending no more, `acked` spares what a group has not read or not acknowledged."
+    "What to do with entries that are pending in a group. `keep` removes the entry but leaves it "
+    "pending. `delete` also ends its pending state. `acked` removes only entries that all groups "
+    "have read and acknowledged."
 )
 
 NextCursor = Annotated[
-    str | None, Field(description="Pass it as `cursor` for the next page; null: this was the last.")
+    str | None,
+    Field(description="Pass it as `cursor` to get the next page; null: this is the last page."),
 ]
 
 
@@ -55,6 +57,17 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+def _either(name: str, schema: JsonDict, other: str, other_schema: JsonDict) -> ConfigDict:
+    """Say in the document that one of two parts is given; a model checks that by itself.
+
+    With `oneOf`, generators of clients make a class of each alternative, without the other parts.
+    """
+    is_given: JsonDict = {"required": [name], "properties": {name: schema}}
+    without: JsonDict = {"properties": {other: {"type": "null"}}}
+    instead: JsonDict = {"required": [other], "properties": {other: other_schema}}
+    return ConfigDict(json_schema_extra={"if": is_given, "then": without, "else": instead})
+
+
 class Ids(Request):
     """A list of entry ids."""
 
@@ -62,15 +75,15 @@ class Ids(Request):
 
 
 class Trim(Request):
-    """The entries that a trim keeps: give `max_length` or `min_id`."""
+    """Which entries a trim keeps: give `max_length` or `min_id`."""
 
-    max_length: Count | None = Field(None, description="Keep the newest so many.")
-    min_id: IdText | None = Field(None, description="Keep this id and all above.")
-    approximate: Flag = Field(
-        False, description="Remove only what goes cheaply, and so keep a little more."
-    )
+    model_config = _either("max_length", {"type": "integer"}, "min_id", {"type": "string"})
+
+    max_length: Count | None = Field(None, description="Keep this many of the newest entries.")
+    min_id: IdText | None = Field(None, description="Keep entries with this id or a greater one.")
+    approximate: Flag = Field(False, description="Trim faster, and keep slightly more entries.")
     limit: Count | None = Field(
-        None, description="With `approximate`: remove so many at most; 0 is no limit."
+        None, description="With `approximate`: maximum number of entries to remove; 0: no limit."
     )
     references: References = Field(References.KEEP, description=REFERENCES)
 
@@ -83,25 +96,25 @@ class Trim(Request):
         if (self.max_length is None) == (self.min_id is None):
             raise ValueError("give either max_length or min_id")
         if self.limit is not None and not self.approximate:
-            raise ValueError("limit is for approximate trims only")
+            raise ValueError("limit is only allowed with approximate")
         return self
 
 
 class Deletions(Ids):
-    """The entries to delete, and the treatment of pending ones."""
+    """Entries to delete, and what to do where they are pending."""
 
     references: References = Field(References.KEEP, description=REFERENCES)
 
 
 class Deleted(TypedDict):
-    """The outcome of one id."""
+    """Outcome for one id."""
 
     id: IdText
     outcome: Deletion
 
 
 class DeletedEntries(TypedDict):
-    """The outcome of each id, in order."""
+    """Outcome for each id, in order."""
 
     results: list[Deleted]
 
@@ -115,14 +128,18 @@ class Trimmed(BaseModel):
 class FieldsInput(Request):
     """The fields of an entry that is to be appended."""
 
+    model_config = _either(
+        "fields", {"type": "object", "minProperties": 1}, "pairs", {"type": "array", "minItems": 1}
+    )
+
     fields: FieldMap | None = None
     base64: Annotated[list[str], Field(fail_fast=True)] | None = Field(
-        None, description="Names of fields whose values are base64 text of bytes."
+        None, description="Names of fields whose values are base64-encoded bytes."
     )
     pairs: Annotated[list[Pair], Field(fail_fast=True)] | None = Field(
-        None, description="Instead of `fields`, where names repeat or their order matters."
+        None, description="Use instead of `fields` if names repeat or their order matters."
     )
-    names_base64: Flag = Field(False, description="All names are base64 text of bytes.")
+    names_base64: Flag = Field(False, description="All names are base64-encoded bytes.")
 
     @model_validator(mode="after")
     def _has_fields(self) -> Self:
@@ -135,7 +152,7 @@ class FieldsInput(Request):
         names = {name for name, _ in self._fields()} if self.base64 else set()
         for name in self.base64 or ():
             if name not in names:
-                raise ValueError(f"base64 names {name!r}, and there is no such field")
+                raise ValueError(f"base64 names {name!r}, but there is no such field")
         return self
 
     def _leaves_fields(self) -> bool:
@@ -160,19 +177,23 @@ class FieldsInput(Request):
 
 
 class NewEntry(FieldsInput):
-    """An entry to append, whose id the stream chooses."""
+    """An entry to append. The stream generates its id."""
 
     delay_ms: Milliseconds | None = Field(
-        None, description="Groups deliver it so much later. Up to 90 days."
+        None, description="Time until groups deliver the entry; up to 90 days."
     )
     deliver_at_ms: Milliseconds | None = Field(
-        None, description="Instead: groups deliver it no sooner than this unix time."
+        None,
+        description="Instead of `delay_ms`: unix time before which groups do not deliver the "
+        "entry.",
     )
     ttl_ms: Milliseconds | None = Field(
-        None, description="Groups deliver it for so long, from now on, and then no more."
+        None, description="Time from now after which groups no longer deliver the entry."
     )
     expires_at_ms: Milliseconds | None = Field(
-        None, description="Instead: groups deliver it until this unix time."
+        None,
+        description="Instead of `ttl_ms`: unix time after which groups no longer deliver the "
+        "entry.",
     )
 
     def to_draft(self, place: str = "/body") -> Draft:
@@ -184,8 +205,11 @@ class NewEntry(FieldsInput):
 class EntryInput(NewEntry):
     """An entry to append."""
 
-    id: str = Field(
-        "*", description="`*`, `ms-*`, or an explicit id above the last.", examples=["*"]
+    id: NewIdText = Field(
+        "*",
+        description="`*` to generate an id, `ms-*` to generate the sequence, or an explicit id "
+        "above the last one.",
+        examples=["*"],
     )
 
     def to_draft(self, place: str = "/body") -> Draft:
@@ -195,32 +219,41 @@ class EntryInput(NewEntry):
 
 
 class Append(EntryInput):
-    """An entry to append, and how."""
+    """An entry to append, with options."""
 
-    create_stream: Flag = Field(True, description="Create the stream if it is not there.")
+    create_stream: Flag = Field(True, description="Create the stream if it does not exist.")
     trim: Trim | None = Field(None, description="Trim the stream after the append.")
 
 
 class Close(EntryInput):
-    """The last entry of a stream that is to be closed, and how it is appended."""
+    """The last entry of a stream to close, with options."""
 
-    create_stream: Flag = Field(True, description="Create the stream, closed, if it is not there.")
+    create_stream: Flag = Field(
+        True, description="Create the stream, already closed, if it does not exist."
+    )
 
 
 class Closed(BaseModel):
-    """The end of a stream."""
+    """A closed stream."""
 
-    ids: list[IdText] = Field(description="Of the last append; none if there was none.")
-    epoch: int = Field(description="Identity of this life of the stream's name.")
+    ids: list[IdText] = Field(description="Ids of the last append; empty if there was none.")
+    epoch: int = Field(
+        description="Identifies the stream. A stream that is deleted and created again has "
+        "another epoch."
+    )
     closed_at_ms: int = Field(description="When the stream was closed.")
 
 
 class Appended(TypedDict):
     """The result of an append."""
 
-    id: Annotated[IdText, Field(description="Entry id; of a batch of events that of the last.")]
+    id: Annotated[
+        IdText, Field(description="Id of the entry; for a batch of events, id of the last entry.")
+    ]
     ids: NotRequired[
-        Annotated[list[IdText], Field(description="Of a batch of events: one each, in order.")]
+        Annotated[
+            list[IdText], Field(description="For a batch of events: ids of the entries, in order.")
+        ]
     ]
 
 
@@ -230,7 +263,7 @@ class AppendedBatch(BaseModel):
     count: int
     first_id: IdText
     last_id: IdText
-    ids: list[IdText] = Field(description="One per entry, in order.")
+    ids: list[IdText] = Field(description="Ids of the entries, in order.")
 
 
 class _Identified(TypedDict):
@@ -238,13 +271,15 @@ class _Identified(TypedDict):
 
 
 class Entry(_Identified, FieldsRead):
-    """One element of a stream."""
+    """An entry of a stream."""
 
     deliver_at_ms: NotRequired[
-        Annotated[int, Field(description="Groups deliver it no sooner than this unix time.")]
+        Annotated[int, Field(description="Unix time before which groups do not deliver the entry.")]
     ]
     expires_at_ms: NotRequired[
-        Annotated[int, Field(description="Groups deliver it no more from this unix time on.")]
+        Annotated[
+            int, Field(description="Unix time from which groups no longer deliver the entry.")
+        ]
     ]
 
 
@@ -255,23 +290,23 @@ class StreamEntry(Entry):
 
 
 class CloudEvent(BaseModel):
-    """An event of CloudEvents 1.0 in the JSON format. Its extensions are further members."""
+    """An event of CloudEvents 1.0 in the JSON format. Extensions are further members."""
 
     specversion: Literal["1.0"] = Field(description="Version of the specification.")
-    id: str = Field(min_length=1, description="With `source` it names the event.")
-    source: str = Field(min_length=1, description="A URI reference: the context of the event.")
-    type: str = Field(min_length=1, description="The kind of event.")
-    time: str | None = Field(None, description="When it happened, as of RFC 3339.")
-    subject: str | None = Field(None, description="The subject of the event in its source.")
-    dataschema: str | None = Field(None, description="A URI: the schema of the data.")
-    datacontenttype: str | None = Field(None, description="Media type of the data; JSON if unset.")
-    data: Any = Field(None, description="The data: a JSON value, or a text.")
-    data_base64: str | None = Field(None, description="Instead: the data as base64 text.")
+    id: str = Field(min_length=1, description="Identifies the event together with `source`.")
+    source: str = Field(min_length=1, description="URI reference to the context of the event.")
+    type: str = Field(min_length=1, description="Kind of event.")
+    time: str | None = Field(None, description="Time of the event (RFC 3339).")
+    subject: str | None = Field(None, description="Subject of the event within its source.")
+    dataschema: str | None = Field(None, description="URI of the schema of the data.")
+    datacontenttype: str | None = Field(None, description="Media type of the data. Default: JSON.")
+    data: Any = Field(None, description="The data: a JSON value or a string.")
+    data_base64: str | None = Field(None, description="Instead of `data`: the data in base64.")
     headgateid: str | None = Field(
-        None, description="Extension of events that are read: the id of the entry."
+        None, description="Extension for events that are read: id of the entry."
     )
     headgatedeliveries: int | None = Field(
-        None, description="Extension of events that a group reads: the number of deliveries."
+        None, description="Extension for events that a group reads: number of deliveries."
     )
 
 
@@ -280,16 +315,16 @@ CLOUD_EVENT = "#/components/schemas/CloudEvent"
 
 Gap = TypedDict("Gap", {"from": IdText, "to": IdText})
 Gap.__doc__ = (
-    "Entries a reader missed because they were trimmed, or their stream was deleted: above `from`, "
-    "up to `to`. If `from` is the greater one, the stream was made anew or restored and ends at "
-    "`to`: reading goes on there."
+    "Entries that a reader missed because they were trimmed or their stream was deleted: ids above "
+    "`from`, up to `to`. If `from` is greater than `to`, the stream was recreated or restored and "
+    "ends at `to`; reading continues there."
 )
 
 StreamGap = TypedDict("StreamGap", {"stream": str, "from": IdText, "to": IdText})
-StreamGap.__doc__ = "The same, of one of several streams."
+StreamGap.__doc__ = "A gap in one of several streams."
 
 MissedOfCursor = Annotated[
-    Gap | None, Field(description="Trimmed entries between the cursor and the oldest.")
+    Gap | None, Field(description="Trimmed entries between the cursor and the oldest entry.")
 ]
 
 
@@ -300,24 +335,26 @@ class Entries(TypedDict):
     next_after: Annotated[
         IdText | None,
         Field(
-            description="Cursor for the next read, ascending. With a filter it is behind what was "
-            "looked at; null: that was all of the range."
+            description="Cursor for the next ascending read. With a filter, it is after the last "
+            "entry that was examined; null: the whole range was examined."
         ),
     ]
     next_before: NotRequired[
         Annotated[
             IdText | None,
-            Field(description="The same for a range that is read downwards: `end=(` and this id."),
+            Field(
+                description="Cursor for the next descending read: pass `end=(` followed by this id."
+            ),
         ]
     ]
-    last_id: Annotated[IdText, Field(description="The stream's last id.")]
+    last_id: Annotated[IdText, Field(description="Last id of the stream.")]
     gap: MissedOfCursor
     archived: NotRequired[
         Annotated[
             bool,
             Field(
-                description="True if the entries begin below those of the stream: they were "
-                "trimmed, and its archive has them."
+                description="True if the first entries come from the archive, because they were "
+                "trimmed from the stream."
             ),
         ]
     ]
@@ -325,8 +362,8 @@ class Entries(TypedDict):
         Annotated[
             int | None,
             Field(
-                description="After a cursor: when the stream was closed, if nothing comes behind "
-                "`next_after` any more."
+                description="After a cursor: when the stream was closed, if no entries follow "
+                "`next_after`."
             ),
         ]
     ]
@@ -341,8 +378,10 @@ class StreamEntries(Entries):
 class ReadCursor(Request):
     """The cursor of a read in one stream."""
 
-    stream: str
-    after: str = Field("0", description="An id, `$` for from now on, or `+` for the last entry.")
+    stream: NameText
+    after: AfterText = Field(
+        "0", description="An id, `$` for new entries only, or `+` for the last entry."
+    )
 
 
 class Read(Request):
@@ -351,19 +390,23 @@ class Read(Request):
     streams: Annotated[list[ReadCursor], Field(fail_fast=True)] = Field(
         min_length=1, max_length=100
     )
-    limit: Annotated[int, Field(ge=1, strict=True)] = Field(100, description="Entries per stream.")
-    wait_ms: Milliseconds = Field(0, description="Time to wait if there is nothing.")
+    limit: Annotated[int, Field(ge=1, strict=True)] = Field(
+        100, description="Maximum number of entries per stream."
+    )
+    wait_ms: Milliseconds = Field(0, description="How long to wait if there are no entries.")
     # Generators make no type that compiles of an object or an array.
     filter: Annotated[FilterForm | None, WithJsonSchema({})] = Field(
         None,
         title="Filter",
-        description="An object or an array. Only entries come for which it holds, of all streams.",
+        description="A filter: an object or an array. The answer contains only matching entries, "
+        "for all streams.",
     )
 
 
 class StreamsRead(TypedDict):
-    """The entries of several streams."""
+    """Entries of several streams."""
 
     streams: Annotated[
-        list[StreamEntries], Field(description="One per cursor, in order, empty or not.")
+        list[StreamEntries],
+        Field(description="One item per cursor, in order, even without entries."),
     ]

@@ -12,43 +12,51 @@ Series = list[float | None]
 
 
 class _History(TypedDict):
-    step_ms: Annotated[int, Field(description="Distance between two times.")]
-    times_ms: Annotated[list[int], Field(description="Unix times, each at the end of its step.")]
+    step_ms: Annotated[int, Field(description="Time between two values.")]
+    times_ms: Annotated[
+        list[int], Field(description="Unix times, each at the end of its interval.")
+    ]
 
 
 class GatewaySeries(BaseModel):
     """Series of the gateway, over all its processes."""
 
-    appended: Series = Field(description="Entries appended, by second.")
-    delivered: Series = Field(description="Entries sent to readers, by second.")
-    acknowledged: Series = Field(description="Entries acknowledged, by second.")
-    requests: Series = Field(description="Requests answered, by second.")
-    refused: Series = Field(description="Those of them with a status of 4xx.")
-    failed: Series = Field(description="Those of them with a status of 5xx.")
+    appended: Series = Field(description="Entries appended per second.")
+    delivered: Series = Field(description="Entries sent to readers per second.")
+    acknowledged: Series = Field(description="Entries acknowledged per second.")
+    requests: Series = Field(description="Requests answered per second.")
+    refused: Series = Field(description="Requests answered with a status of 4xx, per second.")
+    failed: Series = Field(description="Requests answered with a status of 5xx, per second.")
     request_ms_p50: Series = Field(
-        description="Half of the requests took no longer; without long polls and streams."
+        description="Median duration of requests, except long polls and streams."
     )
-    request_ms_p99: Series = Field(description="99 of 100 requests took no longer; likewise.")
-    connections_events: Series = Field(description="Event streams that are open.")
-    connections_websocket: Series = Field(description="WebSockets that are open.")
-    connections_redis: Series = Field(description="Connections of Redis clients.")
+    request_ms_p99: Series = Field(
+        description="99th percentile of the duration of requests, except long polls and streams."
+    )
+    connections_events: Series = Field(description="Open event streams.")
+    connections_websocket: Series = Field(description="Open WebSockets.")
+    connections_redis: Series = Field(description="Open connections of Redis clients.")
     waiters: Series = Field(description="Blocked reads.")
-    memory_bytes: Series = Field(description="Memory of the streams, estimated.")
+    memory_bytes: Series = Field(description="Estimated memory of the streams.")
     process_bytes: Series = Field(description="Resident memory of all processes.")
     journal_bytes: Series = Field(description="Size of the journal on disk.")
     cold_bytes: Series = Field(
-        description="Entries on disk alone, estimated; a part of the journal."
+        description="Estimated size of entries that are only on disk; part of the journal."
     )
     dead_bytes: Series = Field(
-        description="The rest of the extent files, which rewrites give back once it is much."
+        description="Size of dead data in the extent files. Rewrites remove it once there is "
+        "enough of it."
     )
-    fsync_ms_p99: Series = Field(description="99 of 100 syncs of the journal took no longer.")
-    cold_read_ms_p99: Series = Field(description="99 of 100 reads of cold entries took no longer.")
+    fsync_ms_p99: Series = Field(description="99th percentile of the duration of journal syncs.")
+    cold_read_ms_p99: Series = Field(
+        description="99th percentile of the duration of reads of cold entries."
+    )
     cold_hit_percent: Series = Field(
-        description="Looks at cold entries that found them in memory; null without any."
+        description="Percentage of reads of cold entries that were served from memory; null if "
+        "there were none."
     )
-    loop_delay_ms: Series = Field(description="The longest delay of an event loop.")
-    cpu_percent: Series = Field(description="CPU of all processes; 100 is a core.")
+    loop_delay_ms: Series = Field(description="Longest delay of an event loop.")
+    cpu_percent: Series = Field(description="CPU use of all processes; 100 is one core.")
 
 
 class GatewayHistory(_History):
@@ -61,7 +69,8 @@ class _ObservedHistory(_History):
     observed: Annotated[
         bool,
         Field(
-            description="Whether it is observed (settings `observe`, `observed_max`); or no rows."
+            description="Whether it is observed (settings `observe`, `observed_max`). If not, "
+            "there are no rows."
         ),
     ]
 
@@ -69,12 +78,12 @@ class _ObservedHistory(_History):
 class StreamSeries(BaseModel):
     """Series of a stream."""
 
-    length: Series = Field(description="Entries in it.")
-    bytes: Series = Field(description="Memory of its entries, estimated; null at servers.")
+    length: Series = Field(description="Number of entries.")
+    bytes: Series = Field(description="Estimated memory of the entries; null over Redis or Valkey.")
     cold_bytes: Series = Field(
-        description="Size of its entries on disk alone, estimated; null at servers."
+        description="Estimated size of entries that are only on disk; null over Redis or Valkey."
     )
-    appended: Series = Field(description="Entries appended, by second.")
+    appended: Series = Field(description="Entries appended per second.")
 
 
 class StreamHistory(_ObservedHistory):
@@ -86,14 +95,16 @@ class StreamHistory(_ObservedHistory):
 class GroupSeries(BaseModel):
     """Series of a group."""
 
-    lag: Series = Field(description="Entries that it has still to be given.")
-    pending: Series = Field(description="Entries delivered and not acknowledged.")
+    lag: Series = Field(description="Entries that the group has yet to deliver.")
+    pending: Series = Field(description="Entries delivered but not acknowledged.")
     oldest_pending_ms: Series = Field(
-        description="Since the last delivery of the entry that a consumer has held longest."
+        description="Time since the last delivery of the entry that has been held the longest."
     )
-    delivered: Series = Field(description="Entries delivered for the first time, by second.")
-    acknowledged: Series = Field(description="Entries acknowledged, by second.")
-    redelivered: Series = Field(description="Entries delivered again, by second; null at servers.")
+    delivered: Series = Field(description="Entries delivered for the first time, per second.")
+    acknowledged: Series = Field(description="Entries acknowledged per second.")
+    redelivered: Series = Field(
+        description="Entries delivered again, per second; null over Redis or Valkey."
+    )
 
 
 class GroupHistory(_ObservedHistory):

@@ -25,92 +25,130 @@ from headgate.engine.limits import (
 class GatewayLimits(BaseModel):
     """The bounds of the gateway as a whole, and of one request."""
 
-    body_bytes_max: int = Field(16 * 2**20, ge=1024, le=2**30, description="Largest request body.")
+    body_bytes_max: int = Field(
+        16 * 2**20, ge=1024, le=2**30, description="Maximum size of a request body."
+    )
     disk_bytes_max: int | None = Field(
-        None, ge=2**20, description="Size of all files from which appends are refused; null: any."
+        None,
+        ge=2**20,
+        description="Total size of all files at which appends are refused; null: no limit.",
     )
     disk_free_bytes_min: int = Field(
-        64 * 2**20, ge=2**20, description="Free bytes of the disk below which appends are refused."
+        64 * 2**20, ge=2**20, description="Free disk space below which appends are refused."
     )
     memory_bytes_max: int | None = Field(
         None,
         ge=2**20,
-        description="Memory of the streams: entries beyond it are on disk alone; "
-        "70 % of what the machine or the cgroup has, unless it is set.",
+        description="Memory for the streams. Entries beyond it are kept on disk only. Default: 70 "
+        "% of the memory of the machine or the cgroup.",
     )
-    streams_max: int = Field(STREAMS_MAX, ge=1, description="Streams.")
-    groups_max: int = Field(GROUPS_MAX, ge=1, description="Groups of one stream.")
-    consumers_max: int = Field(CONSUMERS_MAX, ge=1, description="Consumers of one group.")
+    streams_max: int = Field(STREAMS_MAX, ge=1, description="Maximum number of streams.")
+    groups_max: int = Field(GROUPS_MAX, ge=1, description="Maximum number of groups per stream.")
+    consumers_max: int = Field(
+        CONSUMERS_MAX, ge=1, description="Maximum number of consumers per group."
+    )
     producers_max: int = Field(
         PRODUCERS_MAX,
         ge=1,
-        description="Producers of one stream whose idempotency keys are remembered.",
+        description="Maximum number of producers per stream whose idempotency keys are remembered.",
     )
-    schedules_max: int = Field(SCHEDULES_MAX, ge=1, description="Schedules of all streams.")
+    schedules_max: int = Field(
+        SCHEDULES_MAX, ge=1, description="Maximum number of schedules of all streams."
+    )
     timed_max: int = Field(
-        TIMED_MAX, ge=1, description="Entries of one stream with a delay or a deadline."
+        TIMED_MAX,
+        ge=1,
+        description="Maximum number of entries per stream with a delay or a deadline.",
     )
     staged_bytes_max: int = Field(
-        2 * 2**30, ge=1024, description="Chunks of batches that are not committed yet."
+        2 * 2**30,
+        ge=1024,
+        description="Maximum size of the chunks of batches that are not committed yet.",
     )
     staged_ttl_ms: int = Field(
-        3_600_000, ge=1000, description="A batch that gets no chunk for so long is forgotten."
+        3_600_000,
+        ge=1000,
+        description="Time without a new chunk after which an uncommitted batch is discarded.",
     )
     # At least what a request asks for that does not say how much.
-    read_entries_max: int = Field(10_000, ge=100, description="Entries in one JSON answer.")
+    read_entries_max: int = Field(
+        10_000, ge=100, description="Maximum number of entries in one JSON answer."
+    )
     read_bytes_max: int = Field(
-        16 * 2**20, ge=1024, description="Names and values in one answer, about."
+        16 * 2**20,
+        ge=1024,
+        description="Approximate maximum size of the names and values in one answer.",
     )
     ids_max: int = Field(
-        10_000, ge=100, description="Ids in one ack, nack, extend, claim or delete."
+        10_000,
+        ge=100,
+        description="Maximum number of ids in one ack, nack, extend, claim or delete.",
     )
     wait_ms_max: int = Field(60_000, ge=0, description="Longest wait of a long poll.")
-    waiters_max: int = Field(WAITERS_MAX, ge=1, description="Reads blocked at once.")
+    waiters_max: int = Field(
+        WAITERS_MAX, ge=1, description="Maximum number of concurrent blocked reads."
+    )
     sockets_max: int | None = Field(
         None,
         ge=16,
-        description="Connections of any kind at once; as many as open files allow, unless fewer "
-        "are set.",
+        description="Maximum number of concurrent connections of any kind. Default: as many as "
+        "the limit on open files allows.",
     )
     arriving_bytes_max: int = Field(
-        256 * 2**20, ge=2**20, description="Request bodies that arrive at once, together."
+        256 * 2**20, ge=2**20, description="Maximum total size of request bodies that are arriving."
     )
     unsent_bytes_max: int = Field(
-        256 * 2**20, ge=2**20, description="Bytes of answers that clients have not taken, together."
+        256 * 2**20,
+        ge=2**20,
+        description="Maximum total size of answers that clients have not yet received.",
     )
-    connections_max: int = Field(10_000, ge=1, description="Event streams and WebSockets at once.")
+    connections_max: int = Field(
+        10_000, ge=1, description="Maximum number of concurrent event streams and WebSockets."
+    )
 
 
 class SocketLimits(BaseModel):
     """The bounds of one WebSocket."""
 
-    subscriptions_max: int = Field(100, ge=1, description="Subscriptions of one WebSocket.")
+    subscriptions_max: int = Field(
+        100, ge=1, description="Maximum number of subscriptions per WebSocket."
+    )
     patterns_max: int = Field(
-        16, ge=1, description="Those of them that follow all streams that match a pattern."
+        16, ge=1, description="Maximum number of subscriptions per WebSocket that follow a pattern."
     )
-    credit_max: int = Field(65_536, ge=64, description="Most credit a subscription may hold.")
+    credit_max: int = Field(65_536, ge=64, description="Maximum credit of a subscription.")
     frame_bytes_max: int = Field(
-        2**20, ge=1024, description="Largest WebSocket frame, once inflated."
+        2**20, ge=1024, description="Maximum size of a WebSocket frame after decompression."
     )
-    batch_entries_max: int = Field(10_000, ge=1, description="Entries in one batch.")
+    batch_entries_max: int = Field(
+        10_000, ge=1, description="Maximum number of entries in one batch."
+    )
     send_ms_max: int = Field(
-        10_000, ge=100, description="Time until a client that takes nothing is cut off."
+        10_000, ge=100, description="Time after which a client that reads nothing is disconnected."
     )
     connection_ms_max: int | None = Field(
         None,
         ge=1000,
-        description="After so long a connection is told to come back; null: it may stay.",
+        description="Time after which a connection is told to reconnect; null: no limit.",
     )
 
 
 class ConnectionLimits(SocketLimits):
     """The bounds of one connection, an event stream or a WebSocket."""
 
-    heartbeat_ms: int = Field(15_000, ge=100, description="Silence on an event stream at most.")
+    heartbeat_ms: int = Field(
+        15_000, ge=100, description="Maximum silence on an event stream before a heartbeat."
+    )
     ping_interval_ms: int = Field(
         20_000, ge=100, description="Interval between pings of a WebSocket."
     )
-    pong_wait_ms: int = Field(10_000, ge=100, description="Time for the answer to a ping.")
+    pong_wait_ms: int = Field(10_000, ge=100, description="Time limit for the answer to a ping.")
+    presence_ttl_ms: int = Field(
+        10_000,
+        ge=100,
+        description="Time that a connection stays present after it breaks off or its page is "
+        "reloaded.",
+    )
 
 
 class ChosenLimits(ConnectionLimits, GatewayLimits):
@@ -141,7 +179,7 @@ def _of_the_machine(name: str) -> Any:
 
 
 class Rule(StrEnum):
-    """A rule that only the gateway's own engine knows."""
+    """A rule that only the gateway's own engine supports."""
 
     FAIR_GROUPS = "fair_groups"  # `fair_field`, `weights` and `priority_field` of a policy
     TABLES = "tables"  # the latest entry of each key of a stream
@@ -149,24 +187,25 @@ class Rule(StrEnum):
 
 
 class Limits(ChosenLimits):
-    """The bounds of this gateway."""
+    """The limits of this gateway."""
 
     model_config = IN_FORCE
 
     memory_bytes_max: int = _of_the_machine("memory_bytes_max")
     sockets_max: int = _of_the_machine("sockets_max")
     pattern_bytes_max: int = Field(
-        PATTERN_BYTES_MAX, description="Length of a pattern that streams are followed by."
+        PATTERN_BYTES_MAX, description="Maximum length of a pattern for following streams."
     )
     abilities: list[Ability] = Field(
-        description="Abilities of the backend, of those that not every backend has. An operation "
-        "that needs a missing one answers 501 `not_supported`."
+        description="Optional abilities that the backend has. An operation that needs a missing "
+        "ability answers 501 `not_supported`."
     )
     rules: list[Rule] = Field(
-        description="Rules that only the gateway's own engine knows. Over Redis or Valkey there "
-        "are none, and what needs one answers 501 `not_supported`."
+        description="Rules that only the gateway's own engine supports. Over Redis or Valkey the "
+        "list is empty, and requests that need a rule answer 501 `not_supported`."
     )
     durable: Durable = Field(
-        description="Durability of an answered change: `nothing` but memory, the disk "
-        "within a second (`everysec`), the `disk`, or also the disk of a `replica`."
+        description="Durability of an answered change: in memory only (`nothing`), on disk within "
+        "a second (`everysec`), on disk (`disk`), or also in the bucket (`bucket`) or on the "
+        "disk of a replica (`replica`)."
     )

@@ -3,85 +3,95 @@
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypeAliasType
 
 from headgate.app.backends.port import Durable
 from headgate.app.runtime import connections
-from headgate.app.wire.names import text_of
+from headgate.app.wire.names import NameText, text_of
 from headgate.app.wire.schemas.entries import NextCursor
 from headgate.engine.replies import JournalStatus as EngineJournalStatus
 from headgate.engine.replies import LeaderRole
 
 
 class Health(BaseModel):
-    """Whether the gateway lives, or is ready."""
+    """Whether the gateway is alive or ready."""
 
     status: Literal["ok"]
     warnings: list[str] | None = Field(
-        None, description="Faults for an operator to look at; the log has the details."
+        None, description="Faults that need an operator's attention. The log has the details."
     )
     durable: Durable | None = Field(
-        None, description="Durability of an answered change; told by `/readyz`."
+        None, description="Durability of an answered change; only at `/readyz`."
     )
     role: LeaderRole | None = Field(
         None,
-        description="Of a gateway with a bucket, told by `/readyz`: `leader`. A standby is not "
-        "ready, and answers `not_leader`.",
+        description="Role of a gateway with a bucket; only at `/readyz`. Always `leader`: a "
+        "standby is not ready and answers `not_leader`.",
     )
     unshipped_bytes: int | None = Field(
-        None, description="Likewise: journal that the bucket does not have yet."
+        None,
+        description="With a bucket, at `/readyz`: bytes of the journal that are not in the bucket "
+        "yet.",
     )
     unshipped_ms: int | None = Field(
-        None, description="Likewise: since when; left out if the bucket has everything."
+        None,
+        description="With a bucket, at `/readyz`: for how long; absent if the bucket has "
+        "everything.",
     )
 
 
 class BucketState(BaseModel):
-    """The state of the bucket behind the data directory."""
+    """State of the bucket behind the data directory."""
 
-    url: str = Field(description="Its address.")
+    url: str = Field(description="URL of the bucket.")
     role: LeaderRole = Field(description="`leader`, which may change the streams, or `standby`.")
-    is_durable: bool = Field(description="Whether an answer waits for the bucket.")
-    term: int = Field(description="Number of the lease, which grows with each leader.")
-    leader: str = Field(description="Address of the leader; empty if it is not known.")
+    is_durable: bool = Field(description="Whether answers wait for the bucket.")
+    term: int = Field(description="Number of the lease. It increases with each leader.")
+    leader: str = Field(description="Address of the leader; empty if unknown.")
     lease_left_ms: int | None = Field(
-        description="Time that the lease holds without a renewal; null at a standby."
+        description="Time until the lease expires without a renewal; null at a standby."
     )
-    shipped_position: int = Field(description="Records that the bucket has.")
-    unshipped_bytes: int = Field(description="Journal that the bucket does not have yet.")
-    unshipped_ms: int | None = Field(description="Since when; null if it has everything.")
+    shipped_position: int = Field(description="Number of records in the bucket.")
+    unshipped_bytes: int = Field(description="Bytes of the journal that are not in the bucket yet.")
+    unshipped_ms: int | None = Field(description="For how long; null if the bucket has everything.")
     behind_ms: int | None = Field(
-        description="Of a standby: how long ago it knew all that the bucket had."
+        description="At a standby: time since it last had everything that was in the bucket."
     )
-    error: str | None = Field(description="Why the bucket takes nothing for now.")
+    error: str | None = Field(description="Why the bucket currently accepts no writes.")
     manifest: int = Field(description="Number of the newest manifest; 0 if there is none.")
-    bucket_bytes: int = Field(description="Size of what it names.")
-    remote_bytes: int = Field(description="Extent files that are in the bucket alone.")
-    requests: dict[str, int] = Field(description="Requests to the store since the start, by kind.")
+    bucket_bytes: int = Field(description="Size of the objects that the manifest names.")
+    remote_bytes: int = Field(description="Size of extent files that are only in the bucket.")
+    requests: dict[str, int] = Field(
+        description="Number of requests to the store since the start, by kind."
+    )
 
 
 class JournalState(BaseModel):
-    """The state of the journal."""
+    """State of the journal."""
 
-    position: int = Field(description="Records taken.")
-    durable_position: int = Field(description="Records that are safe.")
-    size_bytes: int = Field(description="Size of all its files.")
-    extents_bytes: int = Field(description="Size of the extent files among them.")
-    cold_bytes: int = Field(description="What live entries take of the extent files, about.")
+    position: int = Field(description="Number of records written.")
+    durable_position: int = Field(description="Number of records that are durable.")
+    size_bytes: int = Field(description="Size of all files of the journal.")
+    extents_bytes: int = Field(description="Size of the extent files.")
+    cold_bytes: int = Field(description="Approximate size of live entries in the extent files.")
     dead_bytes: int = Field(
-        description="The rest of the extent files, which rewrites give back once it is much."
+        description="Size of dead data in the extent files. Rewrites remove it once there is "
+        "enough of it."
     )
     failure: str | None = Field(description="Why nothing can be written until a restart.")
-    fault: str | None = Field(description="Why nothing can be written for now.")
-    shortage: str | None = Field(description="Why appends are refused for now: no room.")
-    is_rewriting: bool = Field(description="Whether a snapshot is being made.")
-    rewrite_count: int = Field(description="Snapshots made since the start.")
-    rewrite_failure: str | None = Field(description="Why the last rewrite did not work.")
-    damage_count: int = Field(
-        description="Damaged chunks of entries that were found on the disk since the start, and "
-        "are lost; the log says which ids they held."
+    fault: str | None = Field(description="Why nothing can be written at the moment.")
+    shortage: str | None = Field(
+        description="Why appends are refused at the moment: lack of space."
     )
-    damage: str | None = Field(description="The fault of the last one.")
-    bucket: BucketState | None = Field(description="The bucket behind it; null if it has none.")
+    is_rewriting: bool = Field(description="Whether a snapshot is being written.")
+    rewrite_count: int = Field(description="Number of snapshots written since the start.")
+    rewrite_failure: str | None = Field(description="Why the last rewrite failed.")
+    damage_count: int = Field(
+        description="Number of damaged chunks of entries found on disk since the start. Their "
+        "entries are lost; the log lists the ids."
+    )
+    damage: str | None = Field(description="Description of the last damage.")
+    bucket: BucketState | None = Field(description="State of the bucket; null without a bucket.")
 
     @classmethod
     def of(cls, status: EngineJournalStatus) -> Self:
@@ -89,7 +99,7 @@ class JournalState(BaseModel):
 
 
 class Draining(BaseModel):
-    """The connection is about to end; come back after so long."""
+    """The connection is about to end; reconnect after this time."""
 
     reconnect_after_ms: int
 
@@ -98,15 +108,21 @@ class FollowedSubscription(BaseModel):
     """A subscription of a connection."""
 
     stream: str
-    group: str | None = Field(description="Null if the stream itself is read.")
-    consumer: str | None = Field(description="Its consumer; null if the stream itself is read.")
-    state: str = Field(
-        description="Why nothing comes, or that it does: `live`, `caught_up`, `credit_exhausted`, "
-        "`max_pending`, `key_blocked`, `paused` or `rate_limited`."
+    group: str | None = Field(
+        description="Name of the group; null if the subscription reads the stream itself."
     )
-    credit: int | None = Field(description="Entries that the client takes now; null is any number.")
+    consumer: str | None = Field(
+        description="Name of the consumer; null if the subscription reads the stream itself."
+    )
+    state: str = Field(
+        description="Whether entries can be sent, and if not, why: `live`, `caught_up`, "
+        "`credit_exhausted`, `max_pending`, `key_blocked`, `paused` or `rate_limited`."
+    )
+    credit: int | None = Field(
+        description="Number of entries that the client currently accepts; null: no limit."
+    )
     held: int | None = Field(
-        description="Entries that it was sent and has not settled; null if none has to be settled."
+        description="Number of entries sent but not settled; null if entries need not be settled."
     )
 
     @classmethod
@@ -123,19 +139,24 @@ class FollowedSubscription(BaseModel):
 
 
 class Connection(BaseModel):
-    """A connection that stays open."""
+    """An open connection."""
 
-    id: str = Field(description="A WebSocket is told it by `welcome`, a Redis client by CLIENT ID.")
+    id: str = Field(
+        description="Id of the connection. A WebSocket client gets it in `welcome`, a Redis "
+        "client from CLIENT ID."
+    )
     transport: connections.Transport
     client: str = Field(description="Address of the client.")
     principal: str = Field(description="Name of its principal.")
-    since_ms: int = Field(description="When it began, in unix time.")
+    since_ms: int = Field(description="When the connection began, in unix time.")
     subscriptions: list[FollowedSubscription] = Field(
-        description="Its subscriptions; a page has 5,000 of them for each worker."
+        description="Subscriptions of the connection. A page has at most 5,000 of them per worker."
     )
-    subscription_count: int = Field(description="All of them, with those that are left out.")
-    sent_entries: int | None = Field(description="Entries sent; null for Redis clients.")
-    outbox_bytes: int = Field(description="Bytes that the client has not taken yet.")
+    subscription_count: int = Field(
+        description="Number of all subscriptions, including those not listed."
+    )
+    sent_entries: int | None = Field(description="Number of entries sent; null for Redis clients.")
+    outbox_bytes: int = Field(description="Bytes that the client has not yet received.")
 
     @classmethod
     def of(cls, connection: connections.OpenConnection) -> Self:
@@ -153,7 +174,7 @@ class Connection(BaseModel):
 
 
 class OpenConnections(BaseModel):
-    """Connections that stay open, by id."""
+    """Open connections, by id."""
 
     connections: list[Connection]
     next_cursor: NextCursor
@@ -163,27 +184,49 @@ TTL_MS_DEFAULT = 300_000
 TTL_MS_MAX = 3_600_000
 
 
+# Of streams: clients of the last release know no others.
+Verb = TypeAliasType("Verb", Literal["read", "append", "consume", "manage", "push", "admin"])
+
+
 class TicketRequest(BaseModel):
-    """The rights of a new ticket."""
+    """Rights of a new ticket."""
 
     model_config = ConfigDict(extra="forbid")
 
-    stream: str = Field(description="The one stream that it allows.")
-    group: str | None = Field(None, description="With `consume`: the group.")
-    consumer: str | None = Field(None, description="With `consume`: only as this consumer.")
-    do: Annotated[list[Literal["read", "append", "consume"]], Field(min_length=1, max_length=3)] = (
-        Field(description="Verbs that it allows; you must have them yourself.")
+    stream: NameText | None = Field(None, description="Stream that the ticket gives access to.")
+    channel: NameText | None = Field(None, description="Channel that the ticket gives access to.")
+    group: NameText | None = Field(None, description="With `consume`: name of the group.")
+    consumer: NameText | None = Field(
+        None, description="With `consume`: restricts the ticket to this consumer."
+    )
+    do: Annotated[
+        list[Literal["read", "append", "consume", "publish", "subscribe"]],
+        Field(min_length=1, max_length=5),
+    ] = Field(
+        description="Verbs that the ticket allows: `read`, `append` and `consume` on the stream, "
+        "`publish` and `subscribe` on the channel. You must have these rights yourself."
+    )
+    user: str | None = Field(
+        None,
+        min_length=1,
+        max_length=128,
+        description="User of the page, shown in `presence`. Default: your own name.",
     )
     ttl_ms: int = Field(
         TTL_MS_DEFAULT,
         ge=1000,
         le=TTL_MS_MAX,
-        description="Time that it is valid, for any number of connections.",
+        description="Lifetime of the ticket. It can be used for any number of connections.",
     )
 
 
 class Ticket(BaseModel):
-    """A ticket for the query of a URL."""
+    """A ticket for a page."""
 
-    ticket: str = Field(description="Append `?ticket=` and this to a URL of events or a socket.")
-    expires_at_ms: int = Field(description="When it ends; no later than your own credential.")
+    ticket: str = Field(
+        description="A token. Send it as `Bearer`, in the frame `auth`, or as `?ticket=` in the "
+        "URL of an event stream or WebSocket."
+    )
+    expires_at_ms: int = Field(
+        description="When the ticket expires; no later than your own credential."
+    )

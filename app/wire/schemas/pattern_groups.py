@@ -7,7 +7,7 @@ from pydantic import Field, ValidationError
 from typing_extensions import TypedDict
 
 from headgate.app.wire.ids import parse_group_start
-from headgate.app.wire.names import check_name
+from headgate.app.wire.names import NameText, check_name
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.deliveries import Delivery, NackChoices, Settled
 from headgate.app.wire.schemas.entries import Flag, Ids, Milliseconds, Request
@@ -23,13 +23,13 @@ STREAMS_MAX = 1_000
 
 
 class StreamDelivery(Delivery):
-    """An entry of one of several streams, handed to a consumer."""
+    """An entry of one of several streams that is delivered to a consumer."""
 
     stream: str
 
 
 class NewGroups(Request):
-    """The groups that are created in matching streams that have none of this name."""
+    """How to create the group in matching streams that lack it."""
 
     start: GroupStartText = "$"
     policy: Policy | None = None
@@ -59,7 +59,7 @@ def new_groups_of(text: str, *, pointer: str) -> EngineNewGroups:
 class StreamIds(Ids):
     """Entry ids of one stream."""
 
-    stream: str
+    stream: NameText
 
 
 StreamIdsList = Annotated[list[StreamIds], Field(max_length=STREAMS_MAX, fail_fast=True)]
@@ -68,7 +68,7 @@ Weights = Annotated[
     dict[str, Weight],
     Field(
         max_length=WEIGHTS_MAX,
-        description="Entries of a stream in each of its turns, by name; 1 for all others.",
+        description="Number of entries per turn, by name of the stream. Default: 1.",
     ),
 ]
 
@@ -79,53 +79,65 @@ def weights_of(weights: Mapping[str, int], *, pointer: str) -> dict[bytes, int]:
 
 MaxPending = Annotated[
     int | None,
-    Field(ge=1, strict=True, description="Entries the consumer may hold in all of the streams."),
+    Field(
+        ge=1,
+        strict=True,
+        description="Maximum number of entries that the consumer may hold in all streams.",
+    ),
 ]
 
 
 class ReadGroups(Request):
-    """A read as a consumer of a group over a pattern; every part may be left out."""
+    """A read as a consumer of a group over a pattern; all parts are optional."""
 
-    limit: Annotated[int, Field(ge=1, strict=True)] = Field(10, description="Entries at most.")
-    wait_ms: Milliseconds = Field(0, description="Time to wait if there is nothing.")
-    claim_idle_ms: Milliseconds | None = Field(
-        None, description="First take entries pending with anybody and idle for so long."
+    limit: Annotated[int, Field(ge=1, strict=True)] = Field(
+        10, description="Maximum number of entries."
     )
-    no_ack: Flag = Field(False, description="New entries need no acknowledgement.")
+    wait_ms: Milliseconds = Field(0, description="How long to wait if there are no entries.")
+    claim_idle_ms: Milliseconds | None = Field(
+        None,
+        description="First claim entries that are pending with any consumer and have been idle "
+        "for this long.",
+    )
+    no_ack: Flag = Field(
+        False, description="Deliver new entries without requiring acknowledgement."
+    )
     max_pending: MaxPending = None
     weights: Weights = Field({})
     create: NewGroups | None = None
-    ack: StreamIdsList = Field([], description="Acknowledge these first.")
+    ack: StreamIdsList = Field([], description="Acknowledge these entries first.")
 
 
 class GroupsEntries(TypedDict):
-    """The entries for a consumer, each with its stream."""
+    """Entries delivered to a consumer, each with its stream."""
 
     entries: list[StreamDelivery]
     pending: Annotated[
-        int, Field(description="Entries this consumer holds now, in all of the streams.")
+        int, Field(description="Number of entries that this consumer holds in all streams.")
     ]
-    state: Annotated[GroupState, Field(description="Whether there is more, and why not.")]
+    state: Annotated[
+        GroupState, Field(description="Whether more entries are available, and if not, why.")
+    ]
 
 
 class EntriesOfStreams(Request):
-    """Entry ids, by stream."""
+    """Ids of entries, by stream."""
 
     entries: StreamIdsList = Field(min_length=1)
 
 
 class NackOfStreams(NackChoices, EntriesOfStreams):
-    """Deliveries to give back, by stream."""
+    """Entries to give back, by stream."""
 
 
 class SettledStream(TypedDict):
-    """The outcomes for one stream, in the order of its ids."""
+    """Outcomes for one stream, in the order of its ids."""
 
     stream: str
     results: list[Settled]
 
 
 class SettledStreams(TypedDict):
-    """The outcomes for each stream, in the order of the request."""
+    """Outcomes for each stream, in the order of the request."""
 
     streams: list[SettledStream]

@@ -155,8 +155,8 @@ def _written(setting: Setting, value: Any) -> Any:
 
 
 class StreamConfig(SettingsForm[config.StreamConfig], of=config.StreamConfig, shows_null=True):
-    """The retention of a stream's entries and of its writers' keys; null is the default."""
+    """Configuration of a stream: retention, idempotency keys and table. Null is the default."""
 
 
 class Policy(SettingsForm[config.GroupPolicy], of=config.GroupPolicy, place="/body/policy"):
-    """The policy of a group, which it follows by itself; every part may be left out or null."""
+    """Rules that a group applies automatically. All parts are optional and may be null."""

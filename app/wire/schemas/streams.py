@@ -6,10 +6,11 @@ from msgspec import UNSET
 from pydantic import BaseModel, Field, model_validator
 from typing_extensions import TypedDict
 
-from headgate.app.wire.ids import parse_group_start
+from headgate.app.wire.ids import StartText, parse_group_start
 from headgate.app.wire.schemas.deliveries import PendingEntry
 from headgate.app.wire.schemas.entries import Count, Entry, Flag, IdText, NextCursor, Request
 from headgate.app.wire.schemas.settings import Policy, StreamConfig
+from headgate.app.wire.schemas.verdicts import GroupVerdict
 from headgate.engine.config import NO_POLICY, GroupPolicy, Patch
 from headgate.engine.replies import Histogram as EngineHistogram
 from headgate.engine.requests.groups import GroupStart, UpdateGroup
@@ -19,15 +20,15 @@ class GroupConsumer(TypedDict):
     """A consumer of a group."""
 
     name: str
-    pending: Annotated[int, Field(description="Entries it holds.")]
-    idle_ms: Annotated[int, Field(description="Since it last tried to read or claim.")]
+    pending: Annotated[int, Field(description="Number of entries that the consumer holds.")]
+    idle_ms: Annotated[int, Field(description="Time since its last attempt to read or claim.")]
     inactive_ms: Annotated[
-        int | None, Field(description="Since it last got something; null: never.")
+        int | None, Field(description="Time since it last received entries; null: never.")
     ]
 
 
 class Consumers(TypedDict):
-    """A page of the consumers of a group, by name."""
+    """A page of the consumers of a group, sorted by name."""
 
     consumers: list[GroupConsumer]
     next_cursor: NextCursor
@@ -37,19 +38,19 @@ class GroupKey(TypedDict):
     """A key of a fair group: a value of its `fair_field`."""
 
     key: Annotated[
-        str | None, Field(description="The value; null: entries without the field, together.")
+        str | None, Field(description="The value; null stands for all entries without the field.")
     ]
-    waiting: Annotated[int, Field(description="Entries that are not delivered yet.")]
-    pending: Annotated[int, Field(description="Entries that consumers hold.")]
-    oldest_id: Annotated[str | None, Field(description="The first entry that waits.")]
+    waiting: Annotated[int, Field(description="Number of entries that are not delivered yet.")]
+    pending: Annotated[int, Field(description="Number of entries that consumers hold.")]
+    oldest_id: Annotated[str | None, Field(description="Id of the first waiting entry.")]
     oldest_age_ms: Annotated[
-        int | None, Field(description="Time since the id of the first entry that waits.")
+        int | None, Field(description="Age of the first waiting entry, by its id.")
     ]
     share: Annotated[
-        float, Field(description="Its share of the deliveries of the last minute, from 0 to 1.")
+        float, Field(description="Share of the deliveries of the last minute, from 0 to 1.")
     ]
     is_resting: Annotated[
-        bool, Field(description="As many of its entries are pending as `key_pending_max` allows.")
+        bool, Field(description="Whether the key has reached `key_pending_max` pending entries.")
     ]
 
 
@@ -57,25 +58,26 @@ class GroupKeyList(TypedDict):
     """Keys of a fair group."""
 
     keys: list[GroupKey]
-    key_count: Annotated[int, Field(description="Keys with entries that wait.")]
-    waiting: Annotated[int, Field(description="Entries of all keys that wait.")]
+    key_count: Annotated[int, Field(description="Number of keys with waiting entries.")]
+    waiting: Annotated[int, Field(description="Number of waiting entries of all keys.")]
     is_complete: Annotated[
         bool,
         Field(
-            description="false: more entries wait behind these. They are indexed in order, as "
-            "there is room (`key_ahead_max`)."
+            description="False if more entries wait behind these. They are indexed in order as "
+            "room becomes available (`key_ahead_max`)."
         ),
     ]
 
 
 class DeletedConsumer(BaseModel):
-    """The pending entries of a deleted consumer."""
+    """Pending entries of a deleted consumer."""
 
     pending: int = Field(description="Number of entries that were released or dropped.")
 
 
 GroupStartText = Annotated[
-    str, Field(description="Read after this id; `$` is the last one, `0` reads everything.")
+    StartText,
+    Field(description="Read entries after this id; `$` is the last id, `0` reads all entries."),
 ]
 
 
@@ -83,9 +85,9 @@ class GroupInput(Request):
     """A group to create."""
 
     start: GroupStartText = "$"
-    create_stream: Flag = Field(False, description="Create the stream if it is not there.")
+    create_stream: Flag = Field(False, description="Create the stream if it does not exist.")
     entries_read: Count | None = Field(
-        None, description="Number of entries before `start`, if you know; `lag` follows from it."
+        None, description="Number of entries before `start`, if known. `lag` is computed from it."
     )
     policy: Policy | None = None
 
@@ -101,11 +103,11 @@ class GroupPatch(Request):
 
     start: GroupStartText | None = None
     entries_read: Count | None = Field(
-        None, description="Number of entries before its position; unknown if only `start` is given."
+        None,
+        description="Number of entries before `start`. It becomes unknown if only `start` is "
+        "given.",
     )
-    policy: Policy | None = Field(
-        None, description="The parts to change; a part that is null is removed."
-    )
+    policy: Policy | None = Field(None, description="The parts to change. Null removes a part.")
 
     @model_validator(mode="after")
     def _changes_something(self) -> Self:
@@ -124,33 +126,43 @@ class GroupPatch(Request):
 
 
 class NoisyKey(TypedDict):
-    """The key of a fair group that has more than half of what waits."""
+    """The key of a fair group that has more than half of the waiting entries."""
 
     key: str | None
     waiting: int
 
 
-class Group(TypedDict):
+class Group(GroupVerdict):
     """A consumer group."""
 
     name: str
-    last_id: Annotated[IdText, Field(description="Last delivered id; the group reads after it.")]
+    last_id: Annotated[
+        IdText, Field(description="Id of the last delivered entry. The group continues after it.")
+    ]
     entries_read: Annotated[
-        int | None, Field(description="Its place in all entries ever added, if known.")
+        int | None, Field(description="Number of all entries added up to this position, if known.")
     ]
-    lag: Annotated[int | None, Field(description="Entries it has still to be given, if known.")]
-    pending: Annotated[int, Field(description="Entries delivered and not acknowledged.")]
+    lag: Annotated[
+        int | None,
+        Field(description="Number of entries that the group has yet to deliver, if known."),
+    ]
+    pending: Annotated[int, Field(description="Number of entries delivered but not acknowledged.")]
     released: Annotated[
-        int, Field(description="Those of them nobody owns: the next reader gets them.")
+        int,
+        Field(
+            description="Number of pending entries without a consumer. The next reader gets them."
+        ),
     ]
-    delayed: Annotated[int, Field(description="Those of them nobody gets before a time, about.")]
+    delayed: Annotated[
+        int, Field(description="Approximate number of pending entries that wait for a delay.")
+    ]
     consumers: int
     policy: Policy
     noisy_key: NotRequired[NoisyKey]
 
 
 class Groups(TypedDict):
-    """A page of the groups of a stream, by name."""
+    """A page of the groups of a stream, sorted by name."""
 
     groups: list[Group]
     next_cursor: NextCursor
@@ -161,18 +173,20 @@ class GroupDetail(Group):
 
     pending_entries: list[PendingEntry]
     consumer_details: list[GroupConsumer]
-    consumers_left_out: Annotated[int, Field(description="Number of its other consumers.")]
+    consumers_left_out: Annotated[
+        int, Field(description="Number of consumers that are not listed.")
+    ]
 
 
 class TableState(TypedDict):
-    """The table that a stream with a `key_field` is."""
+    """The table of a stream with a `key_field`."""
 
-    rows: Annotated[int, Field(description="Rows, about.")]
+    rows: Annotated[int, Field(description="Approximate number of rows.")]
     indexed_through: Annotated[IdText, Field(description="Entries up to this id are indexed.")]
     is_complete: Annotated[
         bool,
         Field(
-            description="False while the table is being built. Reads may answer `unavailable` then."
+            description="False while the table is being built. Reads may then answer `unavailable`."
         ),
     ]
 
@@ -182,41 +196,51 @@ class Stream(TypedDict):
 
     name: str
     epoch: Annotated[
-        int, Field(description="Identity of this life of the name; a later life has a greater.")
+        int,
+        Field(
+            description="Identifies the stream. A stream that is deleted and created again has a "
+            "greater epoch."
+        ),
     ]
-    length: Annotated[int, Field(description="Entries in it.")]
+    length: Annotated[int, Field(description="Number of entries.")]
     first_id: Annotated[
-        IdText | None, Field(description="Of the oldest entry; null if it is empty.")
+        IdText | None, Field(description="Id of the oldest entry; null if the stream is empty.")
     ]
-    last_id: Annotated[IdText, Field(description="The last id ever generated.")]
+    last_id: Annotated[IdText, Field(description="Last id that was ever generated.")]
     max_deleted_id: Annotated[
-        IdText, Field(description="The greatest id ever deleted; trims do not count.")
+        IdText, Field(description="Greatest id that was ever deleted, not counting trims.")
     ]
-    entries_added: Annotated[int, Field(description="Entries ever added.")]
-    groups: Annotated[int, Field(description="How many groups it has.")]
-    chunks: Annotated[int, Field(description="How many chunks hold its entries.")]
+    entries_added: Annotated[int, Field(description="Number of entries ever added.")]
+    groups: Annotated[int, Field(description="Number of groups.")]
+    chunks: Annotated[int, Field(description="Number of chunks that hold the entries.")]
     hot_bytes: Annotated[
-        int | None, Field(description="Memory of its entries, about; null at servers.")
+        int | None,
+        Field(description="Approximate memory of the entries; null over Redis or Valkey."),
     ]
     cold_bytes: Annotated[
         int | None,
-        Field(description="Size of its entries that are on disk alone, about; null at servers."),
+        Field(
+            description="Approximate size of entries that are only on disk; null over Redis or "
+            "Valkey."
+        ),
     ]
     closed_at_ms: Annotated[
-        int | None, Field(description="Since when it takes no entries; null: it is open.")
+        int | None, Field(description="When the stream was closed; null if it is open.")
     ]
     archived_count: Annotated[
-        int, Field(description="Entries that were trimmed and stay readable in its archive.")
+        int, Field(description="Number of trimmed entries that stay readable in the archive.")
     ]
     archived_first_id: Annotated[
-        IdText | None, Field(description="Of the oldest of them; null if there is none.")
+        IdText | None, Field(description="Id of the oldest archived entry; null if there is none.")
     ]
-    table: NotRequired[Annotated[TableState, Field(description="If it has a `key_field`.")]]
+    table: NotRequired[
+        Annotated[TableState, Field(description="Only if the stream has a `key_field`.")]
+    ]
     config: StreamConfig
 
 
 class StreamDetail(Stream):
-    """A stream, and with `full` what is in it."""
+    """A stream. With `full`, also its entries and groups."""
 
     first_entry: Entry | None
     last_entry: Entry | None
@@ -230,25 +254,27 @@ class StreamDetail(Stream):
         ]
     ]
     groups_left_out: NotRequired[
-        Annotated[int, Field(description="With `full`: how many more groups there are.")]
+        Annotated[int, Field(description="With `full`: number of groups that are not listed.")]
     ]
 
 
 class Streams(TypedDict):
-    """A page of streams, by name."""
+    """A page of streams, sorted by name."""
 
     streams: list[Stream]
     next_cursor: NextCursor
 
 
 class Histogram(BaseModel):
-    """The entries of a range by time: a count for each bucket of the time in their ids."""
+    """Number of entries of a range by time, with a count for each bucket of time."""
 
-    from_ms: int = Field(description="When the first bucket begins.")
-    to_ms: int = Field(description="The last millisecond of the range.")
-    bucket_ms: int = Field(description="How long a bucket is; the last one may be cut by the end.")
+    from_ms: int = Field(description="Start of the first bucket.")
+    to_ms: int = Field(description="Last millisecond of the range.")
+    bucket_ms: int = Field(
+        description="Duration of a bucket. The end of the range may cut the last one short."
+    )
     counts: list[int] = Field(
-        description="Entries of each bucket, from the first on; none if the range is empty."
+        description="Number of entries of each bucket; empty if the range is empty."
     )
 
     @classmethod

@@ -3,7 +3,7 @@
 import base64
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from headgate.app.wire.problems import GatewayError
@@ -13,8 +13,8 @@ from headgate.engine.limits import ROW_KEY_BYTES_MAX
 _BASE64 = "base64:"
 
 _KEY = (
-    "The value of the key field. One that is no text is written as `base64:` and base64 text, and "
-    "so is one that is empty or begins with `base64:`."
+    "Value of the key field. It is written as `base64:` followed by base64 if it is empty, is not "
+    "UTF-8, or starts with `base64:`."
 )
 
 
@@ -41,7 +41,7 @@ def key_of_text(text: str, *, pointer: str) -> bytes:
 
 def check_key(key: bytes, *, pointer: str) -> bytes:
     if len(key) > ROW_KEY_BYTES_MAX:
-        text = f"a key has at most {ROW_KEY_BYTES_MAX} bytes"
+        text = f"a key may have at most {ROW_KEY_BYTES_MAX} bytes"
         raise GatewayError("invalid_request", text, pointer=pointer)
     return key
 
@@ -53,7 +53,7 @@ class Row(Entry):
 
 
 class RowRemoval(TypedDict):
-    """A row that is gone, by an entry with the `tombstone_field`."""
+    """A row that was removed by an entry with the `tombstone_field`."""
 
     key: Annotated[str, Field(description=_KEY)]
     id: IdText
@@ -67,21 +67,23 @@ class TableRows(TypedDict):
     next_after_key: Annotated[
         str | None,
         Field(
-            description="Pass it as `after_key`, with `as_of`, for the next page; null: this was "
-            "the last."
+            description="Pass it as `after_key`, with `as_of`, to get the next page; null: this "
+            "is the last page."
         ),
     ]
     as_of: Annotated[
         IdText,
         Field(
-            description="The rows are as they were when this was the last id of the stream. What "
-            "comes after it is what changes them."
+            description="Last id of the stream when the rows had this state. Later entries change "
+            "the rows."
         ),
     ]
 
 
 class RowFields(FieldsInput):
-    """The fields of a row. The key field is added."""
+    """Fields of a row. The gateway adds the key field."""
+
+    model_config = ConfigDict(json_schema_extra=None)
 
     def _leaves_fields(self) -> bool:
         return not self.fields and not self.pairs

@@ -114,9 +114,10 @@ do
       return asked.delay_ms or mode == 'fail' and policies.delay_ms(policy, after) or 0
     end
 
-    local outcomes, released = {}, {}
+    local outcomes, released, counts = {}, {}, {}
     for at, id in ipairs(asked.ids) do
       local row = pending.row(call, group, id)
+      counts[id] = counts[id] or row and row.count
       local outcome = row and (may_settle(row, asked.consumer) and DONE or CLAIMED) or NOT_PENDING
       if not row and asked.force and entry_at(call, id) then
         outcome = DONE
@@ -138,7 +139,7 @@ do
       for _, id in ipairs(released) do
         local row = pending.row(call, group, id)
         if row and policy.is_spent(row.count) then
-          policies.dead_letter(call, group, policy, row)
+          policies.dead_letter(call, group, policy, row, nil, counts[id])
         elseif row and timing.is_over(call, id) then
           policies.expire(call, group, policy, row)
         end

@@ -131,8 +131,9 @@ do
   -- Make a dead letter of a pending entry, unless it was one before. One that is gone from the
   -- stream only stops being pending.
   -- reason: nil if it was delivered too often.
+  -- count: how often it was delivered, where its row has been given another count since.
   -- Reply: whether the entry is pending no more.
-  function policies.dead_letter(call, group, policy, row, reason)
+  function policies.dead_letter(call, group, policy, row, reason, count)
     local entry = entry_at(call, row.id)
     if entry then
       local fields, stream = entry[2], call.args.stream
@@ -140,8 +141,9 @@ do
         return false
       end
       local is_fatal = row.count == COUNT_MAX
+      count = is_fatal and (count or COUNT_MAX) or row.count
       local values = {
-        stream, row.id, group, is_fatal and '' or row.count,
+        stream, row.id, group, count == COUNT_MAX and '' or count,
         is_fatal and 'fatal' or reason or 'max_deliveries',
       }
       for at, name in ipairs(ORIGIN) do

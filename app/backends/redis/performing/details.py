@@ -18,6 +18,8 @@ from headgate.app.backends.redis.performing.entries import range_
 from headgate.app.backends.redis.performing.groups import list_consumers, list_groups
 from headgate.app.backends.redis.performing.keyspace import first_names_of, now_ms
 from headgate.app.backends.redis.performing.streams import describe
+from headgate.engine.attention import attention_of, severity_of
+from headgate.engine.clock import SystemClock
 from headgate.engine.entry import MAX_ID, Entry
 from headgate.engine.errors import ENTRY_BYTES, ReplyTooLarge, WrongType
 from headgate.engine.limits import COUNT_MAX, DESCRIBED_MAX
@@ -266,6 +268,7 @@ async def _observed_group(client: Client, stream: bytes, group: GroupInfo) -> Ob
         expired_count=None,
         acked_count=None if read is None else max(read - group.pending_count, 0),
         dead_letter_count=None,
+        severity=severity_of(attention_of(group, SystemClock().wall_ms())),
     )
 
 

@@ -139,7 +139,7 @@ def check_drafts(drafts: Sequence[Draft]) -> None:
     for index, (_, fields, _) in enumerate(drafts):
         check_fields(fields, index)
         if len(fields) > 2 * FIELDS_MAX:
-            text = f"an entry has at most {FIELDS_MAX} fields with this backend"
+            text = f"an entry may have at most {FIELDS_MAX} fields with this backend"
             raise Invalid(text, location=("drafts", index, "fields"))
 
 
@@ -161,7 +161,7 @@ def timings_of(drafts: Sequence[Draft], stream: int = 1) -> list[_Timing]:
         if timing is None or timing.at(now_ms, index) is None:
             continue
         if len(timings) == TIMED_AT_ONCE_MAX:
-            text = f"at most {TIMED_AT_ONCE_MAX} entries of an append have times"
+            text = f"at most {TIMED_AT_ONCE_MAX} entries of an append may have times"
             raise Invalid(text, location=("drafts", index))
         ttl, deadline = timing.ttl_ms, timing.expires_at_ms
         timings.append(

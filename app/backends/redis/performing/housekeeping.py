@@ -99,7 +99,7 @@ class Housekeeper:
         """Log failures in one line, however long they last and however many streams they affect."""
         if failures and not self._is_failing:
             facts = {"failures": len(failures), "first": failures[0]}
-            log.warning("housekeeping cannot do all at the servers", extra=facts)
+            log.warning("housekeeping at the servers is incomplete", extra=facts)
         self._is_failing = bool(failures)
 
     async def _pages(self) -> AsyncIterator[list[bytes]]:

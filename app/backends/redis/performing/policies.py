@@ -118,7 +118,7 @@ async def _relay_some(client: Client, stream: bytes, page: _Page) -> tuple[int, 
         await client.execute(stream, b"XDEL", _outbox(client, stream), *gone, changes=True)
     if foreign_count:
         extra = {"stream": stream.decode(errors="replace"), "records": foreign_count}
-        log.warning("what is no dead letter was removed from an outbox", extra=extra)
+        log.warning("an item that is not a dead letter was removed from an outbox", extra=extra)
     return len(gone), failure
 
 

@@ -77,10 +77,12 @@ async def _confirm(client: Client, writer: bytes, streams: Iterable[bytes]) -> N
 def _check(client: Client, request: CommitBatch, drafts: dict[bytes, Sequence[Draft]]) -> None:
     if len(request.drafts) > COMMIT_STREAMS_MAX:
         given = len(request.drafts)
-        raise Invalid(f"a batch names at most {COMMIT_STREAMS_MAX} streams, not {given}")
+        raise Invalid(f"a batch may name at most {COMMIT_STREAMS_MAX} streams, not {given}")
     count = sum(map(len, drafts.values()))
     if count > _ENTRIES_MAX:
-        raise Invalid(f"a batch has at most {_ENTRIES_MAX} entries with this backend, not {count}")
+        raise Invalid(
+            f"a batch may have at most {_ENTRIES_MAX} entries with this backend, not {count}"
+        )
     timed_count = 0
     for each in drafts.values():
         try:
@@ -90,7 +92,7 @@ def _check(client: Client, request: CommitBatch, drafts: dict[bytes, Sequence[Dr
             error.location = ()  # the location would not tell which stream
             raise
     if timed_count > TIMED_AT_ONCE_MAX:
-        raise Invalid(f"at most {TIMED_AT_ONCE_MAX} entries of a batch have times")
+        raise Invalid(f"at most {TIMED_AT_ONCE_MAX} entries of a batch may have times")
     if client.is_cluster and len({client.names.of(stream).slot for stream in drafts}) > 1:
         raise SeveralSlots("batches")
 

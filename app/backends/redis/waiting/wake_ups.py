@@ -138,7 +138,7 @@ class WakeUps:
         """Run all reads again periodically, because the server does not report changes."""
         if not self.is_polling:
             facts = {"server": str(address), "why": why}
-            log.warning("the server does not tell what was changed: it is polled", extra=facts)
+            log.warning("the server does not report changes: the gateway polls it", extra=facts)
         self.is_polling = True
         while True:
             self._on_missed()

@@ -1,0 +1,1 @@
+"""Channels: messages that nobody keeps, and who is there."""

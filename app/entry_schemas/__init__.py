@@ -1,0 +1,1 @@
+"""Schemas of streams: what they may be, checks of entries, changes, types for clients."""

@@ -1,0 +1,1 @@
+"""Model Context Protocol: what AI agents can do with a gateway."""
