@@ -22,6 +22,7 @@ CLASSES = {
     "job": {"Job": "BlockingJob"},
     "table": {"Table": "BlockingTable"},
     "stream": {"Following": "BlockingFollowing", "Stream": "BlockingStream"},
+    "channel": {"Messages": "BlockingMessages", "Channel": "BlockingChannel"},
     "automation": {"Push": "BlockingPush", "Schedule": "BlockingSchedule"},
     "group": {"Consuming": "BlockingConsuming", "Group": "BlockingGroup"},
     "groups": {"Groups": "BlockingGroups"},
@@ -61,6 +62,7 @@ from headgate.client.automation import Push, Schedule
 from headgate.client.blocking.portal import Portal
 from headgate.client.blocking.working import Working
 from headgate.client.bulk import Attempt, Batches, Compression, Cursor, Filter, Plan, Split, Writer
+from headgate.client.channel import Channel, Message, Messages
 from headgate.client.client import AsyncClient
 from headgate.client.commits import Step
 from headgate.client.credential import TokenSource
@@ -75,11 +77,14 @@ from headgate.client.shapes.answers import (
     GroupInfo,
     GroupKey,
     KeyOrder,
+    Members,
     Missed,
     PendingEntry,
     PendingSummary,
+    PushAttempt,
     PushBody,
     PushInfo,
+    PushReplay,
     PushSignature,
     PushSummary,
     Readiness,
@@ -87,6 +92,8 @@ from headgate.client.shapes.answers import (
     ScheduleInfo,
     StreamDetail,
     StreamInfo,
+    Ticket,
+    TicketVerb,
 )
 from headgate.client.shapes.settings import OnDisconnect, Policy, StreamConfig
 from headgate.client.steps import Duration
@@ -204,7 +211,9 @@ def _body(
     owner: str, node: ast.FunctionDef | ast.AsyncFunctionDef, returns: str, is_property: bool
 ) -> list[str]:
     if node.name in ("__aenter__", "__aiter__"):
-        return ["return self"]
+        waits = any(isinstance(part, ast.Await) for part in ast.walk(node))
+        entering = ["self._portal.call(self._inner.__aenter__())"] if waits else []
+        return [*entering, "return self"]
     if is_property:
         return [f"return {_wrapped(f'self._inner.{node.name}', returns)}"]
     passed = [arg.arg for arg in node.args.args[1:]]

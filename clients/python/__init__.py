@@ -2,6 +2,7 @@
 
 from headgate.client.automation import Push, Schedule
 from headgate.client.bulk import Attempt, Batches, Cursor, Plan, Split, Writer
+from headgate.client.channel import Channel, Message, Messages
 from headgate.client.client import AsyncClient
 from headgate.client.credential import CredentialError, TokenFile
 from headgate.client.entries import Claimed, Delivery, Draft, Entry, Gap
@@ -25,6 +26,7 @@ __all__ = [
     "AsyncClient",
     "Attempt",
     "Batches",
+    "Channel",
     "Claimed",
     "Closed",
     "Consuming",
@@ -39,6 +41,8 @@ __all__ = [
     "Groups",
     "HeadgateError",
     "Job",
+    "Message",
+    "Messages",
     "Page",
     "Plan",
     "Problem",

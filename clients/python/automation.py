@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, cast
 
+from headgate.client.bulk import Filter
 from headgate.client.calls import Calls, segment
 from headgate.client.entries import Fields, Pairs, encoded
-from headgate.client.shapes.answers import Missed, PushBody, PushInfo, PushSignature, ScheduleInfo
+from headgate.client.shapes.answers import (
+    Missed,
+    PushAttempt,
+    PushBody,
+    PushInfo,
+    PushReplay,
+    PushSignature,
+    ScheduleInfo,
+)
+
+_TEST_MS_MAX = 60_000
 
 
 class Push:
@@ -42,6 +53,7 @@ class Push:
         batch_max: int | None = None,
         signature: PushSignature | None = None,
         disable_after_ms: int | None = None,
+        attempts_days: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> PushInfo:
         """Create the push, or replace it; what is None is as the gateway has it.
@@ -57,6 +69,7 @@ class Push:
             batch_max: entries of a request that has several.
             signature: `v1`, by the secret; `v1a`, by a key of the gateway.
             disable_after_ms: behind nothing but failures for so long, the push is disabled.
+            attempts_days: attempts are kept for so many days; 0: not at all.
             headers: of each request. Nobody is told their values again.
 
         Raises:
@@ -71,6 +84,7 @@ class Push:
             "batch_max": batch_max,
             "signature": signature,
             "disable_after_ms": disable_after_ms,
+            "attempts_days": attempts_days,
             "headers": None if headers is None else dict(headers),
         }
         sent = {"url": url, **self._options} | {
@@ -98,6 +112,12 @@ class Push:
         """Send failed entries that wait for a retry now; return their number."""
         return cast(int, (await self._act("retry"))["entries"])
 
+    async def test(self) -> PushAttempt:
+        """Send a test event now, and return its result. No entry is sent or acknowledged."""
+        path = f"{self._path}/test"
+        answer = await self._calls.call("POST", path, query=self._query, wait_ms=_TEST_MS_MAX)
+        return cast(PushAttempt, answer)
+
     async def rotate(self, *, overlap_ms: int | None = None) -> str:
         """Replace the secret, and return the new one.
 
@@ -108,6 +128,44 @@ class Push:
         path = f"{self._path}/rotate"
         answer = await self._calls.call("POST", path, body=body, query=self._query)
         return cast(str, answer["secret"])
+
+    async def attempts(
+        self, entry_id: str | None = None, *, limit: int = 100
+    ) -> AsyncGenerator[PushAttempt]:
+        """Yield the attempts that are kept, newest first, by pages of `limit`.
+
+        Args:
+            entry_id: of the entry whose attempts are wanted; None: all.
+            limit: attempts in one page.
+        """
+        path, query = f"{self._path}/attempts", {**self._query, "id": entry_id}
+        async for attempt in self._calls.items(path, "attempts", limit=limit, query=query):
+            yield cast(PushAttempt, attempt)
+
+    async def replay(
+        self,
+        start: str,
+        end: str = "+",
+        *,
+        filter: Filter | None = None,  # noqa: A002
+        dry_run: bool = False,
+    ) -> PushReplay:
+        """Send entries of a range again, without moving the group. `info` has the progress.
+
+        Args:
+            start: an id, or a unix time in milliseconds; `-` is the first entry.
+            end: likewise; `+` is the last entry that the group has read.
+            filter: only entries that match.
+            dry_run: only count the entries.
+        """
+        body: dict[str, object] = {"start": start, "end": end, "dry_run": dry_run}
+        body |= {} if filter is None else {"filter": filter}
+        path = f"{self._path}/replay"
+        return cast(PushReplay, await self._calls.call("POST", path, body=body))
+
+    async def cancel_replay(self) -> PushReplay:
+        """Cancel the replay that runs."""
+        return cast(PushReplay, await self._calls.call("DELETE", f"{self._path}/replay"))
 
     async def delete(self) -> None:
         """Delete it. The group stays, with what is pending."""

@@ -168,17 +168,17 @@ class Calls:
             wait_s = self._pause_s(outcome, url, attempt)
             is_limited = isinstance(outcome, RateLimited)
             retry_s = self._rate_limit_s if is_limited else self._retry_s
-            is_late = wait_s > 0 and loop.time() - begun_s + wait_s > retry_s
+            left_s = begun_s + retry_s - loop.time()
+            # The last attempt is at the end, unless the gateway says that it would be in vain.
+            is_late = wait_s > 0 and left_s <= _said_s(outcome)
             if not may_succeed or is_late:
                 raise outcome
-            await asyncio.sleep(wait_s)
+            await asyncio.sleep(min(wait_s, left_s))
             attempt += 1
 
     def _pause_s(self, failure: HeadgateError, url: str, attempt: int) -> float:
         """Return the pause in seconds before a retry; move to another address if that helps."""
-        retry_after_s = 0.0
-        if isinstance(failure, Problem):
-            retry_after_s = failure.retry_after_s or 0.0
+        retry_after_s = _said_s(failure)
         if not _is_of_gateway(failure):
             return max(backoff_s(attempt), retry_after_s)
         self._addresses.leave(url, failure.leader if isinstance(failure, NotLeader) else None)
@@ -224,6 +224,11 @@ class _Answer(dict[str, Any]):
 
 def segment(name: str) -> str:
     return quote(name, safe="").replace(".", "%2E")  # dots alone would be a way up
+
+
+def _said_s(failure: HeadgateError) -> float:
+    """Return the pause that the gateway asks for."""
+    return (failure.retry_after_s or 0.0) if isinstance(failure, Problem) else 0.0
 
 
 def _base(request: httpx.Request) -> httpx.URL:

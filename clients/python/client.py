@@ -13,12 +13,20 @@ from headgate.client.address import Addresses, urls_of
 from headgate.client.automation import Schedule
 from headgate.client.bulk import Cursor, Filter, Plan, Writer, plans_of
 from headgate.client.calls import Calls
+from headgate.client.channel import Channel
 from headgate.client.commits import Step
 from headgate.client.credential import Credential, TokenSource
 from headgate.client.group import Group
 from headgate.client.groups import Groups, NewGroups
 from headgate.client.live import Live
-from headgate.client.shapes.answers import PushSummary, Readiness, ScheduleInfo, StreamInfo
+from headgate.client.shapes.answers import (
+    PushSummary,
+    Readiness,
+    ScheduleInfo,
+    StreamInfo,
+    Ticket,
+    TicketVerb,
+)
 from headgate.client.stream import Following, OnState, Stream
 
 
@@ -111,6 +119,62 @@ class AsyncClient:
         """Return `ok` if the gateway is ready for requests; see `readiness`."""
         return (await self.readiness())["status"]
 
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        wait_ms: int = 0,
+        is_repeatable: bool | None = None,
+    ) -> Any:
+        """Return the JSON of an answer: for operations of the HTTP API that have no method here.
+
+        Args:
+            method: such as `GET`.
+            path: such as `/v1/limits`, percent-encoded.
+            query: parameters; those that are None are left out.
+            body: is sent as JSON; None: there is none.
+            headers: are sent as well.
+            wait_ms: how long the operation itself may wait, on top of `answer_s`.
+            is_repeatable: the request may be sent twice; None: unless it is a POST.
+
+        Raises:
+            Problem: the gateway refused the request.
+        """
+        how: Any = {"headers": headers, "wait_ms": wait_ms, "is_repeatable": is_repeatable}
+        return await self._calls.call(method, path, query=query, body=body, **how)
+
+    async def ticket(
+        self,
+        stream: str | None,
+        do: Sequence[TicketVerb],
+        *,
+        group: str | None = None,
+        consumer: str | None = None,
+        channel: str | None = None,
+        user: str | None = None,
+        ttl_s: float = 300.0,
+    ) -> Ticket:
+        """Return a ticket: a token that a server gives to a page of somebody who is signed in.
+
+        Args:
+            stream: the one stream that it allows; None: none.
+            do: what it allows there and on the channel; the caller must be allowed it as well.
+            group: with `consume`: the group.
+            consumer: with `consume`: only as this consumer; None: as any.
+            channel: with `publish` and `subscribe`: the one channel that it allows.
+            user: who is at the page, as presence shows it; None: the caller.
+            ttl_s: how long it is good, in seconds: up to an hour, and no longer than the
+                credential of the caller.
+        """
+        wanted = {"stream": stream, "do": list(do), "group": group, "consumer": consumer}
+        body = {**wanted, "channel": channel, "user": user, "ttl_ms": round(ttl_s * 1000)}
+        made = await self._calls.call("POST", "/v1/tickets", body=body, is_repeatable=True)
+        return cast(Ticket, made)
+
     def stream(self, name: str) -> Stream:
         """Return a stream by its name; it need not exist."""
         return Stream(self._calls, self._live, name, self._producer)
@@ -137,6 +201,10 @@ class AsyncClient:
             weights: how many entries a stream gives in each of its turns; 1 unless given.
         """
         return Groups(self._calls, self._live, name, match, create=create, weights=weights)
+
+    def channel(self, name: str) -> Channel:
+        """Return a channel by its name; it need not be created."""
+        return Channel(self._calls, self._live, name)
 
     async def commit(
         self, *steps: Step, consumer: str | None = None, idempotency_key: str | None = None
@@ -171,9 +239,18 @@ class AsyncClient:
         async for push in self._calls.items("/v1/pushes", "pushes", limit=limit):
             yield cast(PushSummary, push)
 
-    async def streams(self, *, prefix: str = "", limit: int = 100) -> AsyncGenerator[StreamInfo]:
-        """Yield streams whose names start with `prefix`, by pages of `limit` (SCAN TYPE stream)."""
-        query = {"prefix": prefix}
+    async def streams(
+        self, *, prefix: str = "", limit: int = 100, internal: bool = False
+    ) -> AsyncGenerator[StreamInfo]:
+        """Yield streams whose names start with `prefix`, by pages of `limit` (SCAN TYPE stream).
+
+        Args:
+            prefix: the beginning of the names.
+            limit: streams in one page.
+            internal: also yield the internal streams of the gateway, whose names begin with `__`.
+                This requires the right `admin`.
+        """
+        query = {"prefix": prefix, "internal": "true" if internal else None}
         async for stream in self._calls.items("/v1/streams", "streams", limit=limit, query=query):
             yield cast(StreamInfo, stream)
 

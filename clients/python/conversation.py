@@ -122,6 +122,8 @@ class Conversation:
         if kind == "subscribed":
             self.was_served = True
             subscription.subscribed(frame)
+        elif kind == "message":
+            subscription.hear(frame)
         elif kind == "state":
             subscription.changed(frame["state"])
         elif kind == "claimed":

@@ -171,6 +171,9 @@ class Live:
                 ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in ended:
                     await task
+            except asyncio.CancelledError:
+                await socket.close()  # a goodbye; websockets would say that something has failed
+                raise
             finally:
                 for task in tasks:
                     task.cancel()

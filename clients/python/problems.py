@@ -234,6 +234,12 @@ class NotYours(Problem):
         self.held: Sequence[Mapping[str, Any]] = problem.get("held", ())
 
 
+class LastAdminKey(Problem):
+    """The key is the last active one with `admin`, so it cannot be revoked."""
+
+    code = "last_admin_key"
+
+
 class TooLarge(Problem):
     """The request or the answer is too large."""
 

@@ -13,6 +13,7 @@ from headgate.client.bulk import ARROW, Batches, Compression, Filter, Split, sel
 from headgate.client.calls import Calls, segment
 from headgate.client.entries import Draft, Entry, Fields, Gap, Pairs, encoded, entry_of
 from headgate.client.live import Live
+from headgate.client.problems import NotFound
 from headgate.client.shapes.answers import ClosedStream, GroupInfo, StreamDetail, StreamInfo
 from headgate.client.shapes.settings import StreamConfig
 from headgate.client.subscription import State, Subscription
@@ -524,6 +525,30 @@ class Stream:
         """
         query = {"full": "true", "count": count}
         return cast(StreamDetail, await self._calls.call("GET", self._path, query=query))
+
+    async def schema(self) -> dict[str, Any] | None:
+        """Return the schema that new entries have to match; None if there is none."""
+        try:
+            answer = await self._calls.call("GET", f"{self._path}/schema")
+        except NotFound:
+            return None
+        return cast(dict[str, Any], answer["schema"])
+
+    async def set_schema(self, schema: Mapping[str, Any], *, force: bool = False) -> None:
+        """Set the schema that new entries have to match: a JSON Schema of the object of fields.
+
+        The stream is created if it is not there.
+
+        Args:
+            schema: JSON Schema 2020-12. A value is read as JSON unless its field may be a text.
+            force: replace a schema even if entries may be refused that were allowed before.
+        """
+        query = {"force": "true"} if force else {}
+        await self._calls.call("PUT", f"{self._path}/schema", query=query, body={"schema": schema})
+
+    async def delete_schema(self) -> None:
+        """Delete the schema, so that the stream takes any entries again."""
+        await self._calls.call("DELETE", f"{self._path}/schema")
 
     async def groups(self, *, limit: int = 100) -> AsyncGenerator[GroupInfo]:
         """Yield the groups, by pages of `limit` (XINFO GROUPS)."""

@@ -42,6 +42,9 @@ class Nack(NamedTuple):
 _DONE_MAX: Final = 10_000
 """Entries whose acknowledgement is repeated if they come again."""
 
+_MESSAGES_MAX: Final = 1_000
+"""Messages of a channel that wait for the program."""
+
 EXTEND_S: Final = 10.0
 """Interval between restarts of the idle clock of held entries, unless the group claims earlier."""
 
@@ -63,6 +66,9 @@ class Subscription:
         self.name = name
         self.is_group = "group" in wanted
         self.is_view = wanted.get("view") == "table"
+        self.is_channel = "channel" in wanted
+        self.is_standing = False  # what is published on it comes here
+        self.dropped = 0  # messages of a channel that nobody took in time
         self.items: deque[Mapping[str, Any]] = deque()  # entries that nobody has taken
         self.gap: Gap | None = None  # before the next entry
         self.failure: Exception | None = None  # why it has ended
@@ -90,6 +96,9 @@ class Subscription:
         self._done: dict[str, None] = {}  # acknowledged, and the gateway has not answered
 
     def subscribe_frame(self) -> dict[str, Any]:
+        if self.is_channel:
+            named = {"rid": f"s{self.name}", "sub": self.name}
+            return {"type": "subscribe", **named, **self._wanted}
         credit = self._credit if self.is_group else max(self._credit - len(self.items), 1)
         frame = {
             "type": "subscribe",
@@ -107,6 +116,10 @@ class Subscription:
 
     def subscribed(self, frame: Mapping[str, Any]) -> None:
         self.changed("live")
+        if self.is_channel:
+            self.is_standing = True
+            self._wake()
+            return
         if self.is_group:
             self.consumer = frame.get("consumer") or self.consumer
         elif self.is_view:
@@ -148,6 +161,13 @@ class Subscription:
         self.items += frame["rows"]
         if "position" in frame:
             self._wanted["after"] = frame["position"]
+        self._wake()
+
+    def hear(self, frame: Mapping[str, Any]) -> None:
+        """Take a message of a channel; the oldest makes room if nobody takes them."""
+        self.items.append(frame)
+        if len(self.items) > _MESSAGES_MAX:
+            self.dropped += 1 + self.items.popleft().get("dropped", 0)
         self._wake()
 
     def changed(self, state: State, why: str = "") -> None:

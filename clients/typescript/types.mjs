@@ -19,9 +19,9 @@ const PUBLIC = {
   Autoclaimed: "Autoclaimed", PendingEntry: "PendingEntry", PendingSummary: "PendingSummary", Redrive: "Redrive",
   Redriven: "Redriven", RedrivenLetters: "RedrivenEntries", PendingEntries: "PendingEntries", Trimmed: "Trimmed",
   DeletedEntries: "DeletedEntries", DeletedConsumer: "DeletedConsumer", Ticket: "Ticket", TicketRequest: "TicketRequest", Gap: "Gap", Schedule: "ScheduleInfo",
-  Schedules: "Schedules", Push: "PushInfo", PushInput: "PushInput", PatternPushInput: "PatternPushInput", PushSummary: "PushSummary", PushAttempt: "PushAttempt", Pushes: "Pushes",
+  Schedules: "Schedules", Push: "PushInfo", PushInput: "PushInput", PatternPushInput: "PatternPushInput", PushSummary: "PushSummary", PushAttempt: "PushAttempt", PushAttempts: "PushAttempts", PushReplay: "PushReplay", PushReplayInput: "PushReplayInput", Pushes: "Pushes",
   ReadGroups: "ReadGroups", GroupsEntries: "GroupsEntries", StreamDelivery: "StreamDelivery", NewGroups: "NewGroups",
-  StreamIds: "StreamIds", SettledStream: "SettledStream", SettledStreams: "SettledStreams", RetriedPush: "RetriedPush", CommitStepInput: "CommitStep", CommitDone: "CommitDone", Row: "Row", TableRows: "TableRows", RowWritten: "RowWritten",
+  StreamIds: "StreamIds", SettledStream: "SettledStream", SettledStreams: "SettledStreams", RetriedPush: "RetriedPush", CommitStepInput: "CommitStep", CommitDone: "CommitDone", PresentMembers: "PresentMembers", PresentMember: "PresentMember", PresentConnection: "PresentConnection", Row: "Row", TableRows: "TableRows", RowWritten: "RowWritten",
   Problem: "ProblemDetails", RowProblem: "RowProblemDetails", FenceProblem: "FenceProblemDetails",
 };
 

@@ -13,6 +13,7 @@ from headgate.client.automation import Push, Schedule
 from headgate.client.blocking.portal import Portal
 from headgate.client.blocking.working import Working
 from headgate.client.bulk import Attempt, Batches, Compression, Cursor, Filter, Plan, Split, Writer
+from headgate.client.channel import Channel, Message, Messages
 from headgate.client.client import AsyncClient
 from headgate.client.commits import Step
 from headgate.client.credential import TokenSource
@@ -27,11 +28,14 @@ from headgate.client.shapes.answers import (
     GroupInfo,
     GroupKey,
     KeyOrder,
+    Members,
     Missed,
     PendingEntry,
     PendingSummary,
+    PushAttempt,
     PushBody,
     PushInfo,
+    PushReplay,
     PushSignature,
     PushSummary,
     Readiness,
@@ -39,6 +43,8 @@ from headgate.client.shapes.answers import (
     ScheduleInfo,
     StreamDetail,
     StreamInfo,
+    Ticket,
+    TicketVerb,
 )
 from headgate.client.shapes.settings import OnDisconnect, Policy, StreamConfig
 from headgate.client.steps import Duration
@@ -805,6 +811,25 @@ class BlockingStream:
         """
         return self._portal.call(self._inner.detail(count=count))
 
+    def schema(self) -> dict[str, Any] | None:
+        """Return the schema that new entries have to match; None if there is none."""
+        return self._portal.call(self._inner.schema())
+
+    def set_schema(self, schema: Mapping[str, Any], *, force: bool = False) -> None:
+        """Set the schema that new entries have to match: a JSON Schema of the object of fields.
+
+        The stream is created if it is not there.
+
+        Args:
+            schema: JSON Schema 2020-12. A value is read as JSON unless its field may be a text.
+            force: replace a schema even if entries may be refused that were allowed before.
+        """
+        self._portal.call(self._inner.set_schema(schema, force=force))
+
+    def delete_schema(self) -> None:
+        """Delete the schema, so that the stream takes any entries again."""
+        self._portal.call(self._inner.delete_schema())
+
     def groups(self, *, limit: int = 100) -> Iterator[GroupInfo]:
         """Yield the groups, by pages of `limit` (XINFO GROUPS)."""
         return self._portal.iterate(self._inner.groups(limit=limit))
@@ -870,6 +895,89 @@ class BlockingStream:
         self._portal.call(self._inner.delete())
 
 
+class BlockingMessages:
+    """The messages of a channel as they arrive: an iterator, and a context that ends it."""
+
+    def __init__(self, inner: Messages, portal: Portal) -> None:
+        """Run the calls of `inner` on the loop of a portal."""
+        self._inner = inner
+        self._portal = portal
+
+    def __enter__(self) -> Self:
+        """Return once what is published comes here; raise the problem if it is refused."""
+        self._portal.call(self._inner.__aenter__())
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._portal.end(self._inner.__aexit__(*error))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Message:
+        return self._portal.step(self._inner)
+
+    def close(self) -> None:
+        """End it."""
+        self._portal.end(self._inner.aclose())
+
+
+class BlockingChannel:
+    """A channel by its name: it need not be created. Creating this object sends nothing.
+
+    Example:
+        room = hg.channel("room-1")
+        room.publish({"text": "hello"})
+        with room.subscribe() as messages:
+            for message in messages:
+                print(message.data)
+    """
+
+    def __init__(self, inner: Channel, portal: Portal) -> None:
+        """Run the calls of `inner` on the loop of a portal."""
+        self._inner = inner
+        self._portal = portal
+
+    @property
+    def name(self) -> str:
+        """Return the name."""
+        return self._inner.name
+
+    def publish(self, data: Any) -> int:
+        """Publish a message, any JSON, and return how many are subscribed.
+
+        It is delivered at most once and not kept: whoever is away or too slow misses it. If the
+        answer is lost, it is not published again.
+        """
+        return self._portal.call(self._inner.publish(data))
+
+    def subscribe(
+        self,
+        *,
+        presence: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        on_state: OnState | None = None,
+    ) -> BlockingMessages:
+        """Get the messages that are published from now on.
+
+        As a context it begins once the gateway has confirmed it. It goes on through every loss of
+        the connection; what is published meanwhile is missed.
+
+        Args:
+            presence: what others are told of this program, at most 1,024 bytes of JSON; None: it is
+                not present.
+            key: a name for this connection: another one with the same takes its place.
+            on_state: is called when messages come (`live`), and when the connection is `lost`.
+        """
+        return BlockingMessages(
+            self._inner.subscribe(presence=presence, key=key, on_state=on_state), self._portal
+        )
+
+    def members(self, *, limit: int = 100) -> Members:
+        """Return who is present: the first `limit` members, and how many there are."""
+        return self._portal.call(self._inner.members(limit=limit))
+
+
 class BlockingPush:
     """The push of a group, or of a group over a pattern. Creating this object sends nothing.
 
@@ -894,6 +1002,7 @@ class BlockingPush:
         batch_max: int | None = None,
         signature: PushSignature | None = None,
         disable_after_ms: int | None = None,
+        attempts_days: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> PushInfo:
         """Create the push, or replace it; what is None is as the gateway has it.
@@ -909,6 +1018,7 @@ class BlockingPush:
             batch_max: entries of a request that has several.
             signature: `v1`, by the secret; `v1a`, by a key of the gateway.
             disable_after_ms: behind nothing but failures for so long, the push is disabled.
+            attempts_days: attempts are kept for so many days; 0: not at all.
             headers: of each request. Nobody is told their values again.
 
         Raises:
@@ -925,6 +1035,7 @@ class BlockingPush:
                 batch_max=batch_max,
                 signature=signature,
                 disable_after_ms=disable_after_ms,
+                attempts_days=attempts_days,
                 headers=headers,
             )
         )
@@ -945,6 +1056,10 @@ class BlockingPush:
         """Send failed entries that wait for a retry now; return their number."""
         return self._portal.call(self._inner.retry())
 
+    def test(self) -> PushAttempt:
+        """Send a test event now, and return its result. No entry is sent or acknowledged."""
+        return self._portal.call(self._inner.test())
+
     def rotate(self, *, overlap_ms: int | None = None) -> str:
         """Replace the secret, and return the new one.
 
@@ -952,6 +1067,32 @@ class BlockingPush:
             overlap_ms: requests are signed with the old one as well for so long; None: a day.
         """
         return self._portal.call(self._inner.rotate(overlap_ms=overlap_ms))
+
+    def attempts(self, entry_id: str | None = None, *, limit: int = 100) -> Iterator[PushAttempt]:
+        """Yield the attempts that are kept, newest first, by pages of `limit`.
+
+        Args:
+            entry_id: of the entry whose attempts are wanted; None: all.
+            limit: attempts in one page.
+        """
+        return self._portal.iterate(self._inner.attempts(entry_id, limit=limit))
+
+    def replay(
+        self, start: str, end: str = "+", *, filter: Filter | None = None, dry_run: bool = False
+    ) -> PushReplay:
+        """Send entries of a range again, without moving the group. `info` has the progress.
+
+        Args:
+            start: an id, or a unix time in milliseconds; `-` is the first entry.
+            end: likewise; `+` is the last entry that the group has read.
+            filter: only entries that match.
+            dry_run: only count the entries.
+        """
+        return self._portal.call(self._inner.replay(start, end, filter=filter, dry_run=dry_run))
+
+    def cancel_replay(self) -> PushReplay:
+        """Cancel the replay that runs."""
+        return self._portal.call(self._inner.cancel_replay())
 
     def delete(self) -> None:
         """Delete it. The group stays, with what is pending."""
@@ -1534,6 +1675,72 @@ class Client:
         """Return `ok` if the gateway is ready for requests; see `readiness`."""
         return self._portal.call(self._inner.ready())
 
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        wait_ms: int = 0,
+        is_repeatable: bool | None = None,
+    ) -> Any:
+        """Return the JSON of an answer: for operations of the HTTP API that have no method here.
+
+        Args:
+            method: such as `GET`.
+            path: such as `/v1/limits`, percent-encoded.
+            query: parameters; those that are None are left out.
+            body: is sent as JSON; None: there is none.
+            headers: are sent as well.
+            wait_ms: how long the operation itself may wait, on top of `answer_s`.
+            is_repeatable: the request may be sent twice; None: unless it is a POST.
+
+        Raises:
+            Problem: the gateway refused the request.
+        """
+        return self._portal.call(
+            self._inner.request(
+                method,
+                path,
+                query=query,
+                body=body,
+                headers=headers,
+                wait_ms=wait_ms,
+                is_repeatable=is_repeatable,
+            )
+        )
+
+    def ticket(
+        self,
+        stream: str | None,
+        do: Sequence[TicketVerb],
+        *,
+        group: str | None = None,
+        consumer: str | None = None,
+        channel: str | None = None,
+        user: str | None = None,
+        ttl_s: float = 300.0,
+    ) -> Ticket:
+        """Return a ticket: a token that a server gives to a page of somebody who is signed in.
+
+        Args:
+            stream: the one stream that it allows; None: none.
+            do: what it allows there and on the channel; the caller must be allowed it as well.
+            group: with `consume`: the group.
+            consumer: with `consume`: only as this consumer; None: as any.
+            channel: with `publish` and `subscribe`: the one channel that it allows.
+            user: who is at the page, as presence shows it; None: the caller.
+            ttl_s: how long it is good, in seconds: up to an hour, and no longer than the
+                credential of the caller.
+        """
+        return self._portal.call(
+            self._inner.ticket(
+                stream, do, group=group, consumer=consumer, channel=channel, user=user, ttl_s=ttl_s
+            )
+        )
+
     def stream(self, name: str) -> BlockingStream:
         """Return a stream by its name; it need not exist."""
         return BlockingStream(self._inner.stream(name), self._portal)
@@ -1562,6 +1769,10 @@ class Client:
         return BlockingGroups(
             self._inner.groups(name, match=match, create=create, weights=weights), self._portal
         )
+
+    def channel(self, name: str) -> BlockingChannel:
+        """Return a channel by its name; it need not be created."""
+        return BlockingChannel(self._inner.channel(name), self._portal)
 
     def commit(
         self, *steps: Step, consumer: str | None = None, idempotency_key: str | None = None
@@ -1596,9 +1807,20 @@ class Client:
         """Yield the pushes of the groups that the caller may manage, by pages of `limit`."""
         return self._portal.iterate(self._inner.pushes(limit=limit))
 
-    def streams(self, *, prefix: str = "", limit: int = 100) -> Iterator[StreamInfo]:
-        """Yield streams whose names start with `prefix`, by pages of `limit` (SCAN TYPE stream)."""
-        return self._portal.iterate(self._inner.streams(prefix=prefix, limit=limit))
+    def streams(
+        self, *, prefix: str = "", limit: int = 100, internal: bool = False
+    ) -> Iterator[StreamInfo]:
+        """Yield streams whose names start with `prefix`, by pages of `limit` (SCAN TYPE stream).
+
+        Args:
+            prefix: the beginning of the names.
+            limit: streams in one page.
+            internal: also yield the internal streams of the gateway, whose names begin with `__`.
+                This requires the right `admin`.
+        """
+        return self._portal.iterate(
+            self._inner.streams(prefix=prefix, limit=limit, internal=internal)
+        )
 
     def follow(
         self,

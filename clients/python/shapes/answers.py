@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from headgate.client.shapes.settings import Policy, StreamConfig
 
@@ -44,6 +44,31 @@ class ClosedStream(TypedDict):
     closed_at_ms: int
 
 
+class PresentConnection(TypedDict):
+    """A connection of a member, and what it says of itself."""
+
+    key: str
+    since_ms: int
+    data: dict[str, Any]
+
+
+class PresentMember(TypedDict):
+    """Somebody who is there: a user, or a connection without one."""
+
+    id: str
+    user: str | None
+    connections: list[PresentConnection]
+
+
+class Members(TypedDict):
+    """Those who are there; unless it is settled, some may come back to a gateway that started."""
+
+    members: list[PresentMember]
+    member_count: int
+    connection_count: int
+    settled: bool
+
+
 class NoisyKey(TypedDict):
     """The key of a fair group that has most of what waits; None: entries without the field."""
 
@@ -66,8 +91,17 @@ class GroupKey(TypedDict):
     is_resting: bool
 
 
+class VerdictReason(TypedDict):
+    """A reason why a group needs attention."""
+
+    code: str
+    severity: Literal["ok", "warning", "critical"]
+    entries: int
+    text: str
+
+
 class GroupInfo(TypedDict):
-    """A group (XINFO GROUPS)."""
+    """A group (XINFO GROUPS). The verdict tells whether it needs attention."""
 
     name: str
     last_id: str
@@ -78,6 +112,8 @@ class GroupInfo(TypedDict):
     delayed: int
     consumers: int
     policy: Policy
+    verdict: Literal["ok", "warning", "critical"]
+    reasons: list[VerdictReason]
     noisy_key: NotRequired[NoisyKey]
 
 
@@ -138,6 +174,7 @@ class ScheduleInfo(TypedDict):
 
 PushBody = Literal["entry", "batch", "cloudevents", "cloudevents_binary", "cloudevents_batch"]
 PushSignature = Literal["v1", "v1a"]
+ReplayState = Literal["counted", "running", "done", "cancelled"]
 PushState = Literal["active", "failing", "paused", "disabled", "unreadable"]
 
 
@@ -150,8 +187,28 @@ class PushAttempt(TypedDict):
     entry_count: int
     status: int | None  # None: there was no answer
     error: str | None  # why it does not acknowledge
-    excerpt: str | None  # the beginning of an answer that does not acknowledge
+    excerpt: str | None  # the beginning of the answer
     retry_after_s: int | None
+    stream: str
+    ids: list[str]  # of the entries
+    url: str  # scheme and host
+    headers: dict[str, str]  # secret values are `…`
+    next_at_ms: int | None  # None: it was the last one
+
+
+class PushReplay(TypedDict):
+    """Entries of a range that a push sends again."""
+
+    id: str  # in the header `headgate-replay` of its requests
+    state: ReplayState
+    start: str
+    end: str
+    entries: int  # when they were counted
+    at_least: bool  # there may be more
+    sent: int  # entries that were acknowledged
+    failed: int  # entries that were not, in all attempts
+    created_at_ms: int
+    ended_at_ms: int | None
 
 
 class PushSummary(TypedDict):
@@ -169,6 +226,7 @@ class PushSummary(TypedDict):
     batch_max: int
     signature: PushSignature
     disable_after_ms: int
+    attempts_days: int
     header_names: list[str]
     state: PushState
     failing_since_ms: int | None
@@ -179,6 +237,7 @@ class PushSummary(TypedDict):
     created_at_ms: int
     delivered_count: int  # entries that were acknowledged
     failed_count: int  # requests that were not
+    replay: PushReplay | None  # the latest
 
 
 class PushInfo(PushSummary):
@@ -216,6 +275,16 @@ class Readiness(TypedDict):
     role: NotRequired[Literal["leader"]]  # with a bucket
     unshipped_bytes: NotRequired[int]  # what the bucket does not have yet
     unshipped_ms: NotRequired[int]  # since when
+
+
+TicketVerb = Literal["read", "append", "consume", "publish", "subscribe"]
+
+
+class Ticket(TypedDict):
+    """A ticket for a page."""
+
+    ticket: str
+    expires_at_ms: int
 
 
 class PendingSummary(TypedDict):

@@ -9,54 +9,57 @@ Retained = Literal["all", "latest"]
 
 
 class StreamConfig(TypedDict, total=False):
-    """The retention of a stream's entries and of its writers' keys; null is the default."""
+    """Configuration of a stream: retention, idempotency keys and table. Null is the default."""
 
-    max_length: Annotated[int | None, "Keep the newest so many."]
-    max_age_ms: Annotated[int | None, "Keep entries whose id is not older."]
+    max_length: Annotated[int | None, "Keep this many of the newest entries."]
+    max_age_ms: Annotated[int | None, "Maximum age of entries, by the time in their ids."]
     idempotency_window_ms: Annotated[
-        int | None, "How long an idempotency key protects; 100 s unless given."
+        int | None, "How long an idempotency key is remembered. Default: 100 s."
     ]
     idempotency_max: Annotated[
-        int | None, "Keys remembered of each producer, the newest; 100 unless given."
+        int | None,
+        "Number of idempotency keys remembered per producer, the newest ones. Default: 100.",
     ]
     archive: Annotated[
-        bool | None, "What its retention and trims remove stays readable over REST, as its archive."
+        bool | None,
+        "Archive the entries that retention and trims remove. They stay readable over REST.",
     ]
     local_bytes: Annotated[
         int | None,
-        "Of its newest entries, so many bytes stay on the disk when others leave it for "
-        "the bucket, as far as there is room.",
+        "Bytes of the newest entries that stay on the disk, if there is room, when older "
+        "entries move to the bucket.",
     ]
     key_field: Annotated[
         str | None,
-        "The stream is a table as well: the latest entry of each value of this field is a"
-        " row. Entries with a value of more than 1,024 bytes are in no row.",
+        "Makes the stream a table: the latest entry of each value of this field is a row."
+        " Entries whose value has more than 1,024 bytes are in no row.",
     ]
     tombstone_field: Annotated[
-        str | None, "An entry with this field removes the row of its key; `deleted` unless given."
+        str | None,
+        "Field that marks a removal: an entry with this field removes the row of its key."
+        " Default: `deleted`.",
     ]
     retain: Annotated[
         Retained | None,
-        "`latest` compacts the stream of a table: an entry is removed in the background "
-        "once a later one with its key has superseded it and no group has to read or "
-        "settle it.",
+        "`latest` compacts the stream of a table. It removes an entry in the background "
+        "once a later entry with the same key supersedes it and no group still has to "
+        "read or settle it.",
     ]
     compact_after_ms: Annotated[
-        int | None,
-        "With `retain: latest`, the minimum age of entries to remove; 1 hour unless given.",
+        int | None, "With `retain: latest`, the minimum age of entries to remove. Default: 1 hour."
     ]
     compact_unread: Annotated[
         bool | None, "With `retain: latest`, also remove entries that groups have not read yet."
     ]
     archived_until_ms: Annotated[
         int | None,
-        "With `retain: latest`, remove only entries whose ids are below this unix time: "
-        "later ones are not archived yet. `headgate-pipeline trim --superseded` sets it.",
+        "With `retain: latest`, remove only entries with ids below this unix time. Later "
+        "entries are not archived yet. `headgate-pipeline trim --superseded` sets it.",
     ]
     tombstone_ms: Annotated[
         int | None,
-        "With `retain: latest`, the minimum age of an entry that removed a row before it "
-        "is removed, too; 1 day unless given.",
+        "With `retain: latest`, the age after which an entry that removed a row is "
+        "removed itself. Default: 1 day.",
     ]
 
 
@@ -66,71 +69,78 @@ OnExpiry = Literal["settle", "dead_letter"]
 
 
 class Policy(TypedDict, total=False):
-    """The policy of a group, which it follows by itself; every part may be left out or null."""
+    """Rules that a group applies automatically. All parts are optional and may be null."""
 
     claim_idle_ms: Annotated[
-        int | None, "Reads that do not say it take over entries idle for so long."
+        int | None,
+        "Default `claim_idle_ms` of reads: they take over entries that have been idle for"
+        " this long.",
     ]
     max_deliveries: Annotated[
-        int | None, "An entry delivered so often goes to `dead_letter_stream` when it fails."
+        int | None,
+        "Number of deliveries after which an entry that fails is moved to `dead_letter_stream`.",
     ]
     dead_letter_stream: Annotated[
         str | None,
-        "Where such entries go, with `_stream`, `_id`, `_group`, `_deliveries` and "
-        "`_reason` behind their own fields; then `_error`, if a nack carried one.",
+        "Stream for dead letters. Each has the fields of its entry, followed by "
+        "`_stream`, `_id`, `_group`, `_deliveries` and `_reason`, and by `_error` if a "
+        "nack gave an error.",
     ]
     backoff_ms: Annotated[
-        list[int] | None, "How long a failed entry rests before its 2nd, 3rd … delivery."
+        list[int] | None, "Delays before the 2nd, 3rd, … delivery of a failed entry."
     ]
-    max_pending: Annotated[
-        int | None, "A consumer with so many unacknowledged entries gets no more."
-    ]
+    max_pending: Annotated[int | None, "Maximum number of unacknowledged entries per consumer."]
     on_disconnect: Annotated[
-        OnDisconnect | None, "What becomes of a connection's unacknowledged entries in the end."
+        OnDisconnect | None,
+        "What to do with a connection's unacknowledged entries when it ends for good.",
     ]
     consumer_ttl_ms: Annotated[
-        int | None, "A consumer idle for so long, with nothing pending, is removed."
+        int | None, "Idle time after which a consumer without pending entries is removed."
     ]
     filters: Annotated[
         list[dict[str, Any]] | None,
-        "Conditions on fields, in the dialects of CloudEvents subscriptions, that all "
-        "must hold. The group passes by entries that do not meet them.",
+        "Filters on fields, in the dialects of CloudEvents subscriptions. The group skips"
+        " entries that do not match all of them.",
     ]
-    paused_until_ms: Annotated[int | None, "The group delivers nothing before this unix time."]
-    rate_per_s: Annotated[int | None, "The group delivers so many entries a second, at most."]
+    paused_until_ms: Annotated[int | None, "Unix time before which the group delivers nothing."]
+    rate_per_s: Annotated[
+        int | None, "Maximum number of entries that the group delivers per second."
+    ]
     rate_burst: Annotated[
-        int | None, "So many may come at once after a rest; `rate_per_s` unless given."
+        int | None,
+        "Maximum number of entries in a burst after a quiet time. Default: `rate_per_s`.",
     ]
     key_field: Annotated[
         str | None,
-        "Entries with the same value of this field are delivered in order: the next one "
-        "when the one before is acknowledged or a dead letter.",
+        "Deliver entries with the same value of this field in order: the next entry "
+        "follows when the previous one is acknowledged or a dead letter.",
     ]
     key_pending_max: Annotated[
-        int | None, "So many with the same value are pending at once; 1 unless given."
+        int | None, "Maximum number of pending entries per value of `key_field`. Default: 1."
     ]
     key_ahead_max: Annotated[
         int | None,
-        "So many entries are held back until others with their value are settled; 10,000 "
-        "unless given, 100,000 at most. The group reads no further then. With "
-        "`fair_field`, so many are indexed ahead; 10,000,000 unless given. Those behind "
-        "them wait in order.",
+        "Maximum number of entries held back until earlier entries with their value are "
+        "settled. Default: 10,000; at most 100,000. At the limit, the group stops "
+        "reading. With `fair_field`, number of entries indexed ahead. Default: "
+        "10,000,000. Further entries wait in order.",
     ]
     on_expiry: Annotated[
         OnExpiry | None,
-        "What becomes of entries whose deadline is over; `dead_letter` needs a "
+        "What to do with entries whose deadline has passed; `dead_letter` needs a "
         "`dead_letter_stream`.",
     ]
     fair_field: Annotated[
         str | None,
-        "Values of this field take turns: however many entries wait with one value, those"
-        " with another come next. Entries without the field share one turn.",
+        "Values of this field take turns: however many entries one value has, the other "
+        "values get their turns. Entries without the field share one turn.",
     ]
-    weights: Annotated[
-        dict[str, int] | None, "So many entries of a value in its turn, by value; 1 of all others."
-    ]
+    weights: Annotated[dict[str, int] | None, "Number of entries per turn, by value. Default: 1."]
     priority_field: Annotated[
         str | None,
-        "Entries with a higher digit, 0 to 9, in this field come first; 0 if there is none.",
+        "Field with a priority from 0 to 9. Entries with a higher priority are delivered "
+        "first. Default: 0.",
     ]
-    priority_age_ms: Annotated[int | None, "An entry that waits rises by one priority in so long."]
+    priority_age_ms: Annotated[
+        int | None, "Waiting time after which an entry rises by one priority."
+    ]

@@ -1,5 +1,6 @@
 /** Client: a gateway, as a program sees it. */
 import { Addresses } from "./wire/addresses.js";
+import { Channel } from "./channel.js";
 import { commit, type CommitOptions } from "./commit.js";
 import { type Context, randomName } from "./context.js";
 import { Credentials, type Token } from "./wire/credentials.js";
@@ -8,6 +9,7 @@ import { Group } from "./group.js";
 import { Groups, type GroupsOptions } from "./groups.js";
 import type { ConnectionState } from "./live/line.js";
 import { Live, type LiveOptions } from "./live/live.js";
+import { Problem } from "./wire/problem.js";
 import { Rest } from "./wire/rest.js";
 import { Schedule } from "./schedule.js";
 import { Stream } from "./stream.js";
@@ -19,7 +21,10 @@ export interface ClientOptions extends LiveOptions {
    * each, in a list or with commas between them: requests go to the one that leads, and to no other place than these.
    */
   url: string | readonly string[];
-  /** The credential: a key or a token, or a function that returns a fresh one before the last one ends. */
+  /**
+   * The credential: a key, a token or a ticket, or a function that returns a fresh one. It is called before the last one
+   * ends, and when that is refused; when it throws, again after growing pauses.
+   */
   token?: Token | undefined;
   /** Send the token to another machine without TLS, where others on the network can read it. */
   insecure?: boolean | undefined;
@@ -44,7 +49,8 @@ export class Client {
     const { url, token, retryMs = 30_000 } = options;
     const { onError = (error, where) => console.error(`headgate: ${where}:`, error) } = options;
     const addresses = new Addresses(url);
-    this.#rest = new Rest(addresses, new Credentials(token), retryMs, options.fetch);
+    const credentials = new Credentials(token, (error) => onError(error, "token"));
+    this.#rest = new Rest(addresses, credentials, retryMs, options.fetch);
     const plain = addresses.urls.find(isPlain);
     if (token && !options.insecure && plain) {
       throw new Error(`others could read the token on its way to ${plain}: use https`);
@@ -52,7 +58,12 @@ export class Client {
     this.#line = new Live(this.#rest, options);
     let subs = 0;
     const nextSub = () => `s${(subs += 1)}`;
-    this.#context = { rest: this.#rest, line: this.#line, producer: randomName(), nextSub, report: onError };
+    let told: unknown; // all subscriptions end for the same reason when a credential is refused
+    const report = (error: unknown, where: string) => {
+      if (error !== told || !(error instanceof Problem)) onError(error, where);
+      told = error;
+    };
+    this.#context = { rest: this.#rest, line: this.#line, producer: randomName(), nextSub, report };
   }
 
   /** URL that requests go to now. */
@@ -76,6 +87,11 @@ export class Client {
   /** Return the group of one name in all streams that match a pattern. */
   groups(name: string, options: GroupsOptions): Groups {
     return new Groups(this.#context, name, options);
+  }
+
+  /** Return a channel, which need not be created; this sends nothing. */
+  channel(name: string): Channel {
+    return new Channel(this.#context, name);
   }
 
   schedule(name: string): Schedule {
@@ -106,17 +122,17 @@ export class Client {
     return this.#rest.items("/v1/pushes", "pushes");
   }
 
-  /** Return streams by name, page by page. */
-  streams({ prefix }: { prefix?: string } = {}): AsyncGenerator<StreamInfo, void, void> {
-    return this.#rest.items("/v1/streams", "streams", { prefix });
+  /** Return streams by name, page by page; with `internal`, those of the gateway too, which requires `admin`. */
+  streams({ prefix, internal }: { prefix?: string; internal?: boolean } = {}): AsyncGenerator<StreamInfo, void, void> {
+    return this.#rest.items("/v1/streams", "streams", { prefix, internal });
   }
 
   /**
-   * Return a ticket: it stands in the URL of an `EventSource` of yours (`?ticket=`), which can send no header.
-   * It is for one stream and a few minutes. The token itself never stands in a URL.
+   * Return a ticket, for one stream and a few minutes. A server gives it to a page, whose `token` it is; or it stands in
+   * the URL of an `EventSource` of yours (`?ticket=`), which can send no header. A token never stands in a URL.
    */
   ticket(wanted: TicketRequest): Promise<Ticket> {
-    return this.#rest.ask("POST", "/v1/tickets", { body: wanted });
+    return this.#rest.ask("POST", "/v1/tickets", { body: wanted, isRepeatable: true });
   }
 
   /** End every subscription; what it holds goes back. */

@@ -11,12 +11,13 @@ import type { Context } from "./context.js";
 import type { Entries, StreamDelivery, Subscribed } from "./wire/frames.js";
 import { errorText, Job, keyOf, type NackOptions, type Settler } from "./job.js";
 import type { LiveState, Settlement, Subscriber, Wanted } from "./live/line.js";
+import { type ConnectionOptions, Subscription } from "./live/subscription.js";
 import { type Settling, Steps, StepTable } from "./steps.js";
 import { fromWire } from "./wire/names.js";
-import { Disconnected, NotYours } from "./wire/problem.js";
+import { Disconnected, NotYours, Problem } from "./wire/problem.js";
 import type { CommitStep, Delivery, OnDisconnect, Outcome } from "./wire/types.js";
 
-export interface ConsumeOptions {
+export interface ConsumeOptions extends ConnectionOptions {
   /** Name of the consumer; without one the gateway makes one, and removes it in the end. */
   consumer?: string;
   /** Number of unsettled entries that may be here. */
@@ -43,7 +44,7 @@ interface Ack {
 const soon: (work: () => void) => unknown =
   (globalThis as { setImmediate?: (work: () => void) => unknown }).setImmediate ?? ((work) => setTimeout(work, 0));
 
-export class Consumer implements Subscriber, Settler {
+export class Consumer extends Subscription implements Subscriber, Settler {
   /** Called when there may be something to `take`. */
   onJobs: () => void = () => {};
   onEnd: (error?: Error) => void = () => {};
@@ -63,7 +64,10 @@ export class Consumer implements Subscriber, Settler {
     private readonly context: Context,
     private readonly names: Wanted,
     private readonly options: ConsumeOptions,
+    /** Returns what holds for the group, if it is known. */
+    private readonly claimIdleMs: () => Promise<number | undefined>,
   ) {
+    super(options);
     this.sub = context.nextSub();
   }
 
@@ -71,11 +75,8 @@ export class Consumer implements Subscriber, Settler {
     return this.#inHand.size > 0 || this.#acks.length > 0;
   }
 
-  /** Begin; claimIdleMs is what holds for the group. */
-  open(claimIdleMs: number | undefined): void {
-    if (this.#isClosed) return;
-    if (claimIdleMs) this.#extending = setInterval(() => this.#extendAll(), claimIdleMs / 3);
-    this.context.line.add(this.sub, this);
+  open(): void {
+    if (!this.#isClosed) this.context.line.add(this.sub, this);
   }
 
   /** Return the next job to begin with. */
@@ -104,8 +105,10 @@ export class Consumer implements Subscriber, Settler {
     };
   }
 
-  subscribed({ consumer }: Subscribed): void {
-    this.#name = consumer ?? undefined;
+  override subscribed(frame: Subscribed): void {
+    super.subscribed(frame);
+    this.#name = frame.consumer ?? undefined;
+    void this.#keepExtending();
   }
 
   entries({ entries }: Entries): void {
@@ -130,14 +133,21 @@ export class Consumer implements Subscriber, Settler {
     this.options.onClaimed?.(ids, by);
   }
 
-  lost(): void {
+  override lost(error?: Error): void {
+    super.lost(error);
+    this.#letGo();
+  }
+
+  #letGo(): void {
     this.#connection += 1;
     for (const job of this.#queue.splice(0)) job.lose();
   }
 
-  ended(error?: Error): void {
+  override ended(error?: Error): void {
+    super.ended(error);
+    this.#isClosed = true;
     clearInterval(this.#extending);
-    this.lost();
+    this.#letGo();
     this.onEnd(error);
   }
 
@@ -242,6 +252,19 @@ export class Consumer implements Subscriber, Settler {
       this.#isAcking = false;
       this.#flush();
     });
+  }
+
+  async #keepExtending(): Promise<void> {
+    if (this.#extending) return;
+    try {
+      const claimIdleMs = this.options.claimIdleMs ?? (await this.claimIdleMs());
+      clearInterval(this.#extending);
+      if (claimIdleMs && !this.#isClosed) this.#extending = setInterval(() => this.#extendAll(), claimIdleMs / 3);
+    } catch (error) {
+      if (this.#isClosed || !(error instanceof Problem)) return; // the next connection asks again
+      void this.close();
+      this.ended(error);
+    }
   }
 
   #extendAll(): void {

@@ -3,6 +3,7 @@ import { Arrivals } from "./arrivals.js";
 import type { Context } from "./context.js";
 import type { Entries, Subscribed } from "./wire/frames.js";
 import type { LiveState, Subscriber, Wanted } from "./live/line.js";
+import { type ConnectionOptions, Subscription } from "./live/subscription.js";
 import { fromWire } from "./wire/names.js";
 import type { Entry, Gap } from "./wire/types.js";
 import { CreditWindow } from "./window.js";
@@ -10,7 +11,7 @@ import { CreditWindow } from "./window.js";
 /** A condition on the fields of entries, in the dialects of CloudEvents subscriptions, or several that all hold. */
 export type Filter = Record<string, unknown> | unknown[];
 
-export interface FollowOptions {
+export interface FollowOptions extends ConnectionOptions {
   /** After this id; `$` from now on (the default), `0` from the beginning, `+` the last entry. */
   after?: string;
   /** Number of entries that may wait for you. */
@@ -24,7 +25,7 @@ export interface FollowOptions {
   signal?: AbortSignal;
 }
 
-export class Follower implements Subscriber {
+export class Follower extends Subscription implements Subscriber {
   readonly isBusy = false;
   #after: string;
   readonly #sub: string;
@@ -35,8 +36,9 @@ export class Follower implements Subscriber {
     private readonly place: { stream: string } | { match: string },
     private readonly options: FollowOptions,
     private readonly onEntries: (entries: Entry[]) => void,
-    readonly ended: (error?: Error) => void,
+    private readonly onEnd: (error?: Error) => void,
   ) {
+    super(options);
     this.#after = options.after ?? "$";
     this.#sub = context.nextSub();
     this.#window = new CreditWindow(context, this.#sub, options.credit);
@@ -57,9 +59,10 @@ export class Follower implements Subscriber {
     return { ...this.place, after: this.#after, credit: this.#window.begin(), ...(filter && { filter }) };
   }
 
-  subscribed({ position, gap }: Subscribed): void {
-    this.#after = position;
-    this.#gap(gap);
+  override subscribed(frame: Subscribed): void {
+    super.subscribed(frame);
+    this.#after = frame.position ?? this.#after;
+    this.#gap(frame.gap);
   }
 
   entries({ entries, gap, gaps, position }: Entries): void {
@@ -75,8 +78,12 @@ export class Follower implements Subscriber {
     this.options.onState?.(state);
   }
 
+  override ended(error?: Error): void {
+    super.ended(error);
+    this.onEnd(error);
+  }
+
   claimed(): void {}
-  lost(): void {}
 
   #gap(gap: Gap | null | undefined): void {
     if (gap) this.options.onGap?.(gap);

@@ -50,7 +50,7 @@ export abstract class Worked {
     const worker = new Worker(consumer, handler, concurrency, report);
     const forget = drainOn(worker, options);
     try {
-      await this.#open(consumer, options);
+      consumer.open();
       await worker.finished;
     } finally {
       forget();
@@ -64,7 +64,7 @@ export abstract class Worked {
     consumer.onJobs = () => arrivals.come();
     consumer.onEnd = (error) => arrivals.end(error);
     try {
-      await this.#open(consumer, options);
+      consumer.open();
       for (let job = await arrivals.next(); job; job = await arrivals.next()) yield job;
     } finally {
       arrivals.close();
@@ -73,11 +73,7 @@ export abstract class Worked {
   }
 
   #consumer(options: ConsumeOptions): Consumer {
-    return new Consumer(this.context, this.names, options);
-  }
-
-  async #open(consumer: Consumer, { claimIdleMs }: ConsumeOptions): Promise<void> {
-    consumer.open(claimIdleMs ?? (await this.claimIdleMs()));
+    return new Consumer(this.context, this.names, options, () => this.claimIdleMs());
   }
 }
 

@@ -3,7 +3,9 @@ import { type Context, once } from "./context.js";
 import { followed, Follower, type Filter, type FollowOptions } from "./follower.js";
 import { entryOf, type Fields, type Timing } from "./fields.js";
 import { Group } from "./group.js";
+import type { Connection } from "./live/subscription.js";
 import { Table } from "./table.js";
+import { Problem } from "./wire/problem.js";
 import { jsonOf, path } from "./wire/rest.js";
 import type {
   Appended, AppendedBatch, ClosedStream, DeletedEntries, Deletions, Entries, Entry, GroupInfo, StreamConfig, StreamDetail,
@@ -29,6 +31,8 @@ export interface ReadOptions {
   /** False: only what is in the stream, and nothing of its archive. */
   archived?: boolean;
   signal?: AbortSignal;
+  /** Told each time that the gateway did not answer, or could not, and is asked again. */
+  onRetry?: (error: Error) => void;
 }
 
 export interface AppendOptions extends Timing {
@@ -49,6 +53,9 @@ export interface FollowHandlers extends FollowOptions {
 
 /** A subscription that ends when it is told to. */
 export interface Following {
+  readonly connection: Connection;
+  /** Why it is lost or refused; null otherwise. */
+  readonly error: Error | null;
   close(): void;
 }
 
@@ -99,9 +106,9 @@ export class Stream {
   }
 
   /** Read a range, or what comes after an id. */
-  read({ signal, waitMs, filter, columns, ...range }: ReadOptions = {}): Promise<Entries> {
+  read({ signal, onRetry, waitMs, filter, columns, ...range }: ReadOptions = {}): Promise<Entries> {
     const query = { ...range, wait_ms: waitMs, filter: jsonOf(filter), columns: jsonOf(columns) };
-    return this.context.rest.ask("GET", `${this.#path}/entries`, { query, signal });
+    return this.context.rest.ask("GET", `${this.#path}/entries`, { query, signal, onRetry });
   }
 
   /** Follow the stream, over every reconnection. It ends with the loop or its signal, or when the stream is closed. */
@@ -138,6 +145,30 @@ export class Stream {
   /** Change its bounds; null removes one. */
   update(config: StreamConfig): Promise<StreamInfo> {
     return this.context.rest.ask("PATCH", this.#path, { body: config, isRepeatable: true });
+  }
+
+  /** Return the schema that new entries have to match; undefined if there is none. */
+  async schema(): Promise<Record<string, unknown> | undefined> {
+    try {
+      return (await this.context.rest.ask<{ schema: Record<string, unknown> }>("GET", `${this.#path}/schema`)).schema;
+    } catch (error) {
+      if (error instanceof Problem && error.code === "not_found") return undefined;
+      throw error;
+    }
+  }
+
+  /** Set the schema that new entries have to match: JSON Schema 2020-12 of the object of fields. */
+  async setSchema(schema: Record<string, unknown>, options: { force?: boolean } = {}): Promise<void> {
+    await this.context.rest.ask("PUT", `${this.#path}/schema`, {
+      body: { schema },
+      query: { force: options.force },
+      isRepeatable: true,
+    });
+  }
+
+  /** Delete the schema, so that the stream takes any entries again. */
+  deleteSchema(): Promise<void> {
+    return this.context.rest.ask("DELETE", `${this.#path}/schema`);
   }
 
   /** Remove the oldest entries; returns how many. */

@@ -4,6 +4,7 @@ import { type Context, once } from "./context.js";
 import { entryOf, type Fields } from "./fields.js";
 import type { Filter, FollowOptions } from "./follower.js";
 import type { LiveState, Subscriber, Wanted } from "./live/line.js";
+import { Subscription } from "./live/subscription.js";
 import type { Rows, Subscribed } from "./wire/frames.js";
 import { fromWire } from "./wire/names.js";
 import { isProblem } from "./wire/problem.js";
@@ -37,7 +38,7 @@ export interface RowsOptions {
 }
 
 /** `onState` is told `caught_up` once all rows have come. */
-export interface ChangesOptions extends Pick<FollowOptions, "credit" | "onState" | "signal"> {
+export interface ChangesOptions extends Pick<FollowOptions, "credit" | "onConnection" | "onState" | "signal"> {
   /** Only keys that begin with it. */
   prefix?: string;
 }
@@ -152,7 +153,7 @@ interface Arrived {
 }
 
 /** Follows the rows of a table: they come all at first, and again where changes are missing. */
-class TableFollower implements Subscriber {
+class TableFollower extends Subscription implements Subscriber {
   readonly isBusy = false;
   #after: string | undefined; // undefined: all rows come
   #asOf = "";
@@ -167,6 +168,7 @@ class TableFollower implements Subscriber {
     private readonly options: ChangesOptions,
     private readonly arrivals: Arrivals<Arrived>,
   ) {
+    super(options);
     this.#sub = context.nextSub();
     this.#window = new CreditWindow(context, this.#sub, options.credit);
     context.line.add(this.#sub, this);
@@ -186,8 +188,9 @@ class TableFollower implements Subscriber {
     return { stream: this.stream, view: "table", credit: this.#window.begin(), ...(prefix && { prefix }), ...(after && { after }) };
   }
 
-  subscribed({ position, gap }: Subscribed): void {
-    if (gap || this.#after === undefined) this.#begin(position);
+  override subscribed(frame: Subscribed): void {
+    super.subscribed(frame);
+    if (frame.gap || this.#after === undefined) this.#begin(frame.position ?? "");
   }
 
   rows({ rows, again, position }: Rows): void {
@@ -208,13 +211,13 @@ class TableFollower implements Subscriber {
     this.arrivals.add({ changes: gone.map((key) => ({ key, id: this.#asOf, fields: null })), count: 0, state });
   }
 
-  ended(error?: Error): void {
+  override ended(error?: Error): void {
+    super.ended(error);
     this.arrivals.end(error);
   }
 
   entries(): void {}
   claimed(): void {}
-  lost(): void {}
 
   /** All rows come. Those that do not are gone. */
   #begin(asOf: string): void {

@@ -1,21 +1,20 @@
 /** useGroup: works a group for as long as the component is there. */
-import type { Handler, LiveState, WorkOptions } from "@headgate/client";
+import type { Handler, WorkOptions } from "@headgate/client";
 import { useEffect, useRef, useState } from "react";
 import { useClient } from "./provider.js";
-import { abortion } from "./stream.js";
+import { abortion, BEGUN, connected, type ConnectionValue } from "./stream.js";
 
 export type UseGroupOptions = Pick<WorkOptions, "concurrency" | "consumer" | "credit" | "claimIdleMs" | "onDisconnect">;
 
-export interface GroupValue {
+export interface GroupValue extends ConnectionValue {
   /** Jobs that the handler has worked off, and those it threw at. */
   done: number;
   failed: number;
-  state: "connecting" | LiveState | "ended";
-  /** The last error of the handler, or why the group cannot be read any more. */
-  error: unknown;
+  /** What the handler has thrown last. */
+  failure: unknown;
 }
 
-const NOTHING: GroupValue = { done: 0, failed: 0, state: "connecting", error: undefined };
+const NOTHING: GroupValue = { ...BEGUN, done: 0, failed: 0, failure: undefined };
 
 /** Run the newest handler for each job; see `Group.work`. */
 export function useGroup(
@@ -40,14 +39,16 @@ export function useGroup(
       signal,
       signals: [],
       onState: (state) => change(() => ({ state })),
-      onError: (error) => change(({ failed }) => ({ failed: failed + 1, error })),
+      onConnection: (connection, error) => change(() => connected(connection, error)),
+      onError: (failure) => change(({ failed }) => ({ failed: failed + 1, failure })),
     };
     const work: Handler = async (job) => {
       await newest.current(job);
       change(({ done }) => ({ done: done + 1 }));
     };
     setValue(NOTHING);
-    client.group(stream, name).work(work, options).catch((error: unknown) => change(() => ({ error, state: "ended" })));
+    const end = (error: Error) => change(() => ({ error, state: "ended", connection: "refused" }));
+    client.group(stream, name).work(work, options).catch(end);
     return abort;
   }, [client, stream, name, concurrency, consumer, credit, claimIdleMs, onDisconnect]);
   return value;

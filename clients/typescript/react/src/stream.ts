@@ -1,12 +1,12 @@
 /** useStream: the newest entries of a stream, as they come. */
-import { type Entry, type Gap, isProblem, type LiveState } from "@headgate/client";
+import { type Connection, Disconnected, type Entry, type Gap, isProblem, type LiveState } from "@headgate/client";
 import { useEffect, useState } from "react";
 import { useClient } from "./provider.js";
 
 /** What comes in so long is shown together. */
 export const FRAME_MS = 16;
 
-/** Before a stream is looked for again that does not exist. */
+/** Before what is not there yet is looked for again. */
 export const MISSING_MS = 1000;
 
 export interface UseStreamOptions {
@@ -18,17 +18,25 @@ export interface UseStreamOptions {
   limit?: number;
 }
 
-export interface StreamValue {
+/** How a hook is connected to what it shows. */
+export interface ConnectionValue {
+  /** `connecting` while it is not live: what is shown may be old. */
+  state: "connecting" | LiveState | "ended";
+  /** `lost`: the client tries to connect again; `refused`: it does not. */
+  connection: Connection;
+  /** Why it is lost or refused, or what there is not yet; null while it is live. */
+  error: Error | null;
+}
+
+export interface StreamValue extends ConnectionValue {
   /** Oldest first. */
   entries: Entry[];
-  state: "connecting" | LiveState | "ended";
-  /** Why nothing more comes. */
-  error: unknown;
   /** Entries that were trimmed and not seen. */
   gap: Gap | undefined;
 }
 
-const EMPTY: StreamValue = { entries: [], state: "connecting", error: undefined, gap: undefined };
+export const BEGUN: ConnectionValue = { state: "connecting", connection: "connecting", error: null };
+const EMPTY: StreamValue = { ...BEGUN, entries: [], gap: undefined };
 
 /** Show the newest entries of a stream; one that does not exist is waited for. */
 export function useStream(name: string, { after = "$", last, limit = 100 }: UseStreamOptions = {}): StreamValue {
@@ -40,30 +48,46 @@ export function useStream(name: string, { after = "$", last, limit = 100 }: UseS
     const change = (change: Partial<StreamValue>) => signal.aborted || setValue((value) => ({ ...value, ...change }));
     const add = (entries: Entry[]) =>
       signal.aborted || setValue((value) => ({ ...value, entries: [...value.entries, ...entries].slice(-limit) }));
-    const onError = (error: unknown) => {
-      if (!isProblem(error, "stream_not_found")) return change({ error, state: "ended" });
-      setTimeout(() => signal.aborted || begin(after === "$" ? "0" : after), MISSING_MS);
+    const onError = (reason: unknown) => {
+      const error = reason as Error;
+      if (!comesBack(error)) return change({ error, state: "ended", connection: "refused" });
+      const isMissing = isProblem(error);
+      change(isMissing ? { ...EMPTY, error } : connected("lost", error));
+      setTimeout(() => signal.aborted || begin(isMissing && after === "$" ? "0" : after), MISSING_MS);
     };
+    const onConnection = (connection: Connection, error: Error | null) =>
+      connection === "refused" || change(connected(connection, error)); // `onError` is told, too
     const follow = (after: string) => {
       const onEntries = (entries: Entry[]) => {
         add(entries);
         return new Promise((resolve) => setTimeout(resolve, FRAME_MS));
       };
       const onState = (state: LiveState) => change({ state });
-      stream.subscribe({ after, signal, onEntries, onError, onState, onGap: (gap) => change({ gap }) });
+      stream.subscribe({ after, signal, onEntries, onError, onState, onConnection, onGap: (gap) => change({ gap }) });
     };
     const begin = (after: string) => {
-      setValue(EMPTY);
       if (last === undefined) return follow(after);
-      stream.read({ order: "desc", limit: last, signal }).then(({ entries, lastId }) => {
+      const onRetry = (error: Error) => change(connected("lost", error));
+      stream.read({ order: "desc", limit: last, signal, onRetry }).then(({ entries, lastId }) => {
         add(entries.reverse());
         if (!signal.aborted) follow(entries.at(-1)?.id ?? lastId);
       }, onError);
     };
+    setValue(EMPTY);
     begin(after);
     return abort;
   }, [client, name, after, last, limit]);
   return value;
+}
+
+/** Return what a change of the connection changes of a hook's value. */
+export function connected(connection: Connection, error: Error | null): Partial<ConnectionValue> {
+  return { connection, error, ...(connection !== "live" && { state: "connecting" }) };
+}
+
+/** Tell whether to begin anew by and by: nobody has answered for long, or there is no such stream yet. */
+export function comesBack(error: unknown): boolean {
+  return isProblem(error, "stream_not_found") || (error instanceof Disconnected && error.closeCode === undefined);
 }
 
 /** Return a signal, and what aborts it. */

@@ -1,24 +1,21 @@
 /** useTable: the rows of a table, as they are now. */
-import { type Client, Disconnected, isProblem, type LiveState, type Row } from "@headgate/client";
+import type { Client, Connection, LiveState, Row } from "@headgate/client";
 import { useMemo, useSyncExternalStore } from "react";
 import { useClient } from "./provider.js";
-import { abortion, FRAME_MS, MISSING_MS } from "./stream.js";
+import { abortion, BEGUN, comesBack, connected, type ConnectionValue, FRAME_MS, MISSING_MS } from "./stream.js";
 
 export interface UseTableOptions {
   /** Only rows whose keys begin with it. */
   prefix?: string;
 }
 
-export interface TableValue {
+/** `state` is `caught_up` when all rows are there. */
+export interface TableValue extends ConnectionValue {
   /** In order of their keys. */
   rows: Row[];
-  /** `caught_up`: they are all there. */
-  state: "connecting" | LiveState | "ended";
-  /** Why nothing more comes. */
-  error: unknown;
 }
 
-const EMPTY: TableValue = { rows: [], state: "connecting", error: undefined };
+const EMPTY: TableValue = { ...BEGUN, rows: [] };
 
 /** Views by stream and prefix, of each client: components that ask for the same have one. */
 const views = new WeakMap<Client, Map<string, View>>();
@@ -80,25 +77,32 @@ class View {
   async #follow(signal: AbortSignal): Promise<void> {
     const { client, stream, prefix } = this;
     const rows = new Map<string, Row>();
-    let state: TableValue["state"] = "connecting";
+    let value: ConnectionValue = { ...this.#value };
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const show = (error?: unknown) => {
+    const show = () => {
       clearTimeout(timer);
       timer = undefined;
-      this.#show(signal, { rows: [...rows.values()].sort((a, b) => (a.key < b.key ? -1 : 1)), state, error });
+      this.#show(signal, { ...value, rows: [...rows.values()].sort((a, b) => (a.key < b.key ? -1 : 1)) });
     };
-    const changed = () => (timer ??= setTimeout(show, FRAME_MS));
-    const onState = (now: LiveState) => ((state = now), changed());
+    const changed = (change: Partial<ConnectionValue> = {}) => {
+      value = { ...value, ...change };
+      timer ??= setTimeout(show, FRAME_MS);
+    };
+    const onState = (state: LiveState) => value.connection === "live" && changed({ state });
+    const onConnection = (connection: Connection, error: Error | null) =>
+      connection === "refused" || changed(connected(connection, error)); // the loop throws, too
+    const options = { prefix, signal, onState, onConnection };
     try {
-      for await (const { fields, ...row } of client.stream(stream).table().changes({ prefix, signal, onState })) {
+      for await (const { fields, ...row } of client.stream(stream).table().changes(options)) {
         if (fields) rows.set(row.key, { ...row, fields });
         else rows.delete(row.key);
         changed();
       }
     } catch (error) {
-      if (comesBack(error)) return void setTimeout(() => signal.aborted || this.#follow(signal), MISSING_MS);
-      state = "ended";
-      show(error);
+      if (comesBack(error)) setTimeout(() => signal.aborted || this.#follow(signal), MISSING_MS);
+      if (comesBack(error)) value = { ...BEGUN, error: error as Error };
+      else value = { state: "ended", connection: "refused", error: error as Error };
+      show();
     }
   }
 
@@ -107,9 +111,4 @@ class View {
     this.#value = value;
     for (const listener of this.#listeners) listener();
   }
-}
-
-function comesBack(error: unknown): boolean {
-  if (!isProblem(error)) return error instanceof Disconnected;
-  return error.retryable || error.code === "stream_not_found";
 }

@@ -7,6 +7,9 @@ import { path, type Rest } from "../wire/rest.js";
 import type { Settled, SettledEntries, SettledStreams } from "../wire/types.js";
 
 const PAUSE_MS_MAX = 2 ** 31 - 1; // a timer takes no more
+/** So long nothing may come before the first heartbeat, and at least so long later. */
+const SILENCE_MS = 60_000;
+const SILENCE_MS_MIN = 20_000;
 
 export class EventsLine implements Line {
   readonly isBusy = false;
@@ -37,6 +40,8 @@ export class EventsLine implements Line {
     return feed.settle(frame);
   }
 
+  ask(): undefined {}
+
   pause(): void {
     for (const feed of this.#feeds.values()) feed.pause();
     this.onState("paused");
@@ -62,6 +67,8 @@ class Feed {
   #attempt = 0;
   #comeBackAfterMs: number | undefined;
   #available = 0;
+  #silenceMs = SILENCE_MS;
+  #cameAt = 0;
   #onCredit: (() => void) | undefined;
 
   constructor(
@@ -109,15 +116,18 @@ class Feed {
   async follow(): Promise<void> {
     while (!this.#isOver) {
       const { signal } = (this.#reading = new AbortController());
+      let error: Error = new Disconnected(`the connection to ${this.rest.addresses.current} was lost`);
       try {
         if (!this.#isPaused) await this.#read(signal);
-      } catch (error) {
-        if (error instanceof Problem && !error.retryable) return this.subscriber.ended(error);
+      } catch (caught) {
+        if (caught instanceof Problem && !caught.retryable && !this.#mayRenew(caught)) return this.subscriber.ended(caught);
+        if (caught instanceof Problem || caught instanceof Disconnected) error = caught;
       }
-      if (this.#isOpen) this.subscriber.lost();
+      const isLost = !(this.#isOver || this.#isPaused || signal.aborted);
+      if (isLost) this.#lose(error);
+      else if (this.#isOpen && !this.#isOver) this.subscriber.lost();
       this.#isOpen = false;
       if (this.#isOver || signal.aborted) continue;
-      if (!this.#isPaused) this.onState("lost");
       await waited(this.#isPaused ? PAUSE_MS_MAX : (this.#comeBackAfterMs ?? backoffMs(this.#attempt)), signal);
       this.#comeBackAfterMs = undefined;
       this.#attempt += 1;
@@ -125,8 +135,19 @@ class Feed {
     this.subscriber.ended();
   }
 
+  /** Tell whether events have ended with their credential, and there may be another. A request itself has tried that. */
+  #mayRenew({ status }: Problem): boolean {
+    return status === 401 && this.#isOpen && this.rest.credentials.canRenew;
+  }
+
+  #lose(error: Error): void {
+    this.subscriber.lost(error);
+    this.onState("lost");
+  }
+
   get #place(): string {
-    const { stream, group } = this.#wanted!;
+    const { stream, group, channel } = this.#wanted!;
+    if (channel != null) return path`/v1/channels/${channel}`;
     if (stream == null) return group == null ? "/v1" : path`/v1/groups/${group}`;
     return path`/v1/streams/${stream}` + (group == null ? "" : path`/groups/${group}`);
   }
@@ -139,10 +160,23 @@ class Feed {
     const ofStream = { match: match ?? undefined, after, view, prefix, filter: filter ? JSON.stringify(filter) : undefined };
     const query = wanted.group == null ? ofStream : { match: match ?? undefined, consumer, credit, claim_idle_ms, on_disconnect, create };
     const headers = { accept: "text/event-stream" };
-    const response = await this.rest.open("GET", `${this.#place}/events`, { query, headers, signal });
-    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+    const onRetry = (error: Error) => this.#lose(error);
+    const asked = { query, headers, signal, onRetry };
+    const answer = await this.rest.open("GET", `${this.#place}/events`, asked, (answer) => answer);
+    const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+    const renewal = setTimeout(() => this.#interrupt(), this.rest.credentials.renewInMs);
+    try {
+      await this.#takeAll(reader, signal);
+    } finally {
+      clearTimeout(renewal);
+    }
+  }
+
+  async #takeAll(reader: ReadableStreamDefaultReader<string>, signal: AbortSignal): Promise<void> {
     for (let text = ""; ; ) {
-      const { value, done } = await reader.read();
+      this.#cameAt = Date.now();
+      const silence = setTimeout(() => void reader.cancel(), this.#silenceMs);
+      const { value, done } = await reader.read().finally(() => clearTimeout(silence));
       if (done) return;
       const events = (text + value).split("\n\n");
       text = events.pop()!;
@@ -154,7 +188,11 @@ class Feed {
   #take(event: string): void {
     const line = (name: string) => event.match(new RegExp(`^${name}: ?(.*)$`, "m"))?.[1];
     const data = line("data");
-    if (data === undefined) return; // a heartbeat
+    if (data === undefined) {
+      // A heartbeat: it comes when nothing has come for so long.
+      this.#silenceMs = Math.max(SILENCE_MS_MIN, 1.5 * (Date.now() - this.#cameAt));
+      return;
+    }
     const { sub, subscriber } = this;
     const value = JSON.parse(data);
     switch (line("event")) {
@@ -170,6 +208,8 @@ class Feed {
       case "row":
         this.#available -= 1;
         return subscriber.rows?.({ type: "rows", sub, rows: [value], credit_left: 0, ...(line("id") && { position: line("id")! }) });
+      case "message":
+        return subscriber.told?.({ type: "message", sub, ...value });
       case "position":
         return subscriber.entries({ type: "entries", sub, entries: [], credit_left: 0, position: value.at });
       case "gap":

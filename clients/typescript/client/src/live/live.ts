@@ -2,7 +2,7 @@
  * Live: the one line that all subscriptions of a client share. It is a WebSocket. It is events where the
  * platform has no WebSocket, or where none passes after a few attempts and requests do.
  */
-import type { ConnectionState, Line, Settlement, Subscriber } from "./line.js";
+import type { Answer, ConnectionState, Line, Question, Settlement, Subscriber } from "./line.js";
 import { Disconnected } from "../wire/problem.js";
 import type { Rest } from "../wire/rest.js";
 import { watchPage } from "./page.js";
@@ -64,6 +64,10 @@ export class Live implements Line {
   async settle(frame: Settlement): Promise<Settled[]> {
     if (!this.#line) throw new Disconnected("there is no connection");
     return this.#line.settle(frame);
+  }
+
+  ask(frame: Question): Promise<Answer> | undefined {
+    return this.#line?.ask(frame);
   }
 
   pause(): void {

@@ -1,8 +1,9 @@
 /** The line over one WebSocket, made anew whenever it is lost, with everything subscribed over it. */
 import { backoffMs } from "../wire/backoff.js";
-import { ABNORMAL, comesBack, RATE_LIMITED, renewMs, type Socket, type SocketClass, UNAUTHENTICATED } from "./socket.js";
+import { renewMs } from "../wire/credentials.js";
+import { ABNORMAL, comesBack, RATE_LIMITED, type Socket, type SocketClass, UNAUTHENTICATED } from "./socket.js";
 import type { Authenticated, ClientFrame, ServerFrame } from "../wire/frames.js";
-import type { ConnectionState, Line, Settlement, Subscriber } from "./line.js";
+import type { Answer, ConnectionState, Line, Question, Settlement, Subscriber } from "./line.js";
 import { fromWire } from "../wire/names.js";
 import { Disconnected, Problem } from "../wire/problem.js";
 import type { Rest } from "../wire/rest.js";
@@ -11,11 +12,12 @@ import type { Settled } from "../wire/types.js";
 const PROTOCOL = "headgate.v1.json";
 /** After RATE_LIMITED: as if so many attempts had failed. */
 const LIMITED_ATTEMPT = 4;
+/** Messages that a program may publish before the first is answered. */
+const PUBLISHED_MAX = 1000;
 const CONNECT_MS_MAX = 10_000;
 /** A connection stays so long without a subscription: the next one may come at once. */
 const LINGER_MS = 1000;
 
-type Answer = Extract<ServerFrame, { rid?: string | null }>;
 type Waiting = { resolve(answer: Answer): void; reject(error: Error): void };
 type Timer = ReturnType<typeof setTimeout>;
 
@@ -37,6 +39,7 @@ export class SocketLine implements Line {
   #heartbeatMs = 20_000;
   #count = 0;
   #attempt = 0;
+  #refusals = 0; // of credentials, one after the other
   #comeBackAfterMs: number | undefined;
   #token: string | undefined;
   #url = "";
@@ -76,6 +79,12 @@ export class SocketLine implements Line {
     return answer.type === "acked" || answer.type === "ok" ? answer.results : [];
   }
 
+  ask(frame: Question): Promise<Answer> | undefined {
+    if (!this.#isOpen) return undefined;
+    if (frame.type === "publish" && this.#waiting.size >= PUBLISHED_MAX) throw new Error(`${PUBLISHED_MAX} messages are on their way`);
+    return this.#ask(frame);
+  }
+
   pause(): void {
     if (this.#isPaused || this.#isOver) return;
     this.#isPaused = true;
@@ -107,6 +116,7 @@ export class SocketLine implements Line {
   close(): void {
     if (this.#isOver) return;
     this.#isOver = true;
+    this.#closeCode = 1000;
     this.#rest("closed");
     for (const sub of [...this.#subscribers.keys()]) this.#finish(sub);
   }
@@ -124,7 +134,7 @@ export class SocketLine implements Line {
     this.watcher.state("connecting");
     this.rest.credentials.current().then(
       (token) => this.#open(token),
-      () => this.#comeBack(UNAUTHENTICATED), // whoever makes tokens may be back soon
+      (error: Error) => this.#comeBack(UNAUTHENTICATED, error), // whoever makes tokens may be back soon
     );
   }
 
@@ -145,7 +155,7 @@ export class SocketLine implements Line {
   }
 
   /** Forget the connection, and tell everybody who waits. */
-  #drop(code: number): void {
+  #drop(code: number, reason?: Error): void {
     const socket = this.#socket;
     this.#socket = undefined;
     clearTimeout(this.#timers.renewal);
@@ -156,26 +166,42 @@ export class SocketLine implements Line {
     const error = new Disconnected("the connection was lost before the answer came", code);
     for (const { reject } of this.#waiting.values()) reject(error);
     this.#waiting.clear();
-    if (wasOpen) for (const subscriber of this.#subscribers.values()) subscriber.lost();
+    if (wasOpen) this.#lose(reason);
+  }
+
+  #lose(reason?: Error): void {
+    for (const subscriber of this.#subscribers.values()) subscriber.lost(reason);
   }
 
   async #lost(socket: Socket, code: number): Promise<void> {
     if (socket !== this.#socket) return;
     if (this.#isOpen) this.#attempt = 0;
+    const what = this.#isOpen ? `the connection to ${this.#url} was lost` : `the gateway cannot be reached at ${this.#url}`;
     const pauseMs = this.#isOpen ? undefined : this.rest.addresses.failedMs(this.#attempt, this.#url);
-    this.#drop(ABNORMAL);
-    if (code === UNAUTHENTICATED) {
-      this.#isConnecting = true;
-      const fresh = await this.rest.credentials.renewed(this.#token).catch(() => this.#token);
-      if (fresh === undefined) return this.#end(code); // there is no other
-    }
-    if (comesBack(code)) this.#comeBack(code, pauseMs);
+    const reason = this.#problem ?? new Disconnected(what, code);
+    this.#drop(ABNORMAL, comesBack(code) ? reason : undefined);
+    if (code === UNAUTHENTICATED) return this.#refresh(reason);
+    if (comesBack(code)) this.#comeBack(code, reason, pauseMs);
     else this.#end(code);
   }
 
-  #comeBack(code: number, pauseMs = backoffMs(this.#attempt)): void {
+  /** Come back with another token; end if there is none, or if three were refused. */
+  async #refresh(reason: Error): Promise<void> {
+    this.#isConnecting = true;
+    this.#refusals += 1;
+    try {
+      const fresh = this.#refusals < 3 ? await this.rest.credentials.refused(this.#token) : undefined;
+      if (fresh === undefined) this.#end(UNAUTHENTICATED);
+      else this.#comeBack(UNAUTHENTICATED, reason);
+    } catch (error) {
+      this.#comeBack(UNAUTHENTICATED, error as Error);
+    }
+  }
+
+  #comeBack(code: number, reason: Error, pauseMs = backoffMs(this.#attempt)): void {
     this.#isConnecting = false;
     if (this.#isOver || this.#isPaused) return;
+    this.#lose(reason);
     this.watcher.state("lost", code);
     if (code === RATE_LIMITED) this.#attempt = Math.max(this.#attempt, LIMITED_ATTEMPT);
     const afterMs = this.#comeBackAfterMs ?? (code === RATE_LIMITED ? backoffMs(this.#attempt) : pauseMs);
@@ -198,6 +224,7 @@ export class SocketLine implements Line {
 
   #opens(): void {
     this.#isOpen = true;
+    this.#refusals = 0;
     for (const sub of this.#subscribers.keys()) this.#subscribe(sub);
     this.watcher.state("open");
   }
@@ -224,8 +251,9 @@ export class SocketLine implements Line {
 
   #authenticated({ expires_at_ms }: Authenticated): void {
     if (!this.#isOpen) this.#opens();
-    if (expires_at_ms == null || !this.rest.credentials.canRenew) return;
     clearTimeout(this.#timers.renewal);
+    // A clock that is wrong may say that it has ended: then the connection ends first.
+    if (expires_at_ms == null || expires_at_ms <= Date.now() || !this.rest.credentials.canRenew) return;
     this.#timers.renewal = setTimeout(() => void this.#renew(expires_at_ms), renewMs(expires_at_ms - Date.now()));
   }
 
@@ -244,13 +272,17 @@ export class SocketLine implements Line {
 
   #receive(frame: ServerFrame): void {
     this.#wasReached = true;
-    this.#listen(this.#heartbeatMs);
+    this.#listen(this.#heartbeatMs / 2);
     const sub = "sub" in frame && frame.sub != null ? this.#subscribers.get(frame.sub) : undefined;
     switch (frame.type) {
       case "entries":
         return sub?.entries(frame);
       case "rows":
         return sub?.rows?.(frame);
+      case "message":
+      case "members":
+      case "presence":
+        return sub?.told?.(frame);
       case "welcome":
         this.#heartbeatMs = frame.heartbeat_ms;
         return this.#token === undefined ? this.#opens() : undefined;
@@ -279,7 +311,7 @@ export class SocketLine implements Line {
     const problem = new Problem(fromWire(frame.problem));
     if (problem.code === "not_leader" && this.rest.addresses.urls[1]) {
       this.#drop(1000);
-      return this.#comeBack(ABNORMAL, this.rest.addresses.failedMs(this.#attempt, this.#url, problem));
+      return this.#comeBack(ABNORMAL, problem, this.rest.addresses.failedMs(this.#attempt, this.#url, problem));
     }
     const asked = frame.rid == null ? undefined : this.#waiting.get(frame.rid);
     if (asked) {
@@ -289,7 +321,10 @@ export class SocketLine implements Line {
     const sub = frame.sub ?? frame.rid;
     if (sub == null) this.#problem = problem;
     else if (!problem.retryable) this.#finish(sub, problem);
-    else this.#subscribeLater(sub, problem.retryAfterMs ?? backoffMs(0));
+    else {
+      this.#subscribers.get(sub)?.lost(problem);
+      this.#subscribeLater(sub, problem.retryAfterMs ?? backoffMs(0));
+    }
   }
 
   // A new connection subscribes by itself.
@@ -305,7 +340,7 @@ export class SocketLine implements Line {
     this.#waiting.delete(frame.rid);
   }
 
-  #ask(frame: Settlement | { type: "unsubscribe"; sub: string }): Promise<Answer> {
+  #ask(frame: Settlement | Question | { type: "unsubscribe"; sub: string }): Promise<Answer> {
     return new Promise((resolve, reject) => {
       if (!this.#isOpen) return reject(new Disconnected("there is no connection"));
       const rid = `r${(this.#count += 1)}`;

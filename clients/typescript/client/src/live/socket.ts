@@ -15,18 +15,8 @@ export const ABNORMAL = 1006;
 export const UNAUTHENTICATED = 4401;
 export const RATE_LIMITED = 4529;
 
-const RENEW_AHEAD_MS = 60_000;
-const RENEW_MS_MIN = 1000;
-const RENEW_MS_MAX = 2 ** 31 - 1; // a timer takes no more
-
 /** Tell whether to connect again after a close code; after 4401 it takes a new token. */
 export function comesBack(code: number): boolean {
   if (code === UNAUTHENTICATED) return true;
   return !(code === 1000 || code === 1009 || (code >= 4400 && code <= 4499));
-}
-
-/** Return the wait before the renewal of a token with so much time left. */
-export function renewMs(leftMs: number): number {
-  const waitMs = Math.max(leftMs - RENEW_AHEAD_MS, leftMs / 2);
-  return Math.min(RENEW_MS_MAX, Math.max(RENEW_MS_MIN, waitMs));
 }

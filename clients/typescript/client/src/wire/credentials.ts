@@ -1,37 +1,124 @@
-/** Credentials: who is there, and a fresh token when the one in use has ended. */
+/** Credentials: who is there, and a fresh token before the one in use ends, or when it is refused. */
+import { backoffMs, waited } from "./backoff.js";
+import { Disconnected } from "./problem.js";
 
 /** A key or a token, or a function that returns a fresh one each time it is called. */
 export type Token = string | (() => string | Promise<string>);
 
+const RENEW_AHEAD_MS = 60_000;
+const RENEW_MS_MIN = 1000;
+const TIMER_MS_MAX = 2 ** 31 - 1;
+/** A function that fails is not called for so long, at most. */
+const QUIET_MS_MAX = 5000;
+/** So long may the function take. */
+const ANSWER_MS_MAX = 30_000;
+
+/** Return the wait before the renewal of a token with so much time left. */
+export function renewMs(leftMs: number): number {
+  const waitMs = Math.max(leftMs - RENEW_AHEAD_MS, leftMs / 2);
+  return Math.min(TIMER_MS_MAX, Math.max(RENEW_MS_MIN, waitMs));
+}
+
 export class Credentials {
+  /** Why there is no fresh token now, although one is wanted. */
+  failure: Error | undefined;
   #token: string | undefined;
+  #endsAt = Infinity;
+  #renewAt = Infinity;
+  #failures = 0;
+  #quietUntil = 0;
   #coming: Promise<string> | undefined;
 
-  constructor(private readonly source: Token | undefined) {}
+  /** `report` is told when the function begins to fail. */
+  constructor(
+    private readonly source: Token | undefined,
+    private readonly report: (error: Error) => void,
+  ) {}
 
   /** Whether there may be another token after this one. */
   get canRenew(): boolean {
     return typeof this.source === "function";
   }
 
-  /** Return the token in use; undefined where none is needed. */
-  async current(): Promise<string | undefined> {
-    return this.source === undefined ? undefined : (this.#token ?? this.#fresh());
+  /** Time until a fresh token is wanted; a timer takes no more. */
+  get renewInMs(): number {
+    return Math.min(TIMER_MS_MAX, this.#renewAt - Date.now());
   }
 
-  /** Return another token than the one that was refused or ends; undefined if there is none. */
+  /**
+   * Return the token in use, or a fresh one when it is about to end; undefined where none is needed.
+   * @throws Disconnected if there is none
+   */
+  async current(): Promise<string | undefined> {
+    if (typeof this.source !== "function") return this.source;
+    if (Date.now() < this.#renewAt && this.#token !== undefined) return this.#token;
+    return this.#fresh().catch((error: unknown) => {
+      if (this.#token === undefined || Date.now() >= this.#endsAt) throw error;
+      return this.#token;
+    });
+  }
+
+  /**
+   * Return another token than one that ends; undefined if there is none.
+   * @throws Disconnected if the function fails
+   */
   async renewed(old: string | undefined): Promise<string | undefined> {
     if (!this.canRenew) return undefined;
-    const token = this.#token === old || this.#token === undefined ? await this.#fresh() : this.#token;
+    const token = this.#token === undefined || this.#token === old ? await this.#fresh() : this.#token;
     return token === old ? undefined : token;
   }
 
-  // All who ask meanwhile get the same.
-  #fresh(): Promise<string> {
-    const { source } = this;
-    this.#coming ??= Promise.resolve(typeof source === "function" ? source() : source!)
-      .then((token) => (this.#token = token))
-      .finally(() => (this.#coming = undefined));
-    return this.#coming;
+  /** Return another token than one that was refused, and give that to nobody any more; as `renewed`. */
+  refused(old: string | undefined): Promise<string | undefined> {
+    if (this.#token === old) this.#token = undefined;
+    return this.renewed(old);
+  }
+
+  // All who ask meanwhile get the same, or the same error.
+  async #fresh(): Promise<string> {
+    if (Date.now() < this.#quietUntil) throw this.failure;
+    return (this.#coming ??= this.#fetched().finally(() => (this.#coming = undefined)));
+  }
+
+  async #fetched(): Promise<string> {
+    try {
+      const token = await this.#answer();
+      // A clock that is wrong may say that it has ended: then the gateway says when it has.
+      const leftMs = endOf(token) - Date.now();
+      this.#endsAt = leftMs > 0 ? Date.now() + leftMs : Infinity;
+      this.#renewAt = this.#endsAt === Infinity ? Infinity : Date.now() + renewMs(leftMs);
+      this.#failures = 0;
+      this.failure = undefined;
+      return (this.#token = token);
+    } catch (cause) {
+      this.failure = new Disconnected(`there is no token: ${cause}`, undefined, { cause });
+      if (this.#failures === 0) this.report(this.failure);
+      this.#quietUntil = Date.now() + Math.min(QUIET_MS_MAX, backoffMs(this.#failures, 0));
+      this.#renewAt = Date.now() + renewMs(this.#endsAt - Date.now());
+      this.#failures += 1;
+      throw this.failure;
+    }
+  }
+
+  async #answer(): Promise<string> {
+    const over = new AbortController();
+    const late = waited(ANSWER_MS_MAX, over.signal).then(() => Promise.reject(new Error("its function does not answer")));
+    try {
+      const token = await Promise.race([late, Promise.resolve().then(this.source as () => string | Promise<string>)]);
+      if (typeof token !== "string" || token === "") throw new TypeError("its function has returned no text");
+      return token;
+    } finally {
+      over.abort();
+    }
+  }
+}
+
+/** Return when a token ends, in unix time: it is a JWT if it says so. */
+function endOf(token: string): number {
+  try {
+    const { exp } = JSON.parse(atob(token.split(".")[1]!.replaceAll("-", "+").replaceAll("_", "/")));
+    return typeof exp === "number" ? exp * 1000 : Infinity;
+  } catch {
+    return Infinity;
   }
 }

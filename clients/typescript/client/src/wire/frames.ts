@@ -9,6 +9,8 @@ export type ClientFrame =
   | ExtendFrame
   | AppendFrame
   | CommitFrame
+  | PublishFrame
+  | PresenceFrame
   | PingFrame
   | AuthFrame;
 export type OnDisconnect = "release" | "keep";
@@ -16,6 +18,11 @@ export type OnExpiry = "settle" | "dead_letter";
 export type ServerFrame =
   | Welcome
   | Subscribed
+  | MessageFrame
+  | MembersFrame
+  | PresenceChange
+  | PublishedFrame
+  | Noted
   | Entries
   | Rows
   | State
@@ -41,7 +48,7 @@ export interface Frames {
   server: ServerFrame;
 }
 /**
- * Begin to read: a stream or all that match after a cursor, or as a consumer of a group.
+ * Subscribe to a stream or all streams that match, to a group, or to a channel.
  */
 export interface SubscribeFrame {
   type: "subscribe";
@@ -50,38 +57,46 @@ export interface SubscribeFrame {
    */
   rid?: string | null;
   /**
-   * The client's name for it.
+   * Name of the subscription, chosen by the client.
    */
   sub: string;
   stream?: string | null;
   /**
-   * In place of a stream: all streams whose names match this pattern of Redis, those that are made later included. With a group: the group of that name in each of them.
+   * Instead of `stream`: the channel whose messages to receive.
+   */
+  channel?: string | null;
+  /**
+   * With a channel or a stream: be present, and see who else is.
+   */
+  presence?: PresenceForm | null;
+  /**
+   * Instead of `stream`: follow all streams whose names match this Redis glob pattern, including streams that are created later. With `group`: read the group of that name in each of them.
    */
   match?: string | null;
   /**
-   * With `match` and a group: create it where there is none.
+   * With `match` and `group`: create the group in streams that lack it.
    */
   create?: NewGroups | null;
   /**
-   * Entries of a stream in each of its turns, by name; 1 for all others.
+   * Number of entries per turn, by name of the stream. Default: 1.
    */
   weights?: {
     [k: string]: number;
   };
   /**
-   * Read as a consumer of this group.
+   * Name of the group to read as a consumer.
    */
   group?: string | null;
   /**
-   * Its consumer; without a name one is made, and removed in the end.
+   * Name of the consumer. Default: the gateway creates one and removes it at the end.
    */
   consumer?: string | null;
   /**
-   * Without a group: an id, `$` for from now on, `+` for the last entry; with `match` a `position`, an id or `$`.
+   * Without `group`: start after an id, `$` for new entries only, `+` for the last entry. With `match`: a `position`, an id or `$`.
    */
   after?: string;
   /**
-   * Without a group: only entries come for which it holds.
+   * Without `group`: only matching entries are sent.
    */
   filter?:
     | {
@@ -90,86 +105,105 @@ export interface SubscribeFrame {
     | unknown[]
     | null;
   /**
-   * `table`: all rows of a stream with a `key_field` come first, and then each change, in frames `rows`. With an id as `after`, only the changes.
+   * `table`: send all rows of a stream with a `key_field`, then each change, in frames `rows`. With an id in `after`: only the changes.
    */
   view?: "entries" | "table";
   /**
-   * Of a table: only rows whose keys begin with it.
+   * With a table: only rows whose keys begin with this.
    */
   prefix?: string | null;
   /**
-   * Of a table: collect changes for so long, and send only the newest of a row.
+   * With a table: collect changes for this long, and send only the newest one of each row.
    */
   conflate_ms?: number | null;
   /**
-   * Number of entries that may come before more credit is given.
+   * Number of entries that the gateway may send before it needs more credit.
    */
   credit?: number;
   /**
-   * Bytes of a frame that the client takes. An entry that takes more, even alone, ends the subscription with a problem that names it. Entries come together in a frame of up to 1 MiB, whatever is said here, and an entry that is larger comes alone.
+   * Maximum size of a frame for the client. An entry that exceeds it even alone ends the subscription, with a problem that names the entry. Frames of several entries have at most 1 MiB in any case; a larger entry is sent alone.
    */
   frame_bytes_max?: number | null;
   /**
-   * A settled or claimed entry gives its credit back.
+   * Return the credit of an entry when it is settled or claimed.
    */
   auto_credit?: boolean;
   /**
-   * Also take entries pending with anybody and idle for so long.
+   * Also claim entries that have been pending with any consumer and idle for this long.
    */
   claim_idle_ms?: number | null;
   /**
-   * Treatment of entries that are not settled in the end.
+   * What to do with unsettled entries at the end.
    */
   on_disconnect?: OnDisconnect | null;
   /**
-   * `none`: entries are done with as they are sent.
+   * `none`: entries are settled as soon as they are sent.
    */
   ack?: "explicit" | "none";
 }
 /**
- * The groups that are created in matching streams that have none of this name.
+ * Presence at a channel or a stream. `members` and `presence` say who is present.
+ */
+export interface PresenceForm {
+  /**
+   * Data about this connection that others see: at most 1,024 bytes of JSON.
+   */
+  data?: {
+    [k: string]: unknown;
+  };
+  /**
+   * Name for this connection. If a page keeps it across a reload, nobody sees the page leave.
+   */
+  key?: string | null;
+  /**
+   * See who is present without being listed.
+   */
+  hidden?: boolean;
+}
+/**
+ * How to create the group in matching streams that lack it.
  */
 export interface NewGroups {
   /**
-   * Read after this id; `$` is the last one, `0` reads everything.
+   * Read entries after this id; `$` is the last id, `0` reads all entries.
    */
   start?: string;
   policy?: Policy | null;
 }
 /**
- * The policy of a group, which it follows by itself; every part may be left out or null.
+ * Rules that a group applies automatically. All parts are optional and may be null.
  */
 export interface Policy {
   /**
-   * Reads that do not say it take over entries idle for so long.
+   * Default `claim_idle_ms` of reads: they take over entries that have been idle for this long.
    */
   claim_idle_ms?: number | null;
   /**
-   * An entry delivered so often goes to `dead_letter_stream` when it fails.
+   * Number of deliveries after which an entry that fails is moved to `dead_letter_stream`.
    */
   max_deliveries?: number | null;
   /**
-   * Where such entries go, with `_stream`, `_id`, `_group`, `_deliveries` and `_reason` behind their own fields; then `_error`, if a nack carried one.
+   * Stream for dead letters. Each has the fields of its entry, followed by `_stream`, `_id`, `_group`, `_deliveries` and `_reason`, and by `_error` if a nack gave an error.
    */
   dead_letter_stream?: string | null;
   /**
-   * How long a failed entry rests before its 2nd, 3rd … delivery.
+   * Delays before the 2nd, 3rd, … delivery of a failed entry.
    */
   backoff_ms?: number[] | null;
   /**
-   * A consumer with so many unacknowledged entries gets no more.
+   * Maximum number of unacknowledged entries per consumer.
    */
   max_pending?: number | null;
   /**
-   * What becomes of a connection's unacknowledged entries in the end.
+   * What to do with a connection's unacknowledged entries when it ends for good.
    */
   on_disconnect?: OnDisconnect | null;
   /**
-   * A consumer idle for so long, with nothing pending, is removed.
+   * Idle time after which a consumer without pending entries is removed.
    */
   consumer_ttl_ms?: number | null;
   /**
-   * Conditions on fields, in the dialects of CloudEvents subscriptions, that all must hold. The group passes by entries that do not meet them.
+   * Filters on fields, in the dialects of CloudEvents subscriptions. The group skips entries that do not match all of them.
    */
   filters?:
     | {
@@ -177,54 +211,54 @@ export interface Policy {
       }[]
     | null;
   /**
-   * The group delivers nothing before this unix time.
+   * Unix time before which the group delivers nothing.
    */
   paused_until_ms?: number | null;
   /**
-   * The group delivers so many entries a second, at most.
+   * Maximum number of entries that the group delivers per second.
    */
   rate_per_s?: number | null;
   /**
-   * So many may come at once after a rest; `rate_per_s` unless given.
+   * Maximum number of entries in a burst after a quiet time. Default: `rate_per_s`.
    */
   rate_burst?: number | null;
   /**
-   * Entries with the same value of this field are delivered in order: the next one when the one before is acknowledged or a dead letter.
+   * Deliver entries with the same value of this field in order: the next entry follows when the previous one is acknowledged or a dead letter.
    */
   key_field?: string | null;
   /**
-   * So many with the same value are pending at once; 1 unless given.
+   * Maximum number of pending entries per value of `key_field`. Default: 1.
    */
   key_pending_max?: number | null;
   /**
-   * So many entries are held back until others with their value are settled; 10,000 unless given, 100,000 at most. The group reads no further then. With `fair_field`, so many are indexed ahead; 10,000,000 unless given. Those behind them wait in order.
+   * Maximum number of entries held back until earlier entries with their value are settled. Default: 10,000; at most 100,000. At the limit, the group stops reading. With `fair_field`, number of entries indexed ahead. Default: 10,000,000. Further entries wait in order.
    */
   key_ahead_max?: number | null;
   /**
-   * What becomes of entries whose deadline is over; `dead_letter` needs a `dead_letter_stream`.
+   * What to do with entries whose deadline has passed; `dead_letter` needs a `dead_letter_stream`.
    */
   on_expiry?: OnExpiry | null;
   /**
-   * Values of this field take turns: however many entries wait with one value, those with another come next. Entries without the field share one turn.
+   * Values of this field take turns: however many entries one value has, the other values get their turns. Entries without the field share one turn.
    */
   fair_field?: string | null;
   /**
-   * So many entries of a value in its turn, by value; 1 of all others.
+   * Number of entries per turn, by value. Default: 1.
    */
   weights?: {
     [k: string]: number;
   } | null;
   /**
-   * Entries with a higher digit, 0 to 9, in this field come first; 0 if there is none.
+   * Field with a priority from 0 to 9. Entries with a higher priority are delivered first. Default: 0.
    */
   priority_field?: string | null;
   /**
-   * An entry that waits rises by one priority in so long.
+   * Waiting time after which an entry rises by one priority.
    */
   priority_age_ms?: number | null;
 }
 /**
- * End a subscription; what is not settled goes back, or is kept.
+ * End a subscription. Unsettled entries are given back or kept.
  */
 export interface UnsubscribeFrame {
   type: "unsubscribe";
@@ -233,31 +267,31 @@ export interface UnsubscribeFrame {
    */
   rid?: string | null;
   /**
-   * The client's name for it.
+   * Name of the subscription, chosen by the client.
    */
   sub: string;
 }
 /**
- * Let so many more entries come; never answered.
+ * Allow this many more entries. There is no answer.
  */
 export interface CreditFrame {
   /**
-   * The client's name for it.
+   * Name of the subscription, chosen by the client.
    */
   sub?: string;
   type: "credit";
   entries: number;
 }
 /**
- * Acknowledge entries: by id, or all sent up to one.
+ * Acknowledge entries: given ids, or all entries sent up to an id.
  */
 export interface AckFrame {
   /**
-   * The client's name for it.
+   * Name of the subscription, chosen by the client.
    */
   sub?: string;
   /**
-   * With `match`: the stream of these entries.
+   * With `match`: stream of the entries.
    */
   stream?: string | null;
   type: "ack";
@@ -273,11 +307,11 @@ export interface AckFrame {
  */
 export interface NackFrame {
   /**
-   * The client's name for it.
+   * Name of the subscription, chosen by the client.
    */
   sub?: string;
   /**
-   * With `match`: the stream of these entries.
+   * With `match`: stream of the entries.
    */
   stream?: string | null;
   type: "nack";
@@ -292,7 +326,7 @@ export interface NackFrame {
   ids: string[];
   mode?: "silent" | "fail" | "fatal";
   /**
-   * Nobody gets them before that.
+   * Delay before the next delivery.
    */
   delay_ms?: number | null;
   /**
@@ -301,15 +335,15 @@ export interface NackFrame {
   error?: string | null;
 }
 /**
- * Restart the idle clock of entries.
+ * Restart the idle time of entries.
  */
 export interface ExtendFrame {
   /**
-   * The client's name for it.
+   * Name of the subscription, chosen by the client.
    */
   sub?: string;
   /**
-   * With `match`: the stream of these entries.
+   * With `match`: stream of the entries.
    */
   stream?: string | null;
   type: "extend";
@@ -344,50 +378,50 @@ export interface AppendFrame {
 export interface EntryInput {
   fields?: FieldMap | null;
   /**
-   * Names of fields whose values are base64 text of bytes.
+   * Names of fields whose values are base64-encoded bytes.
    */
   base64?: string[] | null;
   /**
-   * Instead of `fields`, where names repeat or their order matters.
+   * Use instead of `fields` if names repeat or their order matters.
    */
   pairs?: string[][] | null;
   /**
-   * All names are base64 text of bytes.
+   * All names are base64-encoded bytes.
    */
   names_base64?: boolean;
   /**
-   * Groups deliver it so much later. Up to 90 days.
+   * Time until groups deliver the entry; up to 90 days.
    */
   delay_ms?: number | null;
   /**
-   * Instead: groups deliver it no sooner than this unix time.
+   * Instead of `delay_ms`: unix time before which groups do not deliver the entry.
    */
   deliver_at_ms?: number | null;
   /**
-   * Groups deliver it for so long, from now on, and then no more.
+   * Time from now after which groups no longer deliver the entry.
    */
   ttl_ms?: number | null;
   /**
-   * Instead: groups deliver it until this unix time.
+   * Instead of `ttl_ms`: unix time after which groups no longer deliver the entry.
    */
   expires_at_ms?: number | null;
   /**
-   * `*`, `ms-*`, or an explicit id above the last.
+   * `*` to generate an id, `ms-*` to generate the sequence, or an explicit id above the last one.
    */
   id?: string;
 }
 /**
- * The entry's fields.
+ * Fields of the entry.
  */
 export interface FieldMap {
   [k: string]: string;
 }
 /**
- * Carry out steps together: all of them, at one moment, or none.
+ * Apply several steps atomically: all of them at one moment, or none.
  */
 export interface CommitFrame {
   /**
-   * The consumer that settles entries.
+   * Consumer that holds the entries to settle.
    */
   consumer?: string | null;
   /**
@@ -401,12 +435,12 @@ export interface CommitFrame {
    */
   rid?: string | null;
   /**
-   * Names this commit: sent again with the same key, it changes nothing and has the same answer.
+   * Identifies this commit. If it is sent again with the same key, nothing is changed and the answer is the same.
    */
   idempotency_key?: string | null;
 }
 /**
- * A step of a commit: an object with one of these members.
+ * A step of a commit: an object with exactly one of these members.
  */
 export interface CommitStepInput {
   append?: CommitAppend | null;
@@ -419,7 +453,7 @@ export interface CommitStepInput {
   cancel?: CommitCancel | null;
 }
 /**
- * Append entries to a stream. Their ids are given by the stream.
+ * Append entries to a stream. The stream generates their ids.
  */
 export interface CommitAppend {
   /**
@@ -432,63 +466,63 @@ export interface CommitAppend {
    */
   entries: NewEntry[];
   /**
-   * Only if this is the stream's last id before the commit.
+   * Fail unless this is the last id of the stream before the commit.
    */
   if_last_id?: string | null;
   /**
-   * Create the stream if it is not there.
+   * Create the stream if it does not exist.
    */
   create_stream?: boolean;
 }
 /**
- * An entry to append, whose id the stream chooses.
+ * An entry to append. The stream generates its id.
  */
 export interface NewEntry {
   fields?: FieldMap | null;
   /**
-   * Names of fields whose values are base64 text of bytes.
+   * Names of fields whose values are base64-encoded bytes.
    */
   base64?: string[] | null;
   /**
-   * Instead of `fields`, where names repeat or their order matters.
+   * Use instead of `fields` if names repeat or their order matters.
    */
   pairs?: string[][] | null;
   /**
-   * All names are base64 text of bytes.
+   * All names are base64-encoded bytes.
    */
   names_base64?: boolean;
   /**
-   * Groups deliver it so much later. Up to 90 days.
+   * Time until groups deliver the entry; up to 90 days.
    */
   delay_ms?: number | null;
   /**
-   * Instead: groups deliver it no sooner than this unix time.
+   * Instead of `delay_ms`: unix time before which groups do not deliver the entry.
    */
   deliver_at_ms?: number | null;
   /**
-   * Groups deliver it for so long, from now on, and then no more.
+   * Time from now after which groups no longer deliver the entry.
    */
   ttl_ms?: number | null;
   /**
-   * Instead: groups deliver it until this unix time.
+   * Instead of `ttl_ms`: unix time after which groups no longer deliver the entry.
    */
   expires_at_ms?: number | null;
 }
 /**
- * Write the row of a key. The key field is added.
+ * Write the row of a key. The gateway adds the key field.
  */
 export interface CommitPutRow {
   fields?: FieldMap | null;
   /**
-   * Names of fields whose values are base64 text of bytes.
+   * Names of fields whose values are base64-encoded bytes.
    */
   base64?: string[] | null;
   /**
-   * Instead of `fields`, where names repeat or their order matters.
+   * Use instead of `fields` if names repeat or their order matters.
    */
   pairs?: string[][] | null;
   /**
-   * All names are base64 text of bytes.
+   * All names are base64-encoded bytes.
    */
   names_base64?: boolean;
   /**
@@ -500,11 +534,11 @@ export interface CommitPutRow {
    */
   key: string;
   /**
-   * Only if this is the id of the row before the commit.
+   * Fail unless this is the id of the row before the commit.
    */
   if_match?: string | null;
   /**
-   * Instead: only if there is no such row before the commit.
+   * Instead of `if_match`: fail if the row exists before the commit.
    */
   if_none_match?: "*" | null;
 }
@@ -521,16 +555,16 @@ export interface CommitDeleteRow {
    */
   key: string;
   /**
-   * Only if this is the id of the row before the commit.
+   * Fail unless this is the id of the row before the commit.
    */
   if_match?: string | null;
   /**
-   * Instead: only if there is no such row before the commit.
+   * Instead of `if_match`: fail if the row exists before the commit.
    */
   if_none_match?: "*" | null;
 }
 /**
- * Acknowledge entries of the consumer.
+ * Acknowledge entries that the consumer holds.
  */
 export interface CommitAck {
   /**
@@ -546,24 +580,24 @@ export interface CommitAck {
    */
   group: string;
   /**
-   * The delivery count of each id, as it came with the entry: the commit fails if an entry was delivered again since, even to the same consumer.
+   * Delivery count of each id, as received with the entry. The commit fails if an entry was delivered again since, even to the same consumer.
    */
   deliveries?: number[] | null;
 }
 /**
- * Give entries of the consumer back.
+ * Give back entries that the consumer holds.
  */
 export interface CommitNack {
   /**
-   * `silent`: it was never tried, and does not count. `fail`: it was tried. `fatal`: it cannot work; its count becomes the greatest there is.
+   * `silent`: the entry was not tried; the delivery does not count. `fail`: it was tried and failed. `fatal`: it can never succeed; its delivery count becomes the maximum.
    */
   mode?: "silent" | "fail" | "fatal";
   /**
-   * Nobody gets them before that; the group's `backoff_ms` if it is left out.
+   * Delay before the next delivery. Default: the `backoff_ms` of the group.
    */
   delay_ms?: number | null;
   /**
-   * Error of the consumer. It comes as `last_error` with the next delivery, and goes into the dead letter as `_error`.
+   * Error of the consumer. The next delivery has it as `last_error`, a dead letter as `_error`.
    */
   error?: string | null;
   /**
@@ -579,12 +613,12 @@ export interface CommitNack {
    */
   group: string;
   /**
-   * The delivery count of each id, as it came with the entry: the commit fails if an entry was delivered again since, even to the same consumer.
+   * Delivery count of each id, as received with the entry. The commit fails if an entry was delivered again since, even to the same consumer.
    */
   deliveries?: number[] | null;
 }
 /**
- * Restart the idle time of entries of the consumer.
+ * Restart the idle time of entries that the consumer holds.
  */
 export interface CommitExtend {
   /**
@@ -600,25 +634,25 @@ export interface CommitExtend {
    */
   group: string;
   /**
-   * The delivery count of each id, as it came with the entry: the commit fails if an entry was delivered again since, even to the same consumer.
+   * Delivery count of each id, as received with the entry. The commit fails if an entry was delivered again since, even to the same consumer.
    */
   deliveries?: number[] | null;
 }
 /**
- * Append an entry at a time, once. A timer that has the name already is replaced.
+ * Append an entry once, at a given time. This replaces a timer with the same name.
  */
 export interface CommitSchedule {
   fields?: FieldMap | null;
   /**
-   * Names of fields whose values are base64 text of bytes.
+   * Names of fields whose values are base64-encoded bytes.
    */
   base64?: string[] | null;
   /**
-   * Instead of `fields`, where names repeat or their order matters.
+   * Use instead of `fields` if names repeat or their order matters.
    */
   pairs?: string[][] | null;
   /**
-   * All names are base64 text of bytes.
+   * All names are base64-encoded bytes.
    */
   names_base64?: boolean;
   /**
@@ -630,18 +664,55 @@ export interface CommitSchedule {
    */
   stream: string;
   /**
-   * Unix time at which the entry is appended.
+   * Unix time at which to append the entry.
    */
   at_ms: number;
 }
 /**
- * Delete a timer, or any schedule, if it is there.
+ * Delete a timer, or any other schedule, if it exists.
  */
 export interface CommitCancel {
   /**
    * Name of the stream, group, consumer or timer.
    */
   name: string;
+}
+/**
+ * Publish a message to the current subscribers of a channel. It is not stored.
+ */
+export interface PublishFrame {
+  type: "publish";
+  /**
+   * Without it, only a problem is answered.
+   */
+  rid?: string | null;
+  channel: string;
+  /**
+   * Any JSON value.
+   */
+  data: {
+    [k: string]: unknown;
+  };
+}
+/**
+ * Change the data about this connection that others see.
+ */
+export interface PresenceFrame {
+  /**
+   * Name of the subscription, chosen by the client.
+   */
+  sub?: string;
+  type: "presence";
+  /**
+   * Without it, only a problem is answered.
+   */
+  rid?: string | null;
+  /**
+   * At most 1,024 bytes of JSON.
+   */
+  data: {
+    [k: string]: unknown;
+  };
 }
 /**
  * Ask for a pong.
@@ -654,10 +725,11 @@ export interface PingFrame {
   rid?: string | null;
 }
 /**
- * Present a credential, or renew it before it ends.
+ * Present a credential, or renew it before it expires.
  *
- * It is the first frame where the handshake carries no credential. A renewal is of the same
- * principal. Subscriptions that it does not allow end; all others go on without a gap.
+ * This must be the first frame if the handshake had no credential. A renewal must be of the same
+ * principal. Subscriptions that the new credential does not allow end. All others continue without
+ * a gap.
  */
 export interface AuthFrame {
   type: "auth";
@@ -671,93 +743,187 @@ export interface AuthFrame {
   token: string;
 }
 /**
- * The first frame, once it is known who is there.
+ * The first frame, once the gateway knows the client.
  */
 export interface Welcome {
   type: "welcome";
   /**
-   * Identity of this connection, for logs.
+   * Id of this connection, as in the log.
    */
   connection: string;
   /**
-   * Protocol pings come so often.
+   * Interval between protocol pings.
    */
   heartbeat_ms: number;
   limits: ConnectionLimits;
 }
 /**
- * The bounds of one connection.
+ * Limits of one connection.
  */
 export interface ConnectionLimits {
   /**
-   * Subscriptions of one WebSocket.
+   * Maximum number of subscriptions per WebSocket.
    */
   subscriptions_max: number;
   /**
-   * Those of them that follow all streams that match a pattern.
+   * Maximum number of subscriptions per WebSocket that follow a pattern.
    */
   patterns_max: number;
   /**
-   * Most credit a subscription may hold.
+   * Maximum credit of a subscription.
    */
   credit_max: number;
   /**
-   * Largest WebSocket frame, once inflated.
+   * Maximum size of a WebSocket frame after decompression.
    */
   frame_bytes_max: number;
   /**
-   * Entries in one batch.
+   * Maximum number of entries in one batch.
    */
   batch_entries_max: number;
   /**
-   * Time until a client that takes nothing is cut off.
+   * Time after which a client that reads nothing is disconnected.
    */
   send_ms_max: number;
   /**
-   * After so long a connection is told to come back; null: it may stay.
+   * Time after which a connection is told to reconnect; null: no limit.
    */
   connection_ms_max: number | null;
   /**
-   * Ids in one frame.
+   * Maximum number of ids in one frame.
    */
   frame_ids_max: number;
 }
 /**
- * The subscription stands.
+ * The subscription has started.
  */
 export interface Subscribed {
   type: "subscribed";
   rid?: string | null;
   sub: string;
   /**
-   * Entries come from after this.
+   * Entries after this position are sent; `0-0` for a channel.
    */
   position: string;
   consumer?: string | null;
   /**
-   * Entries the consumer holds already.
+   * Entries that the consumer already holds.
    */
   pending?: number | null;
   /**
-   * Trimmed entries before the first one.
+   * Trimmed entries before the first entry.
    */
   gap?: Gap | null;
 }
 /**
- * Entries a reader missed because they were trimmed, or their stream was deleted: above `from`, up to `to`. If `from` is the greater one, the stream was made anew or restored and ends at `to`: reading goes on there.
+ * Entries that a reader missed because they were trimmed or their stream was deleted: ids above `from`, up to `to`. If `from` is greater than `to`, the stream was recreated or restored and ends at `to`; reading continues there.
  */
 export interface Gap {
   /**
-   * Entry id.
+   * Id of an entry.
    */
   from: string;
   /**
-   * Entry id.
+   * Id of an entry.
    */
   to: string;
 }
 /**
- * Entries, as many as were ready.
+ * A published message.
+ */
+export interface MessageFrame {
+  type: "message";
+  sub: string;
+  channel: string;
+  /**
+   * The published data; as a string if it is not JSON.
+   */
+  data: {
+    [k: string]: unknown;
+  };
+  /**
+   * Number of messages before this one that the client was too slow to receive.
+   */
+  dropped?: number;
+}
+/**
+ * The members that are present: at the start, and again if changes were dropped.
+ *
+ * The first of several such frames replaces all members known before.
+ */
+export interface MembersFrame {
+  type: "members";
+  sub: string;
+  members: PresentMember[];
+  /**
+   * Whether another such frame with further members follows.
+   */
+  more: boolean;
+  /**
+   * False if the gateway has just started and members may not have reconnected yet. Keep the members known before until it is true.
+   */
+  settled: boolean;
+}
+/**
+ * A member that is present: a user with all connections, or one connection without a user.
+ */
+export interface PresentMember {
+  id: string;
+  /**
+   * Name of the key, or subject of the token; null without a credential.
+   */
+  user: string | null;
+  connections: PresentConnection[];
+}
+/**
+ * A connection of a member.
+ */
+export interface PresentConnection {
+  /**
+   * Name of the connection, chosen by the client.
+   */
+  key: string;
+  /**
+   * When the connection became present.
+   */
+  since_ms: number;
+  /**
+   * Data about the connection, from its client.
+   */
+  data: {
+    [k: string]: unknown;
+  };
+}
+/**
+ * A member joined, changed or left.
+ */
+export interface PresenceChange {
+  type: "presence";
+  sub: string;
+  event: "joined" | "updated" | "left";
+  member: PresentMember;
+}
+/**
+ * The message was published.
+ */
+export interface PublishedFrame {
+  type: "published";
+  rid?: string | null;
+  /**
+   * Number of subscribers of the channel.
+   */
+  receivers: number;
+}
+/**
+ * The data about this connection was changed.
+ */
+export interface Noted {
+  type: "noted";
+  rid?: string | null;
+  sub: string;
+}
+/**
+ * Entries, as many as were available.
  */
 export interface Entries {
   type: "entries";
@@ -769,37 +935,37 @@ export interface Entries {
   gap?: Gap;
   gaps?: StreamGap[];
   /**
-   * With a pattern, the cursor behind all that was sent. With a filter: subscribe again after this id, as no entry between the last one sent and this one matches.
+   * With a pattern: cursor after everything that was sent. With a filter: subscribe again after this id, because no entry between the last one sent and this id matches.
    */
   position?: string;
 }
 /**
- * One element of a stream.
+ * An entry of a stream.
  */
 export interface Entry {
   /**
-   * Entry id.
+   * Id of an entry.
    */
   id: string;
   fields: FieldMap;
   /**
-   * Names of fields whose values are base64 text of bytes.
+   * Names of fields whose values are base64-encoded bytes.
    */
   base64?: string[];
   /**
-   * All fields in order, where a name repeats.
+   * All fields in order, if a name occurs more than once.
    */
   pairs?: string[][];
   /**
-   * True if a name is not UTF-8: then all names are base64 text.
+   * True if a name is not UTF-8. All names are then base64-encoded.
    */
   names_base64?: boolean;
   /**
-   * Groups deliver it no sooner than this unix time.
+   * Unix time before which groups do not deliver the entry.
    */
   deliver_at_ms?: number;
   /**
-   * Groups deliver it no more from this unix time on.
+   * Unix time from which groups no longer deliver the entry.
    */
   expires_at_ms?: number;
 }
@@ -808,141 +974,141 @@ export interface Entry {
  */
 export interface StreamEntry {
   /**
-   * Entry id.
+   * Id of an entry.
    */
   id: string;
   fields: FieldMap;
   /**
-   * Names of fields whose values are base64 text of bytes.
+   * Names of fields whose values are base64-encoded bytes.
    */
   base64?: string[];
   /**
-   * All fields in order, where a name repeats.
+   * All fields in order, if a name occurs more than once.
    */
   pairs?: string[][];
   /**
-   * True if a name is not UTF-8: then all names are base64 text.
+   * True if a name is not UTF-8. All names are then base64-encoded.
    */
   names_base64?: boolean;
   /**
-   * Groups deliver it no sooner than this unix time.
+   * Unix time before which groups do not deliver the entry.
    */
   deliver_at_ms?: number;
   /**
-   * Groups deliver it no more from this unix time on.
+   * Unix time from which groups no longer deliver the entry.
    */
   expires_at_ms?: number;
   stream: string;
 }
 /**
- * An entry handed to a consumer.
+ * An entry that is delivered to a consumer.
  */
 export interface Delivery {
   /**
-   * Entry id.
+   * Id of an entry.
    */
   id: string;
   fields: FieldMap;
   /**
-   * Names of fields whose values are base64 text of bytes.
+   * Names of fields whose values are base64-encoded bytes.
    */
   base64?: string[];
   /**
-   * All fields in order, where a name repeats.
+   * All fields in order, if a name occurs more than once.
    */
   pairs?: string[][];
   /**
-   * True if a name is not UTF-8: then all names are base64 text.
+   * True if a name is not UTF-8. All names are then base64-encoded.
    */
   names_base64?: boolean;
   /**
-   * Groups deliver it no sooner than this unix time.
+   * Unix time before which groups do not deliver the entry.
    */
   deliver_at_ms?: number;
   /**
-   * Groups deliver it no more from this unix time on.
+   * Unix time from which groups no longer deliver the entry.
    */
   expires_at_ms?: number;
   /**
-   * Number of its deliveries, this one included.
+   * Number of deliveries, including this one.
    */
   deliveries: number;
   /**
-   * Idle time when it was claimed.
+   * Idle time of the entry when it was claimed.
    */
   idle_ms: number;
   /**
-   * Whom it was taken from.
+   * Consumer that held the entry before it was claimed.
    */
   claimed_from?: string;
   /**
-   * The error of its last nack that had one.
+   * Error of the last nack that gave one.
    */
   last_error?: string;
 }
 /**
- * An entry of one of several streams, handed to a consumer.
+ * An entry of one of several streams that is delivered to a consumer.
  */
 export interface StreamDelivery {
   /**
-   * Entry id.
+   * Id of an entry.
    */
   id: string;
   fields: FieldMap;
   /**
-   * Names of fields whose values are base64 text of bytes.
+   * Names of fields whose values are base64-encoded bytes.
    */
   base64?: string[];
   /**
-   * All fields in order, where a name repeats.
+   * All fields in order, if a name occurs more than once.
    */
   pairs?: string[][];
   /**
-   * True if a name is not UTF-8: then all names are base64 text.
+   * True if a name is not UTF-8. All names are then base64-encoded.
    */
   names_base64?: boolean;
   /**
-   * Groups deliver it no sooner than this unix time.
+   * Unix time before which groups do not deliver the entry.
    */
   deliver_at_ms?: number;
   /**
-   * Groups deliver it no more from this unix time on.
+   * Unix time from which groups no longer deliver the entry.
    */
   expires_at_ms?: number;
   /**
-   * Number of its deliveries, this one included.
+   * Number of deliveries, including this one.
    */
   deliveries: number;
   /**
-   * Idle time when it was claimed.
+   * Idle time of the entry when it was claimed.
    */
   idle_ms: number;
   /**
-   * Whom it was taken from.
+   * Consumer that held the entry before it was claimed.
    */
   claimed_from?: string;
   /**
-   * The error of its last nack that had one.
+   * Error of the last nack that gave one.
    */
   last_error?: string;
   stream: string;
 }
 /**
- * The same, of one of several streams.
+ * A gap in one of several streams.
  */
 export interface StreamGap {
   stream: string;
   /**
-   * Entry id.
+   * Id of an entry.
    */
   from: string;
   /**
-   * Entry id.
+   * Id of an entry.
    */
   to: string;
 }
 /**
- * Rows of a table: all of them before `caught_up`, then each change.
+ * Rows of a table: first all rows, then, after `caught_up`, each change.
  */
 export interface Rows {
   type: "rows";
@@ -950,12 +1116,12 @@ export interface Rows {
   rows: (Row | RowRemoval)[];
   credit_left: number;
   /**
-   * All rows come again: forget those before.
+   * All rows are sent again: discard the earlier ones.
    */
   again?: true;
   gap?: Gap;
   /**
-   * Of changes: subscribe again after this id.
+   * With changes: subscribe again after this id.
    */
   position?: string;
 }
@@ -964,51 +1130,51 @@ export interface Rows {
  */
 export interface Row {
   /**
-   * Entry id.
+   * Id of an entry.
    */
   id: string;
   fields: FieldMap;
   /**
-   * Names of fields whose values are base64 text of bytes.
+   * Names of fields whose values are base64-encoded bytes.
    */
   base64?: string[];
   /**
-   * All fields in order, where a name repeats.
+   * All fields in order, if a name occurs more than once.
    */
   pairs?: string[][];
   /**
-   * True if a name is not UTF-8: then all names are base64 text.
+   * True if a name is not UTF-8. All names are then base64-encoded.
    */
   names_base64?: boolean;
   /**
-   * Groups deliver it no sooner than this unix time.
+   * Unix time before which groups do not deliver the entry.
    */
   deliver_at_ms?: number;
   /**
-   * Groups deliver it no more from this unix time on.
+   * Unix time from which groups no longer deliver the entry.
    */
   expires_at_ms?: number;
   /**
-   * The value of the key field. One that is no text is written as `base64:` and base64 text, and so is one that is empty or begins with `base64:`.
+   * Value of the key field. It is written as `base64:` followed by base64 if it is empty, is not UTF-8, or starts with `base64:`.
    */
   key: string;
 }
 /**
- * A row that is gone, by an entry with the `tombstone_field`.
+ * A row that was removed by an entry with the `tombstone_field`.
  */
 export interface RowRemoval {
   /**
-   * The value of the key field. One that is no text is written as `base64:` and base64 text, and so is one that is empty or begins with `base64:`.
+   * Value of the key field. It is written as `base64:` followed by base64 if it is empty, is not UTF-8, or starts with `base64:`.
    */
   key: string;
   /**
-   * Entry id.
+   * Id of an entry.
    */
   id: string;
   fields: null;
 }
 /**
- * Why nothing comes, or that it does again.
+ * Whether entries can be sent now, and if not, why.
  */
 export interface State {
   type: "state";
@@ -1016,7 +1182,7 @@ export interface State {
   state: "live" | "caught_up" | "credit_exhausted" | "max_pending" | "key_blocked" | "paused" | "rate_limited";
 }
 /**
- * The stream is closed, and all of it has come; of a group, all is settled by all consumers.
+ * The stream is closed and was sent completely; for a group, all entries are settled.
  *
  * The subscription ends, and `unsubscribed` follows.
  */
@@ -1024,7 +1190,7 @@ export interface Closed {
   type: "closed";
   sub: string;
   /**
-   * Nothing comes behind this id.
+   * Last id of the stream.
    */
   at: string;
   /**
@@ -1033,7 +1199,7 @@ export interface Closed {
   closed_at_ms: number;
 }
 /**
- * Entries you held belong to another consumer now.
+ * Entries that you held were claimed by another consumer.
  */
 export interface Claimed {
   type: "claimed";
@@ -1042,7 +1208,7 @@ export interface Claimed {
   by: string;
 }
 /**
- * The outcome of an ack, for each id.
+ * Outcome of an ack, for each id.
  */
 export interface Acked {
   type: "acked";
@@ -1052,17 +1218,17 @@ export interface Acked {
   results: Settled[];
 }
 /**
- * The outcome of one id.
+ * Outcome for one id.
  */
 export interface Settled {
   /**
-   * Entry id.
+   * Id of an entry.
    */
   id: string;
   outcome: Outcome;
 }
 /**
- * The outcome of a nack or extend, for each id.
+ * Outcome of a nack or extend, for each id.
  */
 export interface Ok {
   type: "ok";
@@ -1072,7 +1238,7 @@ export interface Ok {
   results: Settled[];
 }
 /**
- * The entries are appended, and safe.
+ * The entries are appended and durable.
  */
 export interface AppendedFrame {
   type: "appended";
@@ -1080,31 +1246,31 @@ export interface AppendedFrame {
   ids: string[];
 }
 /**
- * The steps are carried out, and safe.
+ * The steps of the commit are applied and durable.
  */
 export interface CommittedFrame {
   type: "committed";
   rid?: string | null;
   /**
-   * What came of each step, in order.
+   * Result of each step, in order.
    */
   results: CommitResult[];
   /**
-   * Nothing was changed: this is what the key's first use made.
+   * Nothing was changed: this is the result of the key's first use.
    */
   repeated?: true | null;
 }
 /**
- * What came of a step.
+ * Result of a step.
  */
 export interface CommitResult {
   /**
-   * The entries that the step has appended.
+   * Ids of the entries that the step appended.
    */
   ids?: string[];
 }
 /**
- * A subscription has ended: you asked for it, or what it read is gone, or closed and read.
+ * A subscription ended: on request, or because it is closed and read, or gone.
  */
 export interface Unsubscribed {
   type: "unsubscribed";
@@ -1113,7 +1279,7 @@ export interface Unsubscribed {
   reason: "requested" | "closed" | "gone" | "failed";
 }
 /**
- * The connection is about to end; come back after so long.
+ * The connection is about to end. Reconnect after this time.
  */
 export interface Draining {
   type: "draining";
@@ -1127,7 +1293,7 @@ export interface Pong {
   rid?: string | null;
 }
 /**
- * It is known who is there.
+ * The gateway accepted the credential.
  */
 export interface Authenticated {
   type: "authenticated";
@@ -1142,7 +1308,7 @@ export interface Authenticated {
   expires_at_ms?: number | null;
 }
 /**
- * A frame that could not be served, or why the connection ends.
+ * The error of a frame, or why the connection ends.
  */
 export interface ProblemFrame {
   type: "problem";
@@ -1151,31 +1317,31 @@ export interface ProblemFrame {
   problem: Problem;
 }
 /**
- * Why a request was not served. Nothing was changed.
+ * An error. The request changed nothing.
  */
 export interface Problem {
   /**
-   * Page of this gateway: what the problem means, and what to do.
+   * Path of a page at this gateway that explains the problem and its remedy.
    */
   type: string;
   /**
-   * The status in words.
+   * Name of the HTTP status.
    */
   title: string;
   /**
-   * The HTTP status.
+   * HTTP status code.
    */
   status: number;
   /**
-   * The problem, for people.
+   * Explanation for people.
    */
   detail: string;
   /**
-   * The path that was asked for.
+   * Path of the request.
    */
   instance: string;
   /**
-   * The problem, for programs.
+   * Code for programs.
    */
   code:
     | "malformed"
@@ -1226,49 +1392,49 @@ export interface Problem {
    */
   retryable: boolean;
   /**
-   * When to try again, if known.
+   * How long to wait before the next attempt, if known.
    */
   retry_after_ms?: number | null;
   /**
-   * The faults, each with its place.
+   * All faults of the request, each with its place.
    */
   errors?: ProblemError[] | null;
   /**
-   * The stream's last id, where that was the matter.
+   * Last id of the stream, if the problem is about it.
    */
   last_id?: string | null;
   /**
-   * The entry that is too large for its reader, where that was the matter.
+   * Id of the entry that is too large for its reader, if the problem is about it.
    */
   entry_id?: string | null;
   /**
-   * Of a commit: the number of the step that failed, from 0.
+   * Number of the failed step of a commit, from 0.
    */
   step?: number | null;
   /**
-   * Of `not_leader`: the address of the gateway that leads, if it is known.
+   * With `not_leader`: address of the leader, if known.
    */
   leader?: string | null;
   /**
-   * `X-Request-Id` of the answer or of the WebSocket, as the log has it.
+   * `X-Request-Id` of the answer or of the WebSocket, as in the log.
    */
   request_id?: string | null;
 }
 /**
- * One thing that is wrong with a request.
+ * One fault of a request.
  */
 export interface ProblemError {
   /**
-   * The place: a JSON pointer below `/body`, `/query`, `/path` or `/header`.
+   * Where the fault is: a JSON pointer below `/body`, `/query`, `/path` or `/header`.
    */
   pointer: string;
   /**
-   * The fault there.
+   * What is wrong.
    */
   detail: string;
 }
 /**
- * Why a commit did nothing.
+ * The error of a commit, which changed nothing.
  */
 export interface CommitProblemFrame {
   type: "problem";
@@ -1277,31 +1443,31 @@ export interface CommitProblemFrame {
   problem: FenceProblem | RowProblem | Problem;
 }
 /**
- * Why a commit did nothing: entries are not pending with its consumer.
+ * Error of a commit: entries are not pending with its consumer. The commit changed nothing.
  */
 export interface FenceProblem {
   /**
-   * Page of this gateway: what the problem means, and what to do.
+   * Path of a page at this gateway that explains the problem and its remedy.
    */
   type: string;
   /**
-   * The status in words.
+   * Name of the HTTP status.
    */
   title: string;
   /**
-   * The HTTP status.
+   * HTTP status code.
    */
   status: number;
   /**
-   * The problem, for people.
+   * Explanation for people.
    */
   detail: string;
   /**
-   * The path that was asked for.
+   * Path of the request.
    */
   instance: string;
   /**
-   * The problem, for programs.
+   * Code for programs.
    */
   code: "not_yours";
   /**
@@ -1309,35 +1475,35 @@ export interface FenceProblem {
    */
   retryable: boolean;
   /**
-   * When to try again, if known.
+   * How long to wait before the next attempt, if known.
    */
   retry_after_ms?: number | null;
   /**
-   * The faults, each with its place.
+   * All faults of the request, each with its place.
    */
   errors?: ProblemError[] | null;
   /**
-   * The stream's last id, where that was the matter.
+   * Last id of the stream, if the problem is about it.
    */
   last_id?: string | null;
   /**
-   * The entry that is too large for its reader, where that was the matter.
+   * Id of the entry that is too large for its reader, if the problem is about it.
    */
   entry_id?: string | null;
   /**
-   * Of a commit: the number of the step that failed, from 0.
+   * Number of the failed step of a commit, from 0.
    */
   step?: number | null;
   /**
-   * Of `not_leader`: the address of the gateway that leads, if it is known.
+   * With `not_leader`: address of the leader, if known.
    */
   leader?: string | null;
   /**
-   * `X-Request-Id` of the answer or of the WebSocket, as the log has it.
+   * `X-Request-Id` of the answer or of the WebSocket, as in the log.
    */
   request_id?: string | null;
   /**
-   * These entries, and who holds them.
+   * The entries, and who holds them.
    */
   held: HeldEntry[];
 }
@@ -1346,44 +1512,44 @@ export interface FenceProblem {
  */
 export interface HeldEntry {
   /**
-   * Entry id.
+   * Id of the entry.
    */
   id: string;
   /**
-   * Who holds it; left out: nobody.
+   * Consumer that holds the entry; absent if none does.
    */
   consumer?: string | null;
   /**
-   * Its delivery count; left out: it is not pending, or settled.
+   * Delivery count of the entry; absent if it is not pending or already settled.
    */
   deliveries?: number | null;
 }
 /**
- * Why a row was not changed: it is not as the request expects it.
+ * Error of a change of a row: the row is not in the state that the request expects.
  */
 export interface RowProblem {
   /**
-   * Page of this gateway: what the problem means, and what to do.
+   * Path of a page at this gateway that explains the problem and its remedy.
    */
   type: string;
   /**
-   * The status in words.
+   * Name of the HTTP status.
    */
   title: string;
   /**
-   * The HTTP status.
+   * HTTP status code.
    */
   status: number;
   /**
-   * The problem, for people.
+   * Explanation for people.
    */
   detail: string;
   /**
-   * The path that was asked for.
+   * Path of the request.
    */
   instance: string;
   /**
-   * The problem, for programs.
+   * Code for programs.
    */
   code: "row_changed";
   /**
@@ -1391,35 +1557,35 @@ export interface RowProblem {
    */
   retryable: boolean;
   /**
-   * When to try again, if known.
+   * How long to wait before the next attempt, if known.
    */
   retry_after_ms?: number | null;
   /**
-   * The faults, each with its place.
+   * All faults of the request, each with its place.
    */
   errors?: ProblemError[] | null;
   /**
-   * The stream's last id, where that was the matter.
+   * Last id of the stream, if the problem is about it.
    */
   last_id?: string | null;
   /**
-   * The entry that is too large for its reader, where that was the matter.
+   * Id of the entry that is too large for its reader, if the problem is about it.
    */
   entry_id?: string | null;
   /**
-   * Of a commit: the number of the step that failed, from 0.
+   * Number of the failed step of a commit, from 0.
    */
   step?: number | null;
   /**
-   * Of `not_leader`: the address of the gateway that leads, if it is known.
+   * With `not_leader`: address of the leader, if known.
    */
   leader?: string | null;
   /**
-   * `X-Request-Id` of the answer or of the WebSocket, as the log has it.
+   * `X-Request-Id` of the answer or of the WebSocket, as in the log.
    */
   request_id?: string | null;
   /**
-   * The row as it is, if there is one.
+   * The current row, if it exists.
    */
   row?: {
     [k: string]: unknown;

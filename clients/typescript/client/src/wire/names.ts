@@ -16,7 +16,7 @@ function snakeName(name: string): string {
 }
 
 /** Names of members whose own members users have named. */
-const VERBATIM = new Set(["fields", "filter", "filters", "headers", "weights"]);
+const VERBATIM = new Set(["data", "fields", "filter", "filters", "headers", "schema", "weights"]);
 
 function renamed(value: unknown, rename: (name: string) => string): unknown {
   if (Array.isArray(value)) return typeof value[0] === "object" ? value.map((item) => renamed(item, rename)) : value;

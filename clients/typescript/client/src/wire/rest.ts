@@ -1,6 +1,6 @@
 /** Rest: requests by `fetch`, tried again where that is safe, with the problems of the gateway as errors. */
 import type { Addresses } from "./addresses.js";
-import { waited } from "./backoff.js";
+import { backoffMs, waited } from "./backoff.js";
 import type { Credentials } from "./credentials.js";
 import { fromWire, toWire } from "./names.js";
 import { Disconnected, NotYours, Problem, RowChanged } from "./problem.js";
@@ -23,6 +23,8 @@ export interface Request {
   body?: unknown;
   headers?: Record<string, string>;
   signal?: AbortSignal | undefined;
+  /** Told each time that it failed and is tried again. */
+  onRetry?: ((error: Error) => void) | undefined;
   /** Whether it does no harm to send it twice, where nobody knows if it arrived. */
   isRepeatable?: boolean;
 }
@@ -50,8 +52,7 @@ export class Rest {
    * @throws Problem if it refuses, Disconnected if it cannot be reached
    */
   async ask<T = void>(method: string, path: string, request: Request = {}): Promise<T> {
-    const response = await this.open(method, path, request);
-    const text = await response.text();
+    const text = await this.open(method, path, request, (answer) => answer.text().catch(cut));
     return (text === "" ? undefined : fromWire(JSON.parse(text))) as T;
   }
 
@@ -73,21 +74,26 @@ export class Rest {
     );
   }
 
-  /** Ask the gateway, and return its answer unread. */
-  async open(method: string, path: string, request: Request = {}): Promise<Response> {
+  /** Ask the gateway, and return what is taken of its answer. */
+  async open<T>(method: string, path: string, request: Request, take: (answer: Response) => T | Promise<T>): Promise<T> {
     const endsAt = Date.now() + this.retryMs;
     for (let attempt = 0; ; attempt += 1) {
       const url = this.addresses.current;
       try {
-        return await this.#authorized(url, method, path, request);
+        return await take(await this.#authorized(url, method, path, request));
       } catch (error) {
         request.signal?.throwIfAborted();
         const isRefused = error instanceof Problem;
+        const isUnsent = error === this.credentials.failure;
         // A refused request changed nothing. A lost one may have arrived.
-        const mayRepeat = isRefused ? error.retryable : request.isRepeatable || method === "GET";
-        const delayMs = this.addresses.failedMs(attempt, url, error);
-        if (!mayRepeat || (delayMs && Date.now() + delayMs > endsAt)) throw error;
-        await waited(delayMs, request.signal);
+        const mayRepeat = isRefused ? error.retryable : isUnsent || request.isRepeatable || method === "GET";
+        const delayMs = isUnsent ? backoffMs(attempt) : this.addresses.failedMs(attempt, url, error);
+        const leftMs = endsAt - Date.now();
+        // The last attempt is at the end, unless the gateway says that it would be in vain.
+        const saidMs = (isRefused && error.retryAfterMs) || 0;
+        if (!mayRepeat || (delayMs && leftMs <= saidMs)) throw error;
+        request.onRetry?.(error as Error);
+        await waited(Math.min(delayMs, leftMs), request.signal);
       }
     }
   }
@@ -99,7 +105,7 @@ export class Rest {
       return await this.#send(base, method, path, request, token);
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 401) throw error;
-      const fresh = await this.credentials.renewed(token);
+      const fresh = await this.credentials.refused(token);
       if (fresh === undefined) throw error;
       return this.#send(base, method, path, request, fresh);
     }
@@ -134,6 +140,10 @@ export class Rest {
     if (!response.ok) throw await refusal(response);
     return response;
   }
+}
+
+function cut(cause: unknown): never {
+  throw new Disconnected("the connection was lost before the answer was there", undefined, { cause });
 }
 
 /** Return the problem in an answer; also something that is no gateway may have answered. */

@@ -65,6 +65,9 @@ export interface Types {
   PatternPushInput: PatternPushInput;
   PushSummary: PushSummary;
   PushAttempt: PushAttempt;
+  PushAttempts: PushAttempts;
+  PushReplay: PushReplay;
+  PushReplayInput: PushReplayInput;
   Pushes: Pushes;
   ReadGroups: ReadGroups;
   GroupsEntries: GroupsEntries;
@@ -76,6 +79,9 @@ export interface Types {
   RetriedPush: RetriedPush;
   CommitStep: CommitStep;
   CommitDone: CommitDone;
+  PresentMembers: PresentMembers;
+  PresentMember: PresentMember;
+  PresentConnection: PresentConnection;
   Row: Row;
   TableRows: TableRows;
   RowWritten: RowWritten;
@@ -84,84 +90,84 @@ export interface Types {
   FenceProblemDetails: FenceProblemDetails;
 }
 /**
- * One element of a stream.
+ * An entry of a stream.
  */
 export interface Entry {
   /**
-   * Entry id.
+   * Id of an entry.
    */
   id: string;
   fields: FieldMap;
   /**
-   * Names of fields whose values are base64 text of bytes.
+   * Names of fields whose values are base64-encoded bytes.
    */
   base64?: string[];
   /**
-   * All fields in order, where a name repeats.
+   * All fields in order, if a name occurs more than once.
    */
   pairs?: string[][];
   /**
-   * True if a name is not UTF-8: then all names are base64 text.
+   * True if a name is not UTF-8. All names are then base64-encoded.
    */
   namesBase64?: boolean;
   /**
-   * Groups deliver it no sooner than this unix time.
+   * Unix time before which groups do not deliver the entry.
    */
   deliverAtMs?: number;
   /**
-   * Groups deliver it no more from this unix time on.
+   * Unix time from which groups no longer deliver the entry.
    */
   expiresAtMs?: number;
 }
 /**
- * The entry's fields.
+ * Fields of the entry.
  */
 export interface FieldMap {
   [k: string]: string;
 }
 /**
- * An entry handed to a consumer.
+ * An entry that is delivered to a consumer.
  */
 export interface Delivery {
   /**
-   * Entry id.
+   * Id of an entry.
    */
   id: string;
   fields: FieldMap;
   /**
-   * Names of fields whose values are base64 text of bytes.
+   * Names of fields whose values are base64-encoded bytes.
    */
   base64?: string[];
   /**
-   * All fields in order, where a name repeats.
+   * All fields in order, if a name occurs more than once.
    */
   pairs?: string[][];
   /**
-   * True if a name is not UTF-8: then all names are base64 text.
+   * True if a name is not UTF-8. All names are then base64-encoded.
    */
   namesBase64?: boolean;
   /**
-   * Groups deliver it no sooner than this unix time.
+   * Unix time before which groups do not deliver the entry.
    */
   deliverAtMs?: number;
   /**
-   * Groups deliver it no more from this unix time on.
+   * Unix time from which groups no longer deliver the entry.
    */
   expiresAtMs?: number;
   /**
-   * Number of its deliveries, this one included.
+   * Number of deliveries, including this one.
    */
   deliveries: number;
   /**
-   * Idle time when it was claimed.
+   * Idle time of the entry when it was claimed.
    */
   idleMs: number;
   /**
-   * Whom it was taken from.
+   * Consumer that held the entry before it was claimed.
    */
   claimedFrom?: string;
   /**
-   * The error of its last nack that had one.
+   * Error of the last nack that gave one.
    */
   lastError?: string;
 }
@@ -171,35 +177,35 @@ export interface Delivery {
 export interface EntryInput {
   fields?: FieldMap | null;
   /**
-   * Names of fields whose values are base64 text of bytes.
+   * Names of fields whose values are base64-encoded bytes.
    */
   base64?: string[] | null;
   /**
-   * Instead of `fields`, where names repeat or their order matters.
+   * Use instead of `fields` if names repeat or their order matters.
    */
   pairs?: string[][] | null;
   /**
-   * All names are base64 text of bytes.
+   * All names are base64-encoded bytes.
    */
   namesBase64?: boolean;
   /**
-   * Groups deliver it so much later. Up to 90 days.
+   * Time until groups deliver the entry; up to 90 days.
    */
   delayMs?: number | null;
   /**
-   * Instead: groups deliver it no sooner than this unix time.
+   * Instead of `delay_ms`: unix time before which groups do not deliver the entry.
    */
   deliverAtMs?: number | null;
   /**
-   * Groups deliver it for so long, from now on, and then no more.
+   * Time from now after which groups no longer deliver the entry.
    */
   ttlMs?: number | null;
   /**
-   * Instead: groups deliver it until this unix time.
+   * Instead of `ttl_ms`: unix time after which groups no longer deliver the entry.
    */
   expiresAtMs?: number | null;
   /**
-   * `*`, `ms-*`, or an explicit id above the last.
+   * `*` to generate an id, `ms-*` to generate the sequence, or an explicit id above the last one.
    */
   id?: string;
 }
@@ -209,62 +215,62 @@ export interface EntryInput {
 export interface Entries {
   entries: Entry[];
   /**
-   * Cursor for the next read, ascending. With a filter it is behind what was looked at; null: that was all of the range.
+   * Cursor for the next ascending read. With a filter, it is after the last entry that was examined; null: the whole range was examined.
    */
   nextAfter: string | null;
   /**
-   * The same for a range that is read downwards: `end=(` and this id.
+   * Cursor for the next descending read: pass `end=(` followed by this id.
    */
   nextBefore?: string | null;
   /**
-   * The stream's last id.
+   * Last id of the stream.
    */
   lastId: string;
   /**
-   * Trimmed entries between the cursor and the oldest.
+   * Trimmed entries between the cursor and the oldest entry.
    */
   gap: Gap | null;
   /**
-   * True if the entries begin below those of the stream: they were trimmed, and its archive has them.
+   * True if the first entries come from the archive, because they were trimmed from the stream.
    */
   archived?: boolean;
   /**
-   * After a cursor: when the stream was closed, if nothing comes behind `next_after` any more.
+   * After a cursor: when the stream was closed, if no entries follow `next_after`.
    */
   closedAtMs?: number | null;
 }
 /**
- * Entries a reader missed because they were trimmed, or their stream was deleted: above `from`, up to `to`. If `from` is the greater one, the stream was made anew or restored and ends at `to`: reading goes on there.
+ * Entries that a reader missed because they were trimmed or their stream was deleted: ids above `from`, up to `to`. If `from` is greater than `to`, the stream was recreated or restored and ends at `to`; reading continues there.
  */
 export interface Gap {
   /**
-   * Entry id.
+   * Id of an entry.
    */
   from: string;
   /**
-   * Entry id.
+   * Id of an entry.
    */
   to: string;
 }
 /**
- * The entries for a consumer.
+ * Entries delivered to a consumer.
  */
 export interface GroupEntries {
   entries: Delivery[];
   /**
-   * Own pending ids whose entries are gone from the stream; ack them.
+   * Ids of own pending entries that no longer exist in the stream; acknowledge them.
    */
   deletedIds?: string[];
   /**
-   * Entries the group has still to be given, if known.
+   * Number of entries that the group has yet to deliver, if known.
    */
   lag: number | null;
   /**
-   * Entries this consumer holds now.
+   * Number of entries that this consumer holds.
    */
   pending: number;
   /**
-   * Whether there is more, and why not.
+   * Whether more entries are available, and if not, why.
    */
   state: "live" | "caught_up" | "max_pending" | "key_blocked" | "paused" | "rate_limited" | "closed";
 }
@@ -273,11 +279,11 @@ export interface GroupEntries {
  */
 export interface Appended {
   /**
-   * Entry id; of a batch of events that of the last.
+   * Id of the entry; for a batch of events, id of the last entry.
    */
   id: string;
   /**
-   * Of a batch of events: one each, in order.
+   * For a batch of events: ids of the entries, in order.
    */
   ids?: string[];
 }
@@ -287,28 +293,28 @@ export interface Appended {
 export interface AppendedBatch {
   count: number;
   /**
-   * Entry id.
+   * Id of an entry.
    */
   firstId: string;
   /**
-   * Entry id.
+   * Id of an entry.
    */
   lastId: string;
   /**
-   * One per entry, in order.
+   * Ids of the entries, in order.
    */
   ids: string[];
 }
 /**
- * The end of a stream.
+ * A closed stream.
  */
 export interface ClosedStream {
   /**
-   * Of the last append; none if there was none.
+   * Ids of the last append; empty if there was none.
    */
   ids: string[];
   /**
-   * Identity of this life of the stream's name.
+   * Identifies the stream. A stream that is deleted and created again has another epoch.
    */
   epoch: number;
   /**
@@ -317,17 +323,17 @@ export interface ClosedStream {
   closedAtMs: number;
 }
 /**
- * The outcome of one id.
+ * Outcome for one id.
  */
 export interface Settled {
   /**
-   * Entry id.
+   * Id of an entry.
    */
   id: string;
   outcome: Outcome;
 }
 /**
- * The outcome of each id, in order.
+ * Outcome for each id, in order.
  */
 export interface SettledEntries {
   results: Settled[];
@@ -338,66 +344,66 @@ export interface SettledEntries {
 export interface StreamInfo {
   name: string;
   /**
-   * Identity of this life of the name; a later life has a greater.
+   * Identifies the stream. A stream that is deleted and created again has a greater epoch.
    */
   epoch: number;
   /**
-   * Entries in it.
+   * Number of entries.
    */
   length: number;
   /**
-   * Of the oldest entry; null if it is empty.
+   * Id of the oldest entry; null if the stream is empty.
    */
   firstId: string | null;
   /**
-   * The last id ever generated.
+   * Last id that was ever generated.
    */
   lastId: string;
   /**
-   * The greatest id ever deleted; trims do not count.
+   * Greatest id that was ever deleted, not counting trims.
    */
   maxDeletedId: string;
   /**
-   * Entries ever added.
+   * Number of entries ever added.
    */
   entriesAdded: number;
   /**
-   * How many groups it has.
+   * Number of groups.
    */
   groups: number;
   /**
-   * How many chunks hold its entries.
+   * Number of chunks that hold the entries.
    */
   chunks: number;
   /**
-   * Memory of its entries, about; null at servers.
+   * Approximate memory of the entries; null over Redis or Valkey.
    */
   hotBytes: number | null;
   /**
-   * Size of its entries that are on disk alone, about; null at servers.
+   * Approximate size of entries that are only on disk; null over Redis or Valkey.
    */
   coldBytes: number | null;
   /**
-   * Since when it takes no entries; null: it is open.
+   * When the stream was closed; null if it is open.
    */
   closedAtMs: number | null;
   /**
-   * Entries that were trimmed and stay readable in its archive.
+   * Number of trimmed entries that stay readable in the archive.
    */
   archivedCount: number;
   /**
-   * Of the oldest of them; null if there is none.
+   * Id of the oldest archived entry; null if there is none.
    */
   archivedFirstId: string | null;
   table?: TableState;
   config: StreamConfig;
 }
 /**
- * If it has a `key_field`.
+ * Only if the stream has a `key_field`.
  */
 export interface TableState {
   /**
-   * Rows, about.
+   * Approximate number of rows.
    */
   rows: number;
   /**
@@ -405,52 +411,52 @@ export interface TableState {
    */
   indexedThrough: string;
   /**
-   * False while the table is being built. Reads may answer `unavailable` then.
+   * False while the table is being built. Reads may then answer `unavailable`.
    */
   isComplete: boolean;
 }
 /**
- * The retention of a stream's entries and of its writers' keys; null is the default.
+ * Configuration of a stream: retention, idempotency keys and table. Null is the default.
  */
 export interface StreamConfig {
   /**
-   * Keep the newest so many.
+   * Keep this many of the newest entries.
    */
   maxLength?: number | null;
   /**
-   * Keep entries whose id is not older.
+   * Maximum age of entries, by the time in their ids.
    */
   maxAgeMs?: number | null;
   /**
-   * How long an idempotency key protects; 100 s unless given.
+   * How long an idempotency key is remembered. Default: 100 s.
    */
   idempotencyWindowMs?: number | null;
   /**
-   * Keys remembered of each producer, the newest; 100 unless given.
+   * Number of idempotency keys remembered per producer, the newest ones. Default: 100.
    */
   idempotencyMax?: number | null;
   /**
-   * What its retention and trims remove stays readable over REST, as its archive.
+   * Archive the entries that retention and trims remove. They stay readable over REST.
    */
   archive?: boolean | null;
   /**
-   * Of its newest entries, so many bytes stay on the disk when others leave it for the bucket, as far as there is room.
+   * Bytes of the newest entries that stay on the disk, if there is room, when older entries move to the bucket.
    */
   localBytes?: number | null;
   /**
-   * The stream is a table as well: the latest entry of each value of this field is a row. Entries with a value of more than 1,024 bytes are in no row.
+   * Makes the stream a table: the latest entry of each value of this field is a row. Entries whose value has more than 1,024 bytes are in no row.
    */
   keyField?: string | null;
   /**
-   * An entry with this field removes the row of its key; `deleted` unless given.
+   * Field that marks a removal: an entry with this field removes the row of its key. Default: `deleted`.
    */
   tombstoneField?: string | null;
   /**
-   * `latest` compacts the stream of a table: an entry is removed in the background once a later one with its key has superseded it and no group has to read or settle it.
+   * `latest` compacts the stream of a table. It removes an entry in the background once a later entry with the same key supersedes it and no group still has to read or settle it.
    */
   retain?: Retained | null;
   /**
-   * With `retain: latest`, the minimum age of entries to remove; 1 hour unless given.
+   * With `retain: latest`, the minimum age of entries to remove. Default: 1 hour.
    */
   compactAfterMs?: number | null;
   /**
@@ -458,69 +464,69 @@ export interface StreamConfig {
    */
   compactUnread?: boolean | null;
   /**
-   * With `retain: latest`, remove only entries whose ids are below this unix time: later ones are not archived yet. `headgate-pipeline trim --superseded` sets it.
+   * With `retain: latest`, remove only entries with ids below this unix time. Later entries are not archived yet. `headgate-pipeline trim --superseded` sets it.
    */
   archivedUntilMs?: number | null;
   /**
-   * With `retain: latest`, the minimum age of an entry that removed a row before it is removed, too; 1 day unless given.
+   * With `retain: latest`, the age after which an entry that removed a row is removed itself. Default: 1 day.
    */
   tombstoneMs?: number | null;
 }
 /**
- * A stream, and with `full` what is in it.
+ * A stream. With `full`, also its entries and groups.
  */
 export interface StreamDetail {
   name: string;
   /**
-   * Identity of this life of the name; a later life has a greater.
+   * Identifies the stream. A stream that is deleted and created again has a greater epoch.
    */
   epoch: number;
   /**
-   * Entries in it.
+   * Number of entries.
    */
   length: number;
   /**
-   * Of the oldest entry; null if it is empty.
+   * Id of the oldest entry; null if the stream is empty.
    */
   firstId: string | null;
   /**
-   * The last id ever generated.
+   * Last id that was ever generated.
    */
   lastId: string;
   /**
-   * The greatest id ever deleted; trims do not count.
+   * Greatest id that was ever deleted, not counting trims.
    */
   maxDeletedId: string;
   /**
-   * Entries ever added.
+   * Number of entries ever added.
    */
   entriesAdded: number;
   /**
-   * How many groups it has.
+   * Number of groups.
    */
   groups: number;
   /**
-   * How many chunks hold its entries.
+   * Number of chunks that hold the entries.
    */
   chunks: number;
   /**
-   * Memory of its entries, about; null at servers.
+   * Approximate memory of the entries; null over Redis or Valkey.
    */
   hotBytes: number | null;
   /**
-   * Size of its entries that are on disk alone, about; null at servers.
+   * Approximate size of entries that are only on disk; null over Redis or Valkey.
    */
   coldBytes: number | null;
   /**
-   * Since when it takes no entries; null: it is open.
+   * When the stream was closed; null if it is open.
    */
   closedAtMs: number | null;
   /**
-   * Entries that were trimmed and stay readable in its archive.
+   * Number of trimmed entries that stay readable in the archive.
    */
   archivedCount: number;
   /**
-   * Of the oldest of them; null if there is none.
+   * Id of the oldest archived entry; null if there is none.
    */
   archivedFirstId: string | null;
   table?: TableState1;
@@ -536,16 +542,16 @@ export interface StreamDetail {
    */
   groupDetails?: GroupDetail[];
   /**
-   * With `full`: how many more groups there are.
+   * With `full`: number of groups that are not listed.
    */
   groupsLeftOut?: number;
 }
 /**
- * If it has a `key_field`.
+ * Only if the stream has a `key_field`.
  */
 export interface TableState1 {
   /**
-   * Rows, about.
+   * Approximate number of rows.
    */
   rows: number;
   /**
@@ -553,7 +559,7 @@ export interface TableState1 {
    */
   indexedThrough: string;
   /**
-   * False while the table is being built. Reads may answer `unavailable` then.
+   * False while the table is being built. Reads may then answer `unavailable`.
    */
   isComplete: boolean;
 }
@@ -561,29 +567,37 @@ export interface TableState1 {
  * A group with its pending entries and its consumers.
  */
 export interface GroupDetail {
+  /**
+   * `critical`: entries wait and no consumer receives them, or the push is disabled. `warning`: the group is paused or behind by a minute or more, or its push fails. `ok`: none of these. Dead letters do not count.
+   */
+  verdict: "ok" | "warning" | "critical";
+  /**
+   * The reasons for the verdict, the worst first.
+   */
+  reasons: VerdictReason[];
   name: string;
   /**
-   * Last delivered id; the group reads after it.
+   * Id of the last delivered entry. The group continues after it.
    */
   lastId: string;
   /**
-   * Its place in all entries ever added, if known.
+   * Number of all entries added up to this position, if known.
    */
   entriesRead: number | null;
   /**
-   * Entries it has still to be given, if known.
+   * Number of entries that the group has yet to deliver, if known.
    */
   lag: number | null;
   /**
-   * Entries delivered and not acknowledged.
+   * Number of entries delivered but not acknowledged.
    */
   pending: number;
   /**
-   * Those of them nobody owns: the next reader gets them.
+   * Number of pending entries without a consumer. The next reader gets them.
    */
   released: number;
   /**
-   * Those of them nobody gets before a time, about.
+   * Approximate number of pending entries that wait for a delay.
    */
   delayed: number;
   consumers: number;
@@ -592,44 +606,67 @@ export interface GroupDetail {
   pendingEntries: PendingEntry[];
   consumerDetails: GroupConsumer[];
   /**
-   * Number of its other consumers.
+   * Number of consumers that are not listed.
    */
   consumersLeftOut: number;
 }
 /**
- * The policy of a group, which it follows by itself; every part may be left out or null.
+ * A reason why a group needs attention.
+ */
+export interface VerdictReason {
+  code:
+    | "no_consumer"
+    | "stalled"
+    | "paused"
+    | "behind"
+    | "push_failing"
+    | "push_paused"
+    | "push_disabled"
+    | "push_unreadable";
+  severity: "ok" | "warning" | "critical";
+  /**
+   * Entries that wait.
+   */
+  entries: number;
+  /**
+   * The reason in words.
+   */
+  text: string;
+}
+/**
+ * Rules that a group applies automatically. All parts are optional and may be null.
  */
 export interface Policy {
   /**
-   * Reads that do not say it take over entries idle for so long.
+   * Default `claim_idle_ms` of reads: they take over entries that have been idle for this long.
    */
   claimIdleMs?: number | null;
   /**
-   * An entry delivered so often goes to `dead_letter_stream` when it fails.
+   * Number of deliveries after which an entry that fails is moved to `dead_letter_stream`.
    */
   maxDeliveries?: number | null;
   /**
-   * Where such entries go, with `_stream`, `_id`, `_group`, `_deliveries` and `_reason` behind their own fields; then `_error`, if a nack carried one.
+   * Stream for dead letters. Each has the fields of its entry, followed by `_stream`, `_id`, `_group`, `_deliveries` and `_reason`, and by `_error` if a nack gave an error.
    */
   deadLetterStream?: string | null;
   /**
-   * How long a failed entry rests before its 2nd, 3rd … delivery.
+   * Delays before the 2nd, 3rd, … delivery of a failed entry.
    */
   backoffMs?: number[] | null;
   /**
-   * A consumer with so many unacknowledged entries gets no more.
+   * Maximum number of unacknowledged entries per consumer.
    */
   maxPending?: number | null;
   /**
-   * What becomes of a connection's unacknowledged entries in the end.
+   * What to do with a connection's unacknowledged entries when it ends for good.
    */
   onDisconnect?: OnDisconnect | null;
   /**
-   * A consumer idle for so long, with nothing pending, is removed.
+   * Idle time after which a consumer without pending entries is removed.
    */
   consumerTtlMs?: number | null;
   /**
-   * Conditions on fields, in the dialects of CloudEvents subscriptions, that all must hold. The group passes by entries that do not meet them.
+   * Filters on fields, in the dialects of CloudEvents subscriptions. The group skips entries that do not match all of them.
    */
   filters?:
     | {
@@ -637,86 +674,86 @@ export interface Policy {
       }[]
     | null;
   /**
-   * The group delivers nothing before this unix time.
+   * Unix time before which the group delivers nothing.
    */
   pausedUntilMs?: number | null;
   /**
-   * The group delivers so many entries a second, at most.
+   * Maximum number of entries that the group delivers per second.
    */
   ratePerS?: number | null;
   /**
-   * So many may come at once after a rest; `rate_per_s` unless given.
+   * Maximum number of entries in a burst after a quiet time. Default: `rate_per_s`.
    */
   rateBurst?: number | null;
   /**
-   * Entries with the same value of this field are delivered in order: the next one when the one before is acknowledged or a dead letter.
+   * Deliver entries with the same value of this field in order: the next entry follows when the previous one is acknowledged or a dead letter.
    */
   keyField?: string | null;
   /**
-   * So many with the same value are pending at once; 1 unless given.
+   * Maximum number of pending entries per value of `key_field`. Default: 1.
    */
   keyPendingMax?: number | null;
   /**
-   * So many entries are held back until others with their value are settled; 10,000 unless given, 100,000 at most. The group reads no further then. With `fair_field`, so many are indexed ahead; 10,000,000 unless given. Those behind them wait in order.
+   * Maximum number of entries held back until earlier entries with their value are settled. Default: 10,000; at most 100,000. At the limit, the group stops reading. With `fair_field`, number of entries indexed ahead. Default: 10,000,000. Further entries wait in order.
    */
   keyAheadMax?: number | null;
   /**
-   * What becomes of entries whose deadline is over; `dead_letter` needs a `dead_letter_stream`.
+   * What to do with entries whose deadline has passed; `dead_letter` needs a `dead_letter_stream`.
    */
   onExpiry?: OnExpiry | null;
   /**
-   * Values of this field take turns: however many entries wait with one value, those with another come next. Entries without the field share one turn.
+   * Values of this field take turns: however many entries one value has, the other values get their turns. Entries without the field share one turn.
    */
   fairField?: string | null;
   /**
-   * So many entries of a value in its turn, by value; 1 of all others.
+   * Number of entries per turn, by value. Default: 1.
    */
   weights?: {
     [k: string]: number;
   } | null;
   /**
-   * Entries with a higher digit, 0 to 9, in this field come first; 0 if there is none.
+   * Field with a priority from 0 to 9. Entries with a higher priority are delivered first. Default: 0.
    */
   priorityField?: string | null;
   /**
-   * An entry that waits rises by one priority in so long.
+   * Waiting time after which an entry rises by one priority.
    */
   priorityAgeMs?: number | null;
 }
 /**
- * The key of a fair group that has more than half of what waits.
+ * The key of a fair group that has more than half of the waiting entries.
  */
 export interface NoisyKey {
   key: string | null;
   waiting: number;
 }
 /**
- * An entry that was delivered and not acknowledged.
+ * An entry that was delivered but not acknowledged.
  */
 export interface PendingEntry {
   /**
-   * Entry id.
+   * Id of an entry.
    */
   id: string;
   /**
-   * Owner; null: none, it was released.
+   * Consumer that holds the entry; null if it was released.
    */
   consumer: string | null;
   /**
-   * Since its last delivery; null: nobody holds it.
+   * Time since the last delivery; null if no consumer holds the entry.
    */
   idleMs: number | null;
   deliveries: number;
   /**
-   * Nobody gets it for so long.
+   * Time until the entry can be delivered again.
    */
   delayMs?: number;
   /**
-   * The error of its last nack that had one.
+   * Error of the last nack that gave one.
    */
   lastError?: string;
   /**
-   * The entry with the same key that is to be settled before it.
+   * Entry with the same key that must be settled first.
    */
   waitsFor?: string;
 }
@@ -726,55 +763,55 @@ export interface PendingEntry {
 export interface GroupConsumer {
   name: string;
   /**
-   * Entries it holds.
+   * Number of entries that the consumer holds.
    */
   pending: number;
   /**
-   * Since it last tried to read or claim.
+   * Time since its last attempt to read or claim.
    */
   idleMs: number;
   /**
-   * Since it last got something; null: never.
+   * Time since it last received entries; null: never.
    */
   inactiveMs: number | null;
 }
 /**
- * A page of streams, by name.
+ * A page of streams, sorted by name.
  */
 export interface Streams {
   streams: StreamInfo[];
   /**
-   * Pass it as `cursor` for the next page; null: this was the last.
+   * Pass it as `cursor` to get the next page; null: this is the last page.
    */
   nextCursor: string | null;
 }
 /**
- * The entries that a trim keeps: give `max_length` or `min_id`.
+ * Which entries a trim keeps: give `max_length` or `min_id`.
  */
 export interface Trim {
   /**
-   * Keep the newest so many.
+   * Keep this many of the newest entries.
    */
   maxLength?: number | null;
   /**
-   * Keep this id and all above.
+   * Keep entries with this id or a greater one.
    */
   minId?: string | null;
   /**
-   * Remove only what goes cheaply, and so keep a little more.
+   * Trim faster, and keep slightly more entries.
    */
   approximate?: boolean;
   /**
-   * With `approximate`: remove so many at most; 0 is no limit.
+   * With `approximate`: maximum number of entries to remove; 0: no limit.
    */
   limit?: number | null;
   /**
-   * Where an entry is pending in a group: `keep` removes it and it stays pending there, `delete` makes it pending no more, `acked` spares what a group has not read or not acknowledged.
+   * What to do with entries that are pending in a group. `keep` removes the entry but leaves it pending. `delete` also ends its pending state. `acked` removes only entries that all groups have read and acknowledged.
    */
   references?: "keep" | "delete" | "acked";
 }
 /**
- * The entries to delete, and the treatment of pending ones.
+ * Entries to delete, and what to do where they are pending.
  */
 export interface Deletions {
   /**
@@ -782,7 +819,7 @@ export interface Deletions {
    */
   ids: string[];
   /**
-   * Where an entry is pending in a group: `keep` removes it and it stays pending there, `delete` makes it pending no more, `acked` spares what a group has not read or not acknowledged.
+   * What to do with entries that are pending in a group. `keep` removes the entry but leaves it pending. `delete` also ends its pending state. `acked` removes only entries that all groups have read and acknowledged.
    */
   references?: "keep" | "delete" | "acked";
 }
@@ -790,29 +827,37 @@ export interface Deletions {
  * A consumer group.
  */
 export interface GroupInfo {
+  /**
+   * `critical`: entries wait and no consumer receives them, or the push is disabled. `warning`: the group is paused or behind by a minute or more, or its push fails. `ok`: none of these. Dead letters do not count.
+   */
+  verdict: "ok" | "warning" | "critical";
+  /**
+   * The reasons for the verdict, the worst first.
+   */
+  reasons: VerdictReason[];
   name: string;
   /**
-   * Last delivered id; the group reads after it.
+   * Id of the last delivered entry. The group continues after it.
    */
   lastId: string;
   /**
-   * Its place in all entries ever added, if known.
+   * Number of all entries added up to this position, if known.
    */
   entriesRead: number | null;
   /**
-   * Entries it has still to be given, if known.
+   * Number of entries that the group has yet to deliver, if known.
    */
   lag: number | null;
   /**
-   * Entries delivered and not acknowledged.
+   * Number of entries delivered but not acknowledged.
    */
   pending: number;
   /**
-   * Those of them nobody owns: the next reader gets them.
+   * Number of pending entries without a consumer. The next reader gets them.
    */
   released: number;
   /**
-   * Those of them nobody gets before a time, about.
+   * Approximate number of pending entries that wait for a delay.
    */
   delayed: number;
   consumers: number;
@@ -820,12 +865,12 @@ export interface GroupInfo {
   noisyKey?: NoisyKey;
 }
 /**
- * A page of the groups of a stream, by name.
+ * A page of the groups of a stream, sorted by name.
  */
 export interface Groups {
   groups: GroupInfo[];
   /**
-   * Pass it as `cursor` for the next page; null: this was the last.
+   * Pass it as `cursor` to get the next page; null: this is the last page.
    */
   nextCursor: string | null;
 }
@@ -834,15 +879,15 @@ export interface Groups {
  */
 export interface GroupInput {
   /**
-   * Read after this id; `$` is the last one, `0` reads everything.
+   * Read entries after this id; `$` is the last id, `0` reads all entries.
    */
   start?: string;
   /**
-   * Create the stream if it is not there.
+   * Create the stream if it does not exist.
    */
   createStream?: boolean;
   /**
-   * Number of entries before `start`, if you know; `lag` follows from it.
+   * Number of entries before `start`, if known. `lag` is computed from it.
    */
   entriesRead?: number | null;
   policy?: Policy | null;
@@ -853,21 +898,21 @@ export interface GroupInput {
 export interface GroupPatch {
   start?: string | null;
   /**
-   * Number of entries before its position; unknown if only `start` is given.
+   * Number of entries before `start`. It becomes unknown if only `start` is given.
    */
   entriesRead?: number | null;
   /**
-   * The parts to change; a part that is null is removed.
+   * The parts to change. Null removes a part.
    */
   policy?: Policy | null;
 }
 /**
- * A page of the consumers of a group, by name.
+ * A page of the consumers of a group, sorted by name.
  */
 export interface Consumers {
   consumers: GroupConsumer[];
   /**
-   * Pass it as `cursor` for the next page; null: this was the last.
+   * Pass it as `cursor` to get the next page; null: this is the last page.
    */
   nextCursor: string | null;
 }
@@ -876,31 +921,31 @@ export interface Consumers {
  */
 export interface GroupKey {
   /**
-   * The value; null: entries without the field, together.
+   * The value; null stands for all entries without the field.
    */
   key: string | null;
   /**
-   * Entries that are not delivered yet.
+   * Number of entries that are not delivered yet.
    */
   waiting: number;
   /**
-   * Entries that consumers hold.
+   * Number of entries that consumers hold.
    */
   pending: number;
   /**
-   * The first entry that waits.
+   * Id of the first waiting entry.
    */
   oldestId: string | null;
   /**
-   * Time since the id of the first entry that waits.
+   * Age of the first waiting entry, by its id.
    */
   oldestAgeMs: number | null;
   /**
-   * Its share of the deliveries of the last minute, from 0 to 1.
+   * Share of the deliveries of the last minute, from 0 to 1.
    */
   share: number;
   /**
-   * As many of its entries are pending as `key_pending_max` allows.
+   * Whether the key has reached `key_pending_max` pending entries.
    */
   isResting: boolean;
 }
@@ -910,49 +955,49 @@ export interface GroupKey {
 export interface GroupKeys {
   keys: GroupKey[];
   /**
-   * Keys with entries that wait.
+   * Number of keys with waiting entries.
    */
   keyCount: number;
   /**
-   * Entries of all keys that wait.
+   * Number of waiting entries of all keys.
    */
   waiting: number;
   /**
-   * false: more entries wait behind these. They are indexed in order, as there is room (`key_ahead_max`).
+   * False if more entries wait behind these. They are indexed in order as room becomes available (`key_ahead_max`).
    */
   isComplete: boolean;
 }
 /**
- * A read as a consumer of a group; every part may be left out.
+ * A read as a consumer of a group; all parts are optional.
  */
 export interface ReadGroup {
   /**
-   * Entries at most.
+   * Maximum number of entries.
    */
   limit?: number;
   /**
-   * Time to wait if there is nothing.
+   * How long to wait if there are no entries.
    */
   waitMs?: number;
   /**
-   * First take entries pending with anybody and idle for so long.
+   * First claim entries that are pending with any consumer and have been idle for this long.
    */
   claimIdleMs?: number | null;
   /**
-   * `>`: entries new to the group. `0` or an id: one's own pending ones.
+   * `>`: entries new to the group. `0` or an id: pending entries of the consumer itself.
    */
   from?: string;
   /**
-   * New entries need no acknowledgement.
+   * Deliver new entries without requiring acknowledgement.
    */
   noAck?: boolean;
   /**
-   * Acknowledge these first.
+   * Acknowledge these entries first.
    */
   ack?: string[];
 }
 /**
- * Deliveries to give back.
+ * Entries to give back.
  */
 export interface Nack {
   /**
@@ -960,20 +1005,20 @@ export interface Nack {
    */
   ids: string[];
   /**
-   * `silent`: it was never tried, and does not count. `fail`: it was tried. `fatal`: it cannot work; its count becomes the greatest there is.
+   * `silent`: the entry was not tried; the delivery does not count. `fail`: it was tried and failed. `fatal`: it can never succeed; its delivery count becomes the maximum.
    */
   mode?: "silent" | "fail" | "fatal";
   /**
-   * Nobody gets them before that; the group's `backoff_ms` if it is left out.
+   * Delay before the next delivery. Default: the `backoff_ms` of the group.
    */
   delayMs?: number | null;
   /**
-   * Error of the consumer. It comes as `last_error` with the next delivery, and goes into the dead letter as `_error`.
+   * Error of the consumer. The next delivery has it as `last_error`, a dead letter as `_error`.
    */
   error?: string | null;
 }
 /**
- * Pending entries to take over.
+ * Pending entries to claim.
  */
 export interface Claim {
   /**
@@ -981,85 +1026,85 @@ export interface Claim {
    */
   ids: string[];
   /**
-   * Leave out those idle for less.
+   * Skip entries that have been idle for less than this.
    */
   minIdleMs: number;
   /**
-   * Set their idle time to this.
+   * Set the idle time of the entries to this.
    */
   idleMs?: number | null;
   /**
-   * Set their delivery time to this.
+   * Set the delivery time of the entries to this.
    */
   timeMs?: number | null;
   /**
-   * Set their delivery count to this.
+   * Set the delivery count of the entries to this.
    */
   retryCount?: number | null;
   /**
-   * Make live entries pending that are not.
+   * Also claim existing entries that are not pending.
    */
   force?: boolean;
   /**
-   * Answer only ids, and do not count a delivery.
+   * Return only ids, and do not count a delivery.
    */
   justId?: boolean;
 }
 /**
- * The entries of a claim.
+ * The claimed entries.
  */
 export interface Claimed {
   ids: string[];
   /**
-   * The entries, unless `just_id`.
+   * The entries, unless `just_id` is true.
    */
   entries?: Delivery[];
   /**
-   * Were pending, are gone from the stream, and are pending no more.
+   * Ids that were pending but no longer exist in the stream. They are no longer pending.
    */
   deletedIds: string[];
 }
 /**
- * Idle entries to take over, whichever they are.
+ * Idle entries to claim, in the order of their ids.
  */
 export interface Autoclaim {
   /**
-   * Leave out those idle for less.
+   * Skip entries that have been idle for less than this.
    */
   minIdleMs: number;
   /**
-   * Begin at this id; `next` of the page before.
+   * Id at which to start: `next` of the previous page.
    */
   start?: string;
   /**
-   * Entries at most.
+   * Maximum number of entries.
    */
   limit?: number;
   /**
-   * Answer only ids, and do not count a delivery.
+   * Return only ids, and do not count a delivery.
    */
   justId?: boolean;
 }
 /**
- * A page of what an autoclaim got.
+ * A page of claimed entries.
  */
 export interface Autoclaimed {
   ids: string[];
   /**
-   * The entries, unless `just_id`.
+   * The entries, unless `just_id` is true.
    */
   entries?: Delivery[];
   /**
-   * Were pending, are gone from the stream, and are pending no more.
+   * Ids that were pending but no longer exist in the stream. They are no longer pending.
    */
   deletedIds: string[];
   /**
-   * `start` of the next page; `0-0` when the scan is complete.
+   * Pass it as `start` to get the next page; `0-0`: the scan is complete.
    */
   next: string;
 }
 /**
- * The pending entries of a group, summed up with their consumers.
+ * Summary of the pending entries of a group.
  */
 export interface PendingSummary {
   count: number;
@@ -1075,22 +1120,22 @@ export interface PendingSummary {
   consumersLeftOut: number;
 }
 /**
- * The number of a consumer's pending entries.
+ * Number of pending entries of a consumer.
  */
 export interface ConsumerPending {
   name: string;
   pending: number;
 }
 /**
- * Dead letters to send back; all parts may be left out.
+ * Dead letters to send back; all parts are optional.
  */
 export interface Redrive {
   /**
-   * By their ids in the dead letter stream; else the oldest.
+   * Ids in the dead letter stream. Default: the oldest dead letters.
    */
   ids?: string[] | null;
   /**
-   * So many at most.
+   * Maximum number of dead letters.
    */
   limit?: number;
 }
@@ -1099,26 +1144,26 @@ export interface Redrive {
  */
 export interface Redriven {
   /**
-   * Its id in the dead letter stream, where it is no more.
+   * Former id in the dead letter stream.
    */
   id: string;
   /**
-   * `released`: the group's next reader gets the entry. `appended`: it was gone from its stream and is a new entry there, for every group.
+   * `released`: the next reader of the group gets the entry. `appended`: the entry no longer existed in its stream, so it was appended there as a new entry for all groups.
    */
   outcome: "released" | "appended";
   /**
-   * Its id in the stream it came from.
+   * Id in the original stream.
    */
   entryId: string;
 }
 /**
- * The outcome of each dead letter.
+ * Outcome for each dead letter.
  */
 export interface RedrivenEntries {
   results: Redriven[];
 }
 /**
- * Pending entries, by id.
+ * Pending entries, in the order of their ids.
  */
 export interface PendingEntries {
   pending: PendingEntry[];
@@ -1130,23 +1175,23 @@ export interface Trimmed {
   removed: number;
 }
 /**
- * The outcome of each id, in order.
+ * Outcome for each id, in order.
  */
 export interface DeletedEntries {
   results: Deleted[];
 }
 /**
- * The outcome of one id.
+ * Outcome for one id.
  */
 export interface Deleted {
   /**
-   * Entry id.
+   * Id of an entry.
    */
   id: string;
   outcome: Deletion;
 }
 /**
- * The pending entries of a deleted consumer.
+ * Pending entries of a deleted consumer.
  */
 export interface DeletedConsumer {
   /**
@@ -1155,70 +1200,78 @@ export interface DeletedConsumer {
   pending: number;
 }
 /**
- * A ticket for the query of a URL.
+ * A ticket for a page.
  */
 export interface Ticket {
   /**
-   * Append `?ticket=` and this to a URL of events or a socket.
+   * A token. Send it as `Bearer`, in the frame `auth`, or as `?ticket=` in the URL of an event stream or WebSocket.
    */
   ticket: string;
   /**
-   * When it ends; no later than your own credential.
+   * When the ticket expires; no later than your own credential.
    */
   expiresAtMs: number;
 }
 /**
- * The rights of a new ticket.
+ * Rights of a new ticket.
  */
 export interface TicketRequest {
   /**
-   * The one stream that it allows.
+   * Stream that the ticket gives access to.
    */
-  stream: string;
+  stream?: string | null;
   /**
-   * With `consume`: the group.
+   * Channel that the ticket gives access to.
+   */
+  channel?: string | null;
+  /**
+   * With `consume`: name of the group.
    */
   group?: string | null;
   /**
-   * With `consume`: only as this consumer.
+   * With `consume`: restricts the ticket to this consumer.
    */
   consumer?: string | null;
   /**
-   * Verbs that it allows; you must have them yourself.
+   * Verbs that the ticket allows: `read`, `append` and `consume` on the stream, `publish` and `subscribe` on the channel. You must have these rights yourself.
    *
    * @minItems 1
-   * @maxItems 3
+   * @maxItems 5
    */
-  do: ("read" | "append" | "consume")[];
+  do: ("read" | "append" | "consume" | "publish" | "subscribe")[];
   /**
-   * Time that it is valid, for any number of connections.
+   * User of the page, shown in `presence`. Default: your own name.
+   */
+  user?: string | null;
+  /**
+   * Lifetime of the ticket. It can be used for any number of connections.
    */
   ttlMs?: number;
 }
 /**
- * A schedule, and how far it has come.
+ * A schedule and its progress.
  */
 export interface ScheduleInfo {
   name: string;
   /**
-   * Stream that gets the entries.
+   * Stream to append to.
    */
   stream: string;
   fields: FieldMap;
   /**
-   * Names of fields whose values are base64 text of bytes.
+   * Names of fields whose values are base64-encoded bytes.
    */
   base64?: string[];
   /**
-   * All fields in order, where a name repeats.
+   * All fields in order, if a name occurs more than once.
    */
   pairs?: string[][];
   /**
-   * True if a name is not UTF-8: then all names are base64 text.
+   * True if a name is not UTF-8. All names are then base64-encoded.
    */
   namesBase64?: boolean;
   /**
-   * Minute, hour, day of month, month, day of week, as Debian's cron reads them.
+   * Cron expression in the syntax of Debian's cron: minute, hour, day of month, month, day of week.
    */
   cron: string;
   /**
@@ -1226,27 +1279,27 @@ export interface ScheduleInfo {
    */
   timeZone: string;
   /**
-   * Due times that nobody could run for a minute: the latest of them is run late, or none is.
+   * What to do about due times that the gateway missed by more than a minute: append once, late, for the latest of them, or skip them.
    */
   missed: "run_once" | "skip";
   /**
-   * Nothing is due until it goes on.
+   * If true, nothing is due until the schedule is resumed.
    */
   paused: boolean;
   /**
-   * The next due time; null while it is paused, or if there is none.
+   * Next due time; null if the schedule is paused or has no more due times.
    */
   nextDueMs: number | null;
   /**
-   * The due time of the last entry; null: there was none yet.
+   * Due time of the last entry; null if there is none yet.
    */
   lastDueMs: number | null;
   /**
-   * Of the last entry.
+   * Id of the last entry.
    */
   lastId: string | null;
   /**
-   * Due times without an entry, as nobody could run them.
+   * Due times that were missed, without an entry.
    */
   missedCount: number;
   /**
@@ -1254,20 +1307,20 @@ export interface ScheduleInfo {
    */
   refusedCount: number;
   /**
-   * Why the last append was refused; null: it was not.
+   * Why the last append was refused; null if it was not.
    */
   problem: ScheduleRefusal | null;
 }
 /**
- * The last append of a schedule that was refused.
+ * The last refused append of a schedule.
  */
 export interface ScheduleRefusal {
   /**
-   * The problem, for programs.
+   * Code for programs.
    */
   code: string;
   /**
-   * The problem, for people.
+   * Explanation for people.
    */
   detail: string;
   atMs: number;
@@ -1278,114 +1331,158 @@ export interface ScheduleRefusal {
 export interface Schedules {
   schedules: ScheduleInfo[];
   /**
-   * Pass it as `cursor` for the next page; null: this was the last.
+   * Pass it as `cursor` to get the next page; null: this is the last page.
    */
   nextCursor: string | null;
 }
 /**
- * A push, with the answers of its receiver.
+ * A push, with the latest answers of its receiver.
  */
 export interface PushInfo {
   /**
-   * Its stream; or its pattern, if `match` is there.
+   * Stream of the push. With `match`: its pattern.
    */
   stream: string;
   /**
-   * The pattern of a push over one.
+   * Pattern, for a push over a pattern.
    */
   match?: string;
   /**
-   * Of a push over a pattern.
+   * For a push over a pattern.
    */
   weights?: {
     [k: string]: number;
   };
   /**
-   * Of a push over a pattern.
+   * For a push over a pattern.
    */
   create?: NewGroups | null;
   group: string;
   /**
-   * Null: the key is missing that encrypted the secrets.
+   * Null if the key that encrypted the secrets is missing.
    */
   url: string | null;
   /**
-   * Requests at a time, at most.
+   * Maximum number of concurrent requests.
    */
   concurrency: number;
   /**
-   * Time for one request, with its answer.
+   * Timeout of a request, including its answer.
    */
   timeoutMs: number;
   /**
-   * `entry`: one entry, as a read of the group has it. `batch`: up to `batch_max` of them. `cloudevents`, `cloudevents_binary`, `cloudevents_batch`: events.
+   * `entry`: one entry, in the form of a read of the group. `batch`: up to `batch_max` entries. `cloudevents`, `cloudevents_binary`, `cloudevents_batch`: CloudEvents.
    */
   body: "entry" | "batch" | "cloudevents" | "cloudevents_binary" | "cloudevents_batch";
   /**
-   * Entries of a batch, at most.
+   * Maximum number of entries per batch.
    */
   batchMax: number;
   /**
-   * Of Standard Webhooks. `v1`: HMAC-SHA256 by the secret. `v1a`: Ed25519 by the gateway; the key is at `/v1/push/jwks.json`.
+   * Signature as of Standard Webhooks. `v1`: HMAC-SHA256 with the secret. `v1a`: Ed25519 with the key of the gateway; the public key is at `/v1/push/jwks.json`.
    */
   signature: "v1" | "v1a";
   /**
-   * Behind nothing but failures for so long, the push is disabled.
+   * Time without a success after which a failing push is disabled.
    */
   disableAfterMs: number;
   /**
-   * Of `headers`; no one is told values.
+   * How many days the gateway keeps the attempts of the push, at most the latest 10,000. 0: it keeps none.
+   */
+  attemptsDays: number;
+  /**
+   * Names of `headers`. Their values are never shown.
    */
   headerNames: string[];
   /**
-   * `active`. `failing`: nothing but failures, so it is tried with one request now and then. `paused`. `disabled`: it sends nothing until it is resumed. `unreadable`: the key is missing that encrypted its secrets; set it anew.
+   * `active`. `failing`: all requests fail, so the gateway only sends one request from time to time. `paused`. `disabled`: the push sends nothing until it is resumed. `unreadable`: the key that encrypted its secrets is missing; set the push again.
    */
   state: "active" | "failing" | "paused" | "disabled" | "unreadable";
   failingSinceMs: number | null;
   /**
-   * Requests that failed, one after the other.
+   * Consecutive failed requests.
    */
   failureCount: number;
   disabledAtMs: number | null;
   disabledReason: string | null;
   /**
-   * Of the gateway, for `v1a`; null: requests are not signed with it.
+   * Public key of the gateway, with `v1a`; null otherwise.
    */
   publicKey: string | null;
   /**
-   * Until then the secret before this one is good as well.
+   * Until when the previous secret is also used.
    */
   previousSecretUntilMs: number | null;
   createdAtMs: number;
   /**
-   * Entries that were acknowledged.
+   * Entries that the receiver has acknowledged.
    */
   deliveredCount: number;
   /**
-   * Requests that were not.
+   * Requests that failed.
    */
   failedCount: number;
   /**
-   * Shown once: when it is new.
+   * The latest replay.
+   */
+  replay: PushReplay | null;
+  /**
+   * The secret. It is shown only once, when it is new.
    */
   secret?: string;
   /**
-   * The last 50, the newest first.
+   * The last 50 attempts, newest first.
    */
   answers: PushAttempt[];
 }
 /**
- * The groups that are created in matching streams that have none of this name.
+ * How to create the group in matching streams that lack it.
  */
 export interface NewGroups {
   /**
-   * Read after this id; `$` is the last one, `0` reads everything.
+   * Read entries after this id; `$` is the last id, `0` reads all entries.
    */
   start?: string;
   policy?: Policy | null;
 }
 /**
- * A request of a push, and what came of it.
+ * A replay: entries of a range that a push sends again.
+ */
+export interface PushReplay {
+  /**
+   * Value of `headgate-replay` in its requests.
+   */
+  id: string;
+  /**
+   * `counted`: a dry run. `running`, also while the push is paused. `done`. `cancelled`.
+   */
+  state: "counted" | "running" | "done" | "cancelled";
+  start: string;
+  /**
+   * At most the last id that the group has read.
+   */
+  end: string;
+  /**
+   * Number of entries when they were counted.
+   */
+  entries: number;
+  /**
+   * There may be more entries than were counted.
+   */
+  atLeast: boolean;
+  /**
+   * Entries that the receiver has acknowledged.
+   */
+  sent: number;
+  /**
+   * Entries that failed in all attempts.
+   */
+  failed: number;
+  createdAtMs: number;
+  endedAtMs: number | null;
+}
+/**
+ * A request of a push and its result.
  */
 export interface PushAttempt {
   atMs: number;
@@ -1393,193 +1490,264 @@ export interface PushAttempt {
   webhookId: string;
   entryCount: number;
   /**
-   * Of the answer; null: there was none.
+   * HTTP status of the answer; null if there was no answer.
    */
   status: number | null;
   /**
-   * Why it does not acknowledge; null: it does.
+   * Why the attempt failed; null if it succeeded.
    */
   error: string | null;
   /**
-   * The beginning of an answer that does not acknowledge.
+   * Beginning of the answer; null if it was empty.
    */
   excerpt: string | null;
   /**
-   * The receiver wanted nothing for so long (429 and 503).
+   * How long the receiver asked the gateway to wait (429 and 503).
    */
   retryAfterS: number | null;
+  /**
+   * Stream of the entries.
+   */
+  stream: string;
+  /**
+   * Ids of the entries in the request.
+   */
+  ids: string[];
+  /**
+   * Scheme and host of the URL. Its path and query can be secrets, so they are not kept.
+   */
+  url: string;
+  /**
+   * Headers of the request. The signature and the headers of the push have `…` as their values.
+   */
+  headers: {
+    [k: string]: string;
+  };
+  /**
+   * When the entries are due again; null if this was the last attempt.
+   */
+  nextAtMs: number | null;
 }
 /**
- * A push to set.
+ * Settings of a push.
  */
 export interface PushInput {
   /**
-   * Where requests go: https, to a public address, unless the operator allows others. It is kept as a secret.
+   * Where to send requests: an https URL with a public address, unless the operator allows others. It is stored as a secret.
    */
   url: string;
   /**
-   * Requests at a time, at most.
+   * Maximum number of concurrent requests.
    */
   concurrency?: number;
   /**
-   * Time for one request, with its answer.
+   * Timeout of a request, including its answer.
    */
   timeoutMs?: number;
   /**
-   * `entry`: one entry, as a read of the group has it. `batch`: up to `batch_max` of them. `cloudevents`, `cloudevents_binary`, `cloudevents_batch`: events.
+   * `entry`: one entry, in the form of a read of the group. `batch`: up to `batch_max` entries. `cloudevents`, `cloudevents_binary`, `cloudevents_batch`: CloudEvents.
    */
   body?: "entry" | "batch" | "cloudevents" | "cloudevents_binary" | "cloudevents_batch";
   /**
-   * Entries of a batch, at most.
+   * Maximum number of entries per batch.
    */
   batchMax?: number;
   /**
-   * Of Standard Webhooks. `v1`: HMAC-SHA256 by the secret. `v1a`: Ed25519 by the gateway; the key is at `/v1/push/jwks.json`.
+   * Signature as of Standard Webhooks. `v1`: HMAC-SHA256 with the secret. `v1a`: Ed25519 with the key of the gateway; the public key is at `/v1/push/jwks.json`.
    */
   signature?: "v1" | "v1a";
   /**
-   * Behind nothing but failures for so long, the push is disabled.
+   * Time without a success after which a failing push is disabled.
    */
   disableAfterMs?: number;
   /**
-   * Headers of each request. Their values are kept as secrets.
+   * How many days the gateway keeps the attempts of the push, at most the latest 10,000. 0: it keeps none.
+   */
+  attemptsDays?: number;
+  /**
+   * Additional headers of each request. Their values are stored as secrets.
    */
   headers?: {
     [k: string]: string;
   };
 }
 /**
- * A push over a pattern to set.
+ * Settings of a push over a pattern.
  */
 export interface PatternPushInput {
   /**
-   * Where requests go: https, to a public address, unless the operator allows others. It is kept as a secret.
+   * Where to send requests: an https URL with a public address, unless the operator allows others. It is stored as a secret.
    */
   url: string;
   /**
-   * Requests at a time, at most.
+   * Maximum number of concurrent requests.
    */
   concurrency?: number;
   /**
-   * Time for one request, with its answer.
+   * Timeout of a request, including its answer.
    */
   timeoutMs?: number;
   /**
-   * `entry`: one entry, as a read of the group has it. `batch`: up to `batch_max` of them. `cloudevents`, `cloudevents_binary`, `cloudevents_batch`: events.
+   * `entry`: one entry, in the form of a read of the group. `batch`: up to `batch_max` entries. `cloudevents`, `cloudevents_binary`, `cloudevents_batch`: CloudEvents.
    */
   body?: "entry" | "batch" | "cloudevents" | "cloudevents_binary" | "cloudevents_batch";
   /**
-   * Entries of a batch, at most.
+   * Maximum number of entries per batch.
    */
   batchMax?: number;
   /**
-   * Of Standard Webhooks. `v1`: HMAC-SHA256 by the secret. `v1a`: Ed25519 by the gateway; the key is at `/v1/push/jwks.json`.
+   * Signature as of Standard Webhooks. `v1`: HMAC-SHA256 with the secret. `v1a`: Ed25519 with the key of the gateway; the public key is at `/v1/push/jwks.json`.
    */
   signature?: "v1" | "v1a";
   /**
-   * Behind nothing but failures for so long, the push is disabled.
+   * Time without a success after which a failing push is disabled.
    */
   disableAfterMs?: number;
   /**
-   * Headers of each request. Their values are kept as secrets.
+   * How many days the gateway keeps the attempts of the push, at most the latest 10,000. 0: it keeps none.
+   */
+  attemptsDays?: number;
+  /**
+   * Additional headers of each request. Their values are stored as secrets.
    */
   headers?: {
     [k: string]: string;
   };
   /**
-   * Entries of a stream in each of its turns, by name; 1 for all others.
+   * Number of entries per turn, by name of the stream. Default: 1.
    */
   weights?: {
     [k: string]: number;
   };
   /**
-   * The groups that are created where there is none.
+   * Create the group, with these settings, in streams that lack it.
    */
   create?: NewGroups | null;
 }
 /**
- * A push, and how it goes.
+ * A push and its state.
  */
 export interface PushSummary {
   /**
-   * Its stream; or its pattern, if `match` is there.
+   * Stream of the push. With `match`: its pattern.
    */
   stream: string;
   /**
-   * The pattern of a push over one.
+   * Pattern, for a push over a pattern.
    */
   match?: string;
   /**
-   * Of a push over a pattern.
+   * For a push over a pattern.
    */
   weights?: {
     [k: string]: number;
   };
   /**
-   * Of a push over a pattern.
+   * For a push over a pattern.
    */
   create?: NewGroups | null;
   group: string;
   /**
-   * Null: the key is missing that encrypted the secrets.
+   * Null if the key that encrypted the secrets is missing.
    */
   url: string | null;
   /**
-   * Requests at a time, at most.
+   * Maximum number of concurrent requests.
    */
   concurrency: number;
   /**
-   * Time for one request, with its answer.
+   * Timeout of a request, including its answer.
    */
   timeoutMs: number;
   /**
-   * `entry`: one entry, as a read of the group has it. `batch`: up to `batch_max` of them. `cloudevents`, `cloudevents_binary`, `cloudevents_batch`: events.
+   * `entry`: one entry, in the form of a read of the group. `batch`: up to `batch_max` entries. `cloudevents`, `cloudevents_binary`, `cloudevents_batch`: CloudEvents.
    */
   body: "entry" | "batch" | "cloudevents" | "cloudevents_binary" | "cloudevents_batch";
   /**
-   * Entries of a batch, at most.
+   * Maximum number of entries per batch.
    */
   batchMax: number;
   /**
-   * Of Standard Webhooks. `v1`: HMAC-SHA256 by the secret. `v1a`: Ed25519 by the gateway; the key is at `/v1/push/jwks.json`.
+   * Signature as of Standard Webhooks. `v1`: HMAC-SHA256 with the secret. `v1a`: Ed25519 with the key of the gateway; the public key is at `/v1/push/jwks.json`.
    */
   signature: "v1" | "v1a";
   /**
-   * Behind nothing but failures for so long, the push is disabled.
+   * Time without a success after which a failing push is disabled.
    */
   disableAfterMs: number;
   /**
-   * Of `headers`; no one is told values.
+   * How many days the gateway keeps the attempts of the push, at most the latest 10,000. 0: it keeps none.
+   */
+  attemptsDays: number;
+  /**
+   * Names of `headers`. Their values are never shown.
    */
   headerNames: string[];
   /**
-   * `active`. `failing`: nothing but failures, so it is tried with one request now and then. `paused`. `disabled`: it sends nothing until it is resumed. `unreadable`: the key is missing that encrypted its secrets; set it anew.
+   * `active`. `failing`: all requests fail, so the gateway only sends one request from time to time. `paused`. `disabled`: the push sends nothing until it is resumed. `unreadable`: the key that encrypted its secrets is missing; set the push again.
    */
   state: "active" | "failing" | "paused" | "disabled" | "unreadable";
   failingSinceMs: number | null;
   /**
-   * Requests that failed, one after the other.
+   * Consecutive failed requests.
    */
   failureCount: number;
   disabledAtMs: number | null;
   disabledReason: string | null;
   /**
-   * Of the gateway, for `v1a`; null: requests are not signed with it.
+   * Public key of the gateway, with `v1a`; null otherwise.
    */
   publicKey: string | null;
   /**
-   * Until then the secret before this one is good as well.
+   * Until when the previous secret is also used.
    */
   previousSecretUntilMs: number | null;
   createdAtMs: number;
   /**
-   * Entries that were acknowledged.
+   * Entries that the receiver has acknowledged.
    */
   deliveredCount: number;
   /**
-   * Requests that were not.
+   * Requests that failed.
    */
   failedCount: number;
+  /**
+   * The latest replay.
+   */
+  replay: PushReplay | null;
+}
+/**
+ * A page of attempts.
+ */
+export interface PushAttempts {
+  attempts: PushAttempt[];
+  /**
+   * Pass it as `cursor` to get the next page; null: this is the last page.
+   */
+  nextCursor: string | null;
+}
+/**
+ * Entries to send again.
+ */
+export interface PushReplayInput {
+  /**
+   * An id or a time; `(id` excludes the id.
+   */
+  start: string;
+  /**
+   * An id or a time; `(id` excludes the id.
+   */
+  end?: string;
+  /**
+   * A filter, as in reads: only matching entries are sent again.
+   */
+  filter?: {
+    [k: string]: unknown;
+  };
+  /**
+   * Only count the entries.
+   */
+  dryRun?: boolean;
 }
 /**
  * A page of pushes.
@@ -1587,43 +1755,43 @@ export interface PushSummary {
 export interface Pushes {
   pushes: PushSummary[];
   /**
-   * Pass it as `cursor` for the next page; null: this was the last.
+   * Pass it as `cursor` to get the next page; null: this is the last page.
    */
   nextCursor: string | null;
 }
 /**
- * A read as a consumer of a group over a pattern; every part may be left out.
+ * A read as a consumer of a group over a pattern; all parts are optional.
  */
 export interface ReadGroups {
   /**
-   * Entries at most.
+   * Maximum number of entries.
    */
   limit?: number;
   /**
-   * Time to wait if there is nothing.
+   * How long to wait if there are no entries.
    */
   waitMs?: number;
   /**
-   * First take entries pending with anybody and idle for so long.
+   * First claim entries that are pending with any consumer and have been idle for this long.
    */
   claimIdleMs?: number | null;
   /**
-   * New entries need no acknowledgement.
+   * Deliver new entries without requiring acknowledgement.
    */
   noAck?: boolean;
   /**
-   * Entries the consumer may hold in all of the streams.
+   * Maximum number of entries that the consumer may hold in all streams.
    */
   maxPending?: number | null;
   /**
-   * Entries of a stream in each of its turns, by name; 1 for all others.
+   * Number of entries per turn, by name of the stream. Default: 1.
    */
   weights?: {
     [k: string]: number;
   };
   create?: NewGroups | null;
   /**
-   * Acknowledge these first.
+   * Acknowledge these entries first.
    *
    * @maxItems 1000
    */
@@ -1640,90 +1808,90 @@ export interface StreamIds {
   stream: string;
 }
 /**
- * The entries for a consumer, each with its stream.
+ * Entries delivered to a consumer, each with its stream.
  */
 export interface GroupsEntries {
   entries: StreamDelivery[];
   /**
-   * Entries this consumer holds now, in all of the streams.
+   * Number of entries that this consumer holds in all streams.
    */
   pending: number;
   /**
-   * Whether there is more, and why not.
+   * Whether more entries are available, and if not, why.
    */
   state: "live" | "caught_up" | "max_pending" | "key_blocked" | "paused" | "rate_limited" | "closed";
 }
 /**
- * An entry of one of several streams, handed to a consumer.
+ * An entry of one of several streams that is delivered to a consumer.
  */
 export interface StreamDelivery {
   /**
-   * Entry id.
+   * Id of an entry.
    */
   id: string;
   fields: FieldMap;
   /**
-   * Names of fields whose values are base64 text of bytes.
+   * Names of fields whose values are base64-encoded bytes.
    */
   base64?: string[];
   /**
-   * All fields in order, where a name repeats.
+   * All fields in order, if a name occurs more than once.
    */
   pairs?: string[][];
   /**
-   * True if a name is not UTF-8: then all names are base64 text.
+   * True if a name is not UTF-8. All names are then base64-encoded.
    */
   namesBase64?: boolean;
   /**
-   * Groups deliver it no sooner than this unix time.
+   * Unix time before which groups do not deliver the entry.
    */
   deliverAtMs?: number;
   /**
-   * Groups deliver it no more from this unix time on.
+   * Unix time from which groups no longer deliver the entry.
    */
   expiresAtMs?: number;
   /**
-   * Number of its deliveries, this one included.
+   * Number of deliveries, including this one.
    */
   deliveries: number;
   /**
-   * Idle time when it was claimed.
+   * Idle time of the entry when it was claimed.
    */
   idleMs: number;
   /**
-   * Whom it was taken from.
+   * Consumer that held the entry before it was claimed.
    */
   claimedFrom?: string;
   /**
-   * The error of its last nack that had one.
+   * Error of the last nack that gave one.
    */
   lastError?: string;
   stream: string;
 }
 /**
- * The outcomes for one stream, in the order of its ids.
+ * Outcomes for one stream, in the order of its ids.
  */
 export interface SettledStream {
   stream: string;
   results: Settled[];
 }
 /**
- * The outcomes for each stream, in the order of the request.
+ * Outcomes for each stream, in the order of the request.
  */
 export interface SettledStreams {
   streams: SettledStream[];
 }
 /**
- * The entries that are tried again at once.
+ * The entries that are retried at once.
  */
 export interface RetriedPush {
   /**
-   * Entries that had to wait after a failure, and are due now.
+   * Number of entries that were waiting after a failure and are now due.
    */
   entries: number;
 }
 /**
- * A step of a commit: an object with one of these members.
+ * A step of a commit: an object with exactly one of these members.
  */
 export interface CommitStep {
   append?: CommitAppend | null;
@@ -1736,7 +1904,7 @@ export interface CommitStep {
   cancel?: CommitCancel | null;
 }
 /**
- * Append entries to a stream. Their ids are given by the stream.
+ * Append entries to a stream. The stream generates their ids.
  */
 export interface CommitAppend {
   /**
@@ -1749,63 +1917,63 @@ export interface CommitAppend {
    */
   entries: NewEntry[];
   /**
-   * Only if this is the stream's last id before the commit.
+   * Fail unless this is the last id of the stream before the commit.
    */
   ifLastId?: string | null;
   /**
-   * Create the stream if it is not there.
+   * Create the stream if it does not exist.
    */
   createStream?: boolean;
 }
 /**
- * An entry to append, whose id the stream chooses.
+ * An entry to append. The stream generates its id.
  */
 export interface NewEntry {
   fields?: FieldMap | null;
   /**
-   * Names of fields whose values are base64 text of bytes.
+   * Names of fields whose values are base64-encoded bytes.
    */
   base64?: string[] | null;
   /**
-   * Instead of `fields`, where names repeat or their order matters.
+   * Use instead of `fields` if names repeat or their order matters.
    */
   pairs?: string[][] | null;
   /**
-   * All names are base64 text of bytes.
+   * All names are base64-encoded bytes.
    */
   namesBase64?: boolean;
   /**
-   * Groups deliver it so much later. Up to 90 days.
+   * Time until groups deliver the entry; up to 90 days.
    */
   delayMs?: number | null;
   /**
-   * Instead: groups deliver it no sooner than this unix time.
+   * Instead of `delay_ms`: unix time before which groups do not deliver the entry.
    */
   deliverAtMs?: number | null;
   /**
-   * Groups deliver it for so long, from now on, and then no more.
+   * Time from now after which groups no longer deliver the entry.
    */
   ttlMs?: number | null;
   /**
-   * Instead: groups deliver it until this unix time.
+   * Instead of `ttl_ms`: unix time after which groups no longer deliver the entry.
    */
   expiresAtMs?: number | null;
 }
 /**
- * Write the row of a key. The key field is added.
+ * Write the row of a key. The gateway adds the key field.
  */
 export interface CommitPutRow {
   fields?: FieldMap | null;
   /**
-   * Names of fields whose values are base64 text of bytes.
+   * Names of fields whose values are base64-encoded bytes.
    */
   base64?: string[] | null;
   /**
-   * Instead of `fields`, where names repeat or their order matters.
+   * Use instead of `fields` if names repeat or their order matters.
    */
   pairs?: string[][] | null;
   /**
-   * All names are base64 text of bytes.
+   * All names are base64-encoded bytes.
    */
   namesBase64?: boolean;
   /**
@@ -1817,11 +1985,11 @@ export interface CommitPutRow {
    */
   key: string;
   /**
-   * Only if this is the id of the row before the commit.
+   * Fail unless this is the id of the row before the commit.
    */
   ifMatch?: string | null;
   /**
-   * Instead: only if there is no such row before the commit.
+   * Instead of `if_match`: fail if the row exists before the commit.
    */
   ifNoneMatch?: "*" | null;
 }
@@ -1838,16 +2006,16 @@ export interface CommitDeleteRow {
    */
   key: string;
   /**
-   * Only if this is the id of the row before the commit.
+   * Fail unless this is the id of the row before the commit.
    */
   ifMatch?: string | null;
   /**
-   * Instead: only if there is no such row before the commit.
+   * Instead of `if_match`: fail if the row exists before the commit.
    */
   ifNoneMatch?: "*" | null;
 }
 /**
- * Acknowledge entries of the consumer.
+ * Acknowledge entries that the consumer holds.
  */
 export interface CommitAck {
   /**
@@ -1863,24 +2031,24 @@ export interface CommitAck {
    */
   group: string;
   /**
-   * The delivery count of each id, as it came with the entry: the commit fails if an entry was delivered again since, even to the same consumer.
+   * Delivery count of each id, as received with the entry. The commit fails if an entry was delivered again since, even to the same consumer.
    */
   deliveries?: number[] | null;
 }
 /**
- * Give entries of the consumer back.
+ * Give back entries that the consumer holds.
  */
 export interface CommitNack {
   /**
-   * `silent`: it was never tried, and does not count. `fail`: it was tried. `fatal`: it cannot work; its count becomes the greatest there is.
+   * `silent`: the entry was not tried; the delivery does not count. `fail`: it was tried and failed. `fatal`: it can never succeed; its delivery count becomes the maximum.
    */
   mode?: "silent" | "fail" | "fatal";
   /**
-   * Nobody gets them before that; the group's `backoff_ms` if it is left out.
+   * Delay before the next delivery. Default: the `backoff_ms` of the group.
    */
   delayMs?: number | null;
   /**
-   * Error of the consumer. It comes as `last_error` with the next delivery, and goes into the dead letter as `_error`.
+   * Error of the consumer. The next delivery has it as `last_error`, a dead letter as `_error`.
    */
   error?: string | null;
   /**
@@ -1896,12 +2064,12 @@ export interface CommitNack {
    */
   group: string;
   /**
-   * The delivery count of each id, as it came with the entry: the commit fails if an entry was delivered again since, even to the same consumer.
+   * Delivery count of each id, as received with the entry. The commit fails if an entry was delivered again since, even to the same consumer.
    */
   deliveries?: number[] | null;
 }
 /**
- * Restart the idle time of entries of the consumer.
+ * Restart the idle time of entries that the consumer holds.
  */
 export interface CommitExtend {
   /**
@@ -1917,25 +2085,25 @@ export interface CommitExtend {
    */
   group: string;
   /**
-   * The delivery count of each id, as it came with the entry: the commit fails if an entry was delivered again since, even to the same consumer.
+   * Delivery count of each id, as received with the entry. The commit fails if an entry was delivered again since, even to the same consumer.
    */
   deliveries?: number[] | null;
 }
 /**
- * Append an entry at a time, once. A timer that has the name already is replaced.
+ * Append an entry once, at a given time. This replaces a timer with the same name.
  */
 export interface CommitSchedule {
   fields?: FieldMap | null;
   /**
-   * Names of fields whose values are base64 text of bytes.
+   * Names of fields whose values are base64-encoded bytes.
    */
   base64?: string[] | null;
   /**
-   * Instead of `fields`, where names repeat or their order matters.
+   * Use instead of `fields` if names repeat or their order matters.
    */
   pairs?: string[][] | null;
   /**
-   * All names are base64 text of bytes.
+   * All names are base64-encoded bytes.
    */
   namesBase64?: boolean;
   /**
@@ -1947,12 +2115,12 @@ export interface CommitSchedule {
    */
   stream: string;
   /**
-   * Unix time at which the entry is appended.
+   * Unix time at which to append the entry.
    */
   atMs: number;
 }
 /**
- * Delete a timer, or any schedule, if it is there.
+ * Delete a timer, or any other schedule, if it exists.
  */
 export interface CommitCancel {
   /**
@@ -1961,51 +2129,102 @@ export interface CommitCancel {
   name: string;
 }
 /**
- * What came of each step, in order.
+ * Result of each step, in order.
  */
 export interface CommitDone {
   results: CommitResult[];
 }
 /**
- * What came of a step.
+ * Result of a step.
  */
 export interface CommitResult {
   /**
-   * The entries that the step has appended.
+   * Ids of the entries that the step appended.
    */
   ids?: string[];
+}
+/**
+ * The members that are present.
+ */
+export interface PresentMembers {
+  /**
+   * The first members.
+   */
+  members: PresentMember[];
+  /**
+   * Number of all members.
+   */
+  memberCount: number;
+  /**
+   * Number of all connections of the members.
+   */
+  connectionCount: number;
+  /**
+   * False if the gateway has just started and members may not have reconnected yet.
+   */
+  settled: boolean;
+}
+/**
+ * A member that is present: a user with all connections, or one connection without a user.
+ */
+export interface PresentMember {
+  id: string;
+  /**
+   * Name of the key, or subject of the token; null without a credential.
+   */
+  user: string | null;
+  connections: PresentConnection[];
+}
+/**
+ * A connection of a member.
+ */
+export interface PresentConnection {
+  /**
+   * Name of the connection, chosen by the client.
+   */
+  key: string;
+  /**
+   * When the connection became present.
+   */
+  sinceMs: number;
+  /**
+   * Data about the connection, from its client.
+   */
+  data: {
+    [k: string]: unknown;
+  };
 }
 /**
  * The latest entry of a key.
  */
 export interface Row {
   /**
-   * Entry id.
+   * Id of an entry.
    */
   id: string;
   fields: FieldMap;
   /**
-   * Names of fields whose values are base64 text of bytes.
+   * Names of fields whose values are base64-encoded bytes.
    */
   base64?: string[];
   /**
-   * All fields in order, where a name repeats.
+   * All fields in order, if a name occurs more than once.
    */
   pairs?: string[][];
   /**
-   * True if a name is not UTF-8: then all names are base64 text.
+   * True if a name is not UTF-8. All names are then base64-encoded.
    */
   namesBase64?: boolean;
   /**
-   * Groups deliver it no sooner than this unix time.
+   * Unix time before which groups do not deliver the entry.
    */
   deliverAtMs?: number;
   /**
-   * Groups deliver it no more from this unix time on.
+   * Unix time from which groups no longer deliver the entry.
    */
   expiresAtMs?: number;
   /**
-   * The value of the key field. One that is no text is written as `base64:` and base64 text, and so is one that is empty or begins with `base64:`.
+   * Value of the key field. It is written as `base64:` followed by base64 if it is empty, is not UTF-8, or starts with `base64:`.
    */
   key: string;
 }
@@ -2015,11 +2234,11 @@ export interface Row {
 export interface TableRows {
   rows: Row[];
   /**
-   * Pass it as `after_key`, with `as_of`, for the next page; null: this was the last.
+   * Pass it as `after_key`, with `as_of`, to get the next page; null: this is the last page.
    */
   nextAfterKey: string | null;
   /**
-   * The rows are as they were when this was the last id of the stream. What comes after it is what changes them.
+   * Last id of the stream when the rows had this state. Later entries change the rows.
    */
   asOf: string;
 }
@@ -2028,40 +2247,40 @@ export interface TableRows {
  */
 export interface RowWritten {
   /**
-   * The value of the key field. One that is no text is written as `base64:` and base64 text, and so is one that is empty or begins with `base64:`.
+   * Value of the key field. It is written as `base64:` followed by base64 if it is empty, is not UTF-8, or starts with `base64:`.
    */
   key: string;
   /**
-   * Entry id.
+   * Id of an entry.
    */
   id: string;
 }
 /**
- * Why a request was not served. Nothing was changed.
+ * An error. The request changed nothing.
  */
 export interface ProblemDetails {
   /**
-   * Page of this gateway: what the problem means, and what to do.
+   * Path of a page at this gateway that explains the problem and its remedy.
    */
   type: string;
   /**
-   * The status in words.
+   * Name of the HTTP status.
    */
   title: string;
   /**
-   * The HTTP status.
+   * HTTP status code.
    */
   status: number;
   /**
-   * The problem, for people.
+   * Explanation for people.
    */
   detail: string;
   /**
-   * The path that was asked for.
+   * Path of the request.
    */
   instance: string;
   /**
-   * The problem, for programs.
+   * Code for programs.
    */
   code:
     | "malformed"
@@ -2112,73 +2331,73 @@ export interface ProblemDetails {
    */
   retryable: boolean;
   /**
-   * When to try again, if known.
+   * How long to wait before the next attempt, if known.
    */
   retryAfterMs?: number | null;
   /**
-   * The faults, each with its place.
+   * All faults of the request, each with its place.
    */
   errors?: ProblemError[] | null;
   /**
-   * The stream's last id, where that was the matter.
+   * Last id of the stream, if the problem is about it.
    */
   lastId?: string | null;
   /**
-   * The entry that is too large for its reader, where that was the matter.
+   * Id of the entry that is too large for its reader, if the problem is about it.
    */
   entryId?: string | null;
   /**
-   * Of a commit: the number of the step that failed, from 0.
+   * Number of the failed step of a commit, from 0.
    */
   step?: number | null;
   /**
-   * Of `not_leader`: the address of the gateway that leads, if it is known.
+   * With `not_leader`: address of the leader, if known.
    */
   leader?: string | null;
   /**
-   * `X-Request-Id` of the answer or of the WebSocket, as the log has it.
+   * `X-Request-Id` of the answer or of the WebSocket, as in the log.
    */
   requestId?: string | null;
 }
 /**
- * One thing that is wrong with a request.
+ * One fault of a request.
  */
 export interface ProblemError {
   /**
-   * The place: a JSON pointer below `/body`, `/query`, `/path` or `/header`.
+   * Where the fault is: a JSON pointer below `/body`, `/query`, `/path` or `/header`.
    */
   pointer: string;
   /**
-   * The fault there.
+   * What is wrong.
    */
   detail: string;
 }
 /**
- * Why a row was not changed: it is not as the request expects it.
+ * Error of a change of a row: the row is not in the state that the request expects.
  */
 export interface RowProblemDetails {
   /**
-   * Page of this gateway: what the problem means, and what to do.
+   * Path of a page at this gateway that explains the problem and its remedy.
    */
   type: string;
   /**
-   * The status in words.
+   * Name of the HTTP status.
    */
   title: string;
   /**
-   * The HTTP status.
+   * HTTP status code.
    */
   status: number;
   /**
-   * The problem, for people.
+   * Explanation for people.
    */
   detail: string;
   /**
-   * The path that was asked for.
+   * Path of the request.
    */
   instance: string;
   /**
-   * The problem, for programs.
+   * Code for programs.
    */
   code: "row_changed";
   /**
@@ -2186,66 +2405,66 @@ export interface RowProblemDetails {
    */
   retryable: boolean;
   /**
-   * When to try again, if known.
+   * How long to wait before the next attempt, if known.
    */
   retryAfterMs?: number | null;
   /**
-   * The faults, each with its place.
+   * All faults of the request, each with its place.
    */
   errors?: ProblemError[] | null;
   /**
-   * The stream's last id, where that was the matter.
+   * Last id of the stream, if the problem is about it.
    */
   lastId?: string | null;
   /**
-   * The entry that is too large for its reader, where that was the matter.
+   * Id of the entry that is too large for its reader, if the problem is about it.
    */
   entryId?: string | null;
   /**
-   * Of a commit: the number of the step that failed, from 0.
+   * Number of the failed step of a commit, from 0.
    */
   step?: number | null;
   /**
-   * Of `not_leader`: the address of the gateway that leads, if it is known.
+   * With `not_leader`: address of the leader, if known.
    */
   leader?: string | null;
   /**
-   * `X-Request-Id` of the answer or of the WebSocket, as the log has it.
+   * `X-Request-Id` of the answer or of the WebSocket, as in the log.
    */
   requestId?: string | null;
   /**
-   * The row as it is, if there is one.
+   * The current row, if it exists.
    */
   row?: {
     [k: string]: unknown;
   } | null;
 }
 /**
- * Why a commit did nothing: entries are not pending with its consumer.
+ * Error of a commit: entries are not pending with its consumer. The commit changed nothing.
  */
 export interface FenceProblemDetails {
   /**
-   * Page of this gateway: what the problem means, and what to do.
+   * Path of a page at this gateway that explains the problem and its remedy.
    */
   type: string;
   /**
-   * The status in words.
+   * Name of the HTTP status.
    */
   title: string;
   /**
-   * The HTTP status.
+   * HTTP status code.
    */
   status: number;
   /**
-   * The problem, for people.
+   * Explanation for people.
    */
   detail: string;
   /**
-   * The path that was asked for.
+   * Path of the request.
    */
   instance: string;
   /**
-   * The problem, for programs.
+   * Code for programs.
    */
   code: "not_yours";
   /**
@@ -2253,35 +2472,35 @@ export interface FenceProblemDetails {
    */
   retryable: boolean;
   /**
-   * When to try again, if known.
+   * How long to wait before the next attempt, if known.
    */
   retryAfterMs?: number | null;
   /**
-   * The faults, each with its place.
+   * All faults of the request, each with its place.
    */
   errors?: ProblemError[] | null;
   /**
-   * The stream's last id, where that was the matter.
+   * Last id of the stream, if the problem is about it.
    */
   lastId?: string | null;
   /**
-   * The entry that is too large for its reader, where that was the matter.
+   * Id of the entry that is too large for its reader, if the problem is about it.
    */
   entryId?: string | null;
   /**
-   * Of a commit: the number of the step that failed, from 0.
+   * Number of the failed step of a commit, from 0.
    */
   step?: number | null;
   /**
-   * Of `not_leader`: the address of the gateway that leads, if it is known.
+   * With `not_leader`: address of the leader, if known.
    */
   leader?: string | null;
   /**
-   * `X-Request-Id` of the answer or of the WebSocket, as the log has it.
+   * `X-Request-Id` of the answer or of the WebSocket, as in the log.
    */
   requestId?: string | null;
   /**
-   * These entries, and who holds them.
+   * The entries, and who holds them.
    */
   held: HeldEntry[];
 }
@@ -2290,15 +2509,15 @@ export interface FenceProblemDetails {
  */
 export interface HeldEntry {
   /**
-   * Entry id.
+   * Id of the entry.
    */
   id: string;
   /**
-   * Who holds it; left out: nobody.
+   * Consumer that holds the entry; absent if none does.
    */
   consumer?: string | null;
   /**
-   * Its delivery count; left out: it is not pending, or settled.
+   * Delivery count of the entry; absent if it is not pending or already settled.
    */
   deliveries?: number | null;
 }
