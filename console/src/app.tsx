@@ -3,6 +3,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { asked } from "./gateway/key.js";
 import { consoleUrl } from "./gateway/place.js";
+import { mayManageKeys } from "./gateway/principal.js";
 import { OpenAct } from "./parts/act.js";
 import { Entrance } from "./parts/entrance.js";
 import { Help } from "./parts/help.js";
@@ -11,6 +12,7 @@ import { lazy } from "./parts/lazy.js";
 import { Notices } from "./parts/notices.js";
 import { Palette } from "./parts/palette.js";
 import { Readiness } from "./parts/readiness.js";
+import { OpenSecret } from "./parts/secret.js";
 import { Standby } from "./parts/standby.js";
 import { nextTheme, theme } from "./parts/theme.js";
 import { Who } from "./parts/who.js";
@@ -22,6 +24,7 @@ const GroupView = lazy(() => import("./views/group/group.js").then((its) => its.
 const Connections = lazy(() => import("./views/connections.js").then((its) => its.Connections));
 const Schedules = lazy(() => import("./views/schedules.js").then((its) => its.Schedules));
 const Pushes = lazy(() => import("./views/pushes.js").then((its) => its.Pushes));
+const Keys = lazy(() => import("./views/keys.js").then((its) => its.Keys));
 const PatternPush = lazy(() => import("./views/pushes.js").then((its) => its.PatternPush));
 
 export function App() {
@@ -31,13 +34,14 @@ export function App() {
   useKeys([
     { key: "Ctrl+k", does: "go to a stream or a group", run: palette },
     { key: "/", does: "go to a stream or a group", run: palette },
-    { key: "g o", does: "overview", run: () => go(HOME) },
-    { key: "g c", does: "connections", run: () => go("connections") },
-    { key: "g s", does: "schedules", run: () => go("schedules") },
-    { key: "g p", does: "pushes", run: () => go("pushes") },
-    { key: "u", does: "one up", run: () => go(above(route.value)) },
-    { key: "t", does: "light, dark, or as the system", run: nextTheme },
-    { key: "?", does: "these keys", run: () => (over.value = "help") },
+    { key: "g o", does: "go to the overview", run: () => go(HOME) },
+    { key: "g c", does: "go to connections", run: () => go("connections") },
+    { key: "g s", does: "go to schedules", run: () => go("schedules") },
+    { key: "g p", does: "go to pushes", run: () => go("pushes") },
+    { key: "g k", does: "go to keys", run: () => go("keys") },
+    { key: "u", does: "go up one level", run: () => go(above(route.value)) },
+    { key: "t", does: "switch the theme: auto, light, dark", run: nextTheme },
+    { key: "?", does: "show keyboard shortcuts", run: () => (over.value = "help") },
   ], "page");
   useEffect(() => {
     document.title = `${titleOf(route.value)} · Headgate`;
@@ -65,6 +69,11 @@ export function App() {
           <a href="pushes" aria-current={route.value.view === "pushes" ? "page" : undefined}>
             Pushes
           </a>
+          {mayManageKeys.value && (
+            <a href="keys" aria-current={route.value.view === "keys" ? "page" : undefined}>
+              Keys
+            </a>
+          )}
           <a href={guide(route.value)} target="_blank">
             Guide
           </a>
@@ -76,7 +85,7 @@ export function App() {
         <button type="button" class="icon" onClick={nextTheme} aria-label={`Theme: ${theme.value}`} title={`Theme: ${theme.value}`}>
           {{ auto: "◐", light: "☀", dark: "☾" }[theme.value]}
         </button>
-        <button type="button" class="icon wide" onClick={() => (over.value = "help")} aria-label="Keys">
+        <button type="button" class="icon wide" onClick={() => (over.value = "help")} aria-label="Keyboard shortcuts">
           ?
         </button>
         <Who />
@@ -86,6 +95,7 @@ export function App() {
       {over.value === "help" && <Help onClose={close} />}
       {over.value === "palette" && <Palette onClose={close} />}
       <OpenAct />
+      <OpenSecret />
       <Notices />
     </>
   );
@@ -101,6 +111,8 @@ function View({ route: shown }: { route: Route }) {
       return <Schedules />;
     case "pushes":
       return <Pushes />;
+    case "keys":
+      return <Keys />;
     case "pattern-push":
       return <PatternPush key={`${shown.match}/${shown.group}`} match={shown.match} group={shown.group} />;
     case "stream":
@@ -110,7 +122,7 @@ function View({ route: shown }: { route: Route }) {
     case "nowhere":
       return (
         <p class="empty">
-          There is no view at this address. <a href={HOME}>The overview</a> has all streams.
+          This page does not exist. Go to the <a href={HOME}>overview</a>.
         </p>
       );
   }
@@ -128,6 +140,8 @@ function titleOf(shown: Route): string {
       return "Schedules";
     case "pushes":
       return "Pushes";
+    case "keys":
+      return "Keys";
     case "pattern-push":
       return `${shown.group} of ${shown.match}`;
     default:
@@ -138,7 +152,7 @@ function titleOf(shown: Route): string {
 /** Return the page of the guide about what a view shows. */
 function guide(shown: Route): string {
   const pages: Record<string, string> = {
-    ...{ connections: "operate", schedules: "schedules", pushes: "push", "pattern-push": "push", stream: "follow", groups: "work", pending: "work" },
+    ...{ connections: "operate", schedules: "schedules", pushes: "push", keys: "keys", "pattern-push": "push", stream: "follow", groups: "work", pending: "work" },
     ...{ consumers: "work", "dead-letters": "retry", push: "push", group: "pause" },
   };
   const tab = "tab" in shown && shown.tab !== "entries" && shown.tab !== "settings" ? shown.tab : shown.view;

@@ -12,6 +12,7 @@ export type Route =
   | { view: "connections" }
   | { view: "schedules" }
   | { view: "pushes" }
+  | { view: "keys" }
   | { view: "pattern-push"; match: string; group: string }
   | { view: "stream"; stream: string; tab: StreamTab }
   | { view: "group"; stream: string; group: string; tab: GroupTab }
@@ -79,7 +80,7 @@ function routeOf(href: string): Route {
   const path = new URL(href).pathname.slice(new URL(consoleUrl).pathname.length);
   const [first, stream, second, group, third] = path.split("/").filter(Boolean).map(decodeURIComponent);
   if (first === undefined) return { view: "overview" };
-  if ((first === "connections" || first === "schedules" || first === "pushes") && stream === undefined) return { view: first };
+  if ((first === "connections" || first === "schedules" || first === "pushes" || first === "keys") && stream === undefined) return { view: first };
   if (first === "pushes" && stream !== undefined && second !== undefined) return { view: "pattern-push", match: stream, group: second };
   if (first !== "streams" || stream === undefined) return { view: "nowhere" };
   if (group !== undefined && second === "groups") return groupRoute(stream, group, third ?? "pending");

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import type { Push } from "../src/gateway/shapes.ts";
 import { bands } from "../src/values/ages.ts";
 import { originOf, payloadOf, pretty } from "../src/values/fields.ts";
+import { idOf, namesIn, wordsOf } from "../src/values/grants.ts";
 import { idFrom, timeOf } from "../src/values/ids.ts";
 import { bytes, short } from "../src/values/numbers.ts";
 import { spoken, worstFirst } from "../src/values/pushes.ts";
@@ -59,5 +60,13 @@ test("pushes that need somebody come first, and say what is the matter", () => {
   assert.deepEqual(sorted.map(({ state }) => state), states.toReversed());
   const { kind, text } = spoken({ ...push, state: "failing", answers: [{ error: "answered 500" } as Push["answers"][number]] });
   assert.equal(kind, "wait");
-  assert.match(text, /^7 requests failed, .*: answered 500\. .* at (\d\d \w+ )?13:00:00\.$/);
+  assert.match(text, /^7 requests failed in a row\. Last error: answered 500\. .* at (\d\d \w+ )?13:00:00\.$/);
+});
+
+test("the rights of a key are told in words", () => {
+  const grant = { streams: ["orders", "bills.*"], do: ["append" as const, "consume" as const], groups: ["billing"], consumer: "{sub}", keys: null, create: true };
+  assert.equal(wordsOf(grant), "append, consume on orders, bills.*; group billing; as {sub}; creates streams");
+  assert.deepEqual(namesIn(" orders,, bills.* "), ["orders", "bills.*"]);
+  assert.equal(idOf("hg_6jze42yvcm_abc"), "6jze42yvcm");
+  assert.equal(idOf("eyJhbGciOi"), undefined);
 });

@@ -5,12 +5,12 @@ import type { Act } from "../parts/act.js";
 
 export function cutOff({ id, client }: Connection): Act<unknown> {
   return {
-    title: `Cut off ${client}`,
-    verb: "Cut off",
+    title: `Disconnect ${client}`,
+    verb: "Disconnect",
     right: "admin",
     destroys: true,
-    about: "The connection ends. What it holds goes where the group's policy says; most clients come back by themselves.",
+    about: "Closes the connection. The policy of the group decides what happens to its pending entries. Most clients reconnect automatically.",
     call: () => call("delete", "/v1/admin/connections/{connection}", { params: { path: { connection: id } } }),
-    done: () => `${client} is cut off.`,
+    done: () => `${client} is disconnected.`,
   };
 }

@@ -17,28 +17,28 @@ interface Place {
 
 const START: Field = {
   name: "start",
-  label: "It reads after",
+  label: "Start after",
   kind: "text",
   value: "$",
   choices: ["$", "0"],
-  hint: "$ is the last entry, 0 the beginning; or an id, 10:30, 5m ago",
+  hint: "$: the last entry. 0: the beginning. Or an id, 10:30, 5m ago",
 };
 
 export function createGroup(stream: string): Act<Group> {
   return {
-    title: `Create a group of ${stream}`,
+    title: `Create a group on ${stream}`,
     verb: "Create",
     right: "manage",
     stream,
-    about: "Its consumers share the entries: each goes to one of them, until it is acknowledged.",
+    about: "The consumers of a group share the entries. Each entry is delivered to one consumer until it is acknowledged.",
     fields: [{ name: "group", label: "Name", kind: "text" }, START],
     call: ({ group, start }) => {
       const after = startOf(start as string);
-      if (!group) return "Give it a name.";
-      if (after === undefined) return "That is no place in the stream.";
+      if (!group) return "Enter a name.";
+      if (after === undefined) return "Enter $, 0, an id or a time.";
       return call("put", "/v1/streams/{stream}/groups/{group}", { params: { path: { stream, group: group as string } }, body: { start: after } });
     },
-    done: ({ name }) => `${name} is there.`,
+    done: ({ name }) => `Group ${name} is created.`,
     after: ({ name }) => go(groupPlace(stream, name)),
   };
 }
@@ -46,15 +46,15 @@ export function createGroup(stream: string): Act<Group> {
 export function deleteGroup({ stream, group }: Place, pending: number): Act<unknown> {
   return {
     title: `Delete group ${group}`,
-    verb: "Delete for good",
+    verb: "Delete permanently",
     right: "manage",
     stream,
     group,
     destroys: true,
     typed: group,
-    about: `Its position and ${counted(pending, "pending entry", "pending entries")} are forgotten. The stream keeps its entries.`,
+    about: `Deletes the position of the group and ${counted(pending, "pending entry", "pending entries")}. The stream keeps its entries.`,
     call: () => call("delete", "/v1/streams/{stream}/groups/{group}", { params: { path: { stream, group } } }),
-    done: () => `${group} is deleted.`,
+    done: () => `Group ${group} is deleted.`,
     after: () => go(streamPlace(stream, "groups")),
   };
 }
@@ -67,14 +67,14 @@ export function resetPosition({ stream, group }: Place, lastId: string): Act<Gro
     stream,
     group,
     destroys: true,
-    about: `It reads after ${lastId} now. Entries before the new position are not delivered, those behind it are, even again. What is pending stays pending.`,
+    about: `The current position is ${lastId}. The group delivers the entries after the new position, even if it delivered them before, and skips the entries before it. Pending entries stay pending.`,
     fields: [START],
     call: ({ start }) => {
       const after = startOf(start as string);
-      if (after === undefined) return "That is no place in the stream.";
+      if (after === undefined) return "Enter $, 0, an id or a time.";
       return call("patch", "/v1/streams/{stream}/groups/{group}", { params: { path: { stream, group } }, body: { start: after } });
     },
-    done: ({ last_id }) => `${group} reads after ${last_id}.`,
+    done: ({ last_id }) => `The position of ${group} is ${last_id}.`,
   };
 }
 
@@ -85,12 +85,12 @@ export function changePolicy({ stream, group }: Place, policy: Policy): Act<Grou
     right: "manage",
     stream,
     group,
-    about: "What the group does by itself. What is empty, nobody does.",
+    about: "Empty fields have no effect.",
     fields: fieldsOf(POLICY, policy),
     call: (values) => {
       const changed = changesOf(POLICY, values, policy);
       if (typeof changed === "string") return changed;
-      if (Object.keys(changed).length === 0) return "Nothing is changed.";
+      if (Object.keys(changed).length === 0) return "No changes.";
       return call("patch", "/v1/streams/{stream}/groups/{group}", { params: { path: { stream, group } }, body: { policy: changed } });
     },
     done: () => `The policy of ${group} is changed.`,
@@ -107,7 +107,7 @@ export function ackEntries({ stream, group }: Place, ids: string[], after: () =>
     stream,
     group,
     destroys: true,
-    about: "They count as done, whoever holds them. Nobody in the group gets them again.",
+    about: "Marks the entries as processed, whichever consumer holds them. The group does not deliver them again.",
     call: () => call("post", "/v1/streams/{stream}/groups/{group}/ack", { params: { path: { stream, group } }, body: { ids } }),
     done: outcomes("acknowledged"),
     after,
@@ -116,20 +116,20 @@ export function ackEntries({ stream, group }: Place, ids: string[], after: () =>
 
 export function nackEntries({ stream, group }: Place, ids: string[], after: () => void): Act<Settled> {
   return {
-    title: `Give back ${counted(ids.length, "entry", "entries")} as failed`,
-    verb: "Give back",
+    title: `Nack ${counted(ids.length, "entry", "entries")}`,
+    verb: "Nack",
     right: "consume",
     stream,
     group,
-    about: "The next reader gets them, once they have rested. Those that were delivered too often become dead letters.",
+    about: "Gives the entries back as failed. The group redelivers them after the delay. Entries that reached the max deliveries become dead letters.",
     fields: [
-      { name: "mode", label: "How", kind: "choice", options: [["fail", "it was tried, and failed"], ["fatal", "it can never work"]] },
-      { name: "delay", label: "Rest", kind: "text", hint: "Such as 10s; empty: as the policy says" },
-      { name: "error", label: "What went wrong", kind: "text", hint: "Comes with the next delivery, or into the dead letter" },
+      { name: "mode", label: "Mode", kind: "choice", options: [["fail", "fail: retry later"], ["fatal", "fatal: dead letter now"]] },
+      { name: "delay", label: "Delay", kind: "text", hint: "For example 10s. Empty: as in the policy" },
+      { name: "error", label: "Error", kind: "text", hint: "Stored with the next delivery or in the dead letter" },
     ],
     call: ({ mode, delay, error }) => {
       const delay_ms = millisecondsFrom(delay as string);
-      if (delay && delay_ms === undefined) return "The rest is no time.";
+      if (delay && delay_ms === undefined) return "Enter a delay, for example 10s.";
       const body = {
         ids,
         mode: mode as "fail" | "fatal",
@@ -138,7 +138,7 @@ export function nackEntries({ stream, group }: Place, ids: string[], after: () =
       };
       return call("post", "/v1/streams/{stream}/groups/{group}/nack", { params: { path: { stream, group } }, body });
     },
-    done: outcomes("given back"),
+    done: outcomes("given back as failed"),
     after,
   };
 }
@@ -150,7 +150,7 @@ export function releaseEntries({ stream, group }: Place, ids: string[], after: (
     right: "consume",
     stream,
     group,
-    about: "The next reader gets them at once, as if they had not been delivered this time.",
+    about: "The next read delivers the entries. This delivery does not count.",
     call: () =>
       call("post", "/v1/streams/{stream}/groups/{group}/nack", { params: { path: { stream, group } }, body: { ids, mode: "silent", delay_ms: 0 } }),
     done: outcomes("released"),
@@ -165,19 +165,19 @@ export function claimEntries({ stream, group }: Place, ids: string[], consumers:
     right: "consume",
     stream,
     group,
-    about: "They belong to another consumer then. Whoever held them cannot acknowledge them any more in its own name.",
+    about: "Assigns the entries to another consumer. The previous consumer can no longer acknowledge them under its name.",
     fields: [
-      { name: "consumer", label: "For the consumer", kind: "text", choices: consumers },
-      { name: "idle", label: "Only if idle for", kind: "text", value: "0s" },
+      { name: "consumer", label: "New consumer", kind: "text", choices: consumers },
+      { name: "idle", label: "Min idle time", kind: "text", value: "0s" },
     ],
     call: ({ consumer, idle }) => {
       const min_idle_ms = millisecondsFrom(idle as string);
-      if (!consumer) return "Say for whom.";
-      if (min_idle_ms === undefined) return "The idle time is none.";
+      if (!consumer) return "Enter a consumer.";
+      if (min_idle_ms === undefined) return "Enter an idle time, for example 10s.";
       const params = { path: { stream, group }, query: { consumer: consumer as string } };
       return call("post", "/v1/streams/{stream}/groups/{group}/claim", { params, body: { ids, min_idle_ms, just_id: true } });
     },
-    done: ({ ids: claimed }, { consumer }) => `${consumer} holds ${counted(claimed.length, "entry", "entries")} of them.`,
+    done: ({ ids: claimed }, { consumer }) => `${consumer} claimed ${counted(claimed.length, "entry", "entries")}.`,
     after,
   };
 }
@@ -190,13 +190,13 @@ export function deleteConsumer({ stream, group }: Place, consumer: string, pendi
     stream,
     group,
     destroys: true,
-    about: pending ? `It holds ${counted(pending, "entry", "entries")}.` : "It holds nothing.",
-    fields: [{ name: "pending", label: "What it holds", kind: "choice", options: [["release", "goes to the others"], ["drop", "is forgotten, as Redis does"]] }],
+    about: pending ? `The consumer has ${counted(pending, "pending entry", "pending entries")}.` : "The consumer has no pending entries.",
+    fields: [{ name: "pending", label: "Pending entries", kind: "choice", options: [["release", "release: deliver to other consumers"], ["drop", "drop: do not deliver again (as in Redis)"]] }],
     call: ({ pending: fate }) =>
       call("delete", "/v1/streams/{stream}/groups/{group}/consumers/{consumer}", {
         params: { path: { stream, group, consumer }, query: { pending: fate as "release" | "drop" } },
       }),
-    done: ({ pending: held }) => `${consumer} is removed; it held ${counted(held, "entry", "entries")}.`,
+    done: ({ pending: held }) => `${consumer} is removed. It had ${counted(held, "pending entry", "pending entries")}.`,
   };
 }
 
@@ -207,7 +207,7 @@ export function redrive({ stream, group }: Place, ids: string[], after: () => vo
     right: "manage",
     stream,
     group,
-    about: `The next reader of ${group} gets them, with a count of 0. An entry that is gone from ${stream} is appended anew.`,
+    about: `Sends the dead letters back to ${group} with a delivery count of 0. Entries that are no longer in ${stream} are appended again.`,
     call: () => call("post", "/v1/streams/{stream}/groups/{group}/dead-letters/redrive", { params: { path: { stream, group } }, body: { ids } }),
     done: ({ results }) => `${counted(results.length, "dead letter")} sent back.`,
     after,
@@ -219,7 +219,7 @@ function outcomes(word: string): (answer: Settled) => string {
   return ({ results }) => {
     const others = results.filter(({ outcome }) => outcome === "not_pending" || outcome === "claimed").length;
     const text = `${counted(results.length - others, "entry", "entries")} ${word}`;
-    return others ? `${text}; ${others} were not pending any more.` : `${text}.`;
+    return others ? `${text}. ${others} were no longer pending.` : `${text}.`;
   };
 }
 

@@ -30,18 +30,18 @@ export function createRow(place: Place, names: string[]): Act<Written> {
     stream,
     about: "It is appended as an entry, if no row has this key.",
     fields: [
-      { name: "key", label: "Key", kind: "text", hint: `The value of ${keyField}` },
+      { name: "key", label: "Key", kind: "text", hint: `Value of ${keyField}` },
       { name: "pairs", label: "Fields", kind: "pairs", value: pairs },
     ],
     call: (values) => {
       const { key, pairs } = asked(values);
-      return key ? put(stream, key, undefined, pairs) : "Give it a key.";
+      return key ? put(stream, key, undefined, pairs) : "Enter a key.";
     },
     instead: (problem, values) => {
       const { key, pairs } = asked(values);
       return overwriteRow(place, key, pairs, problem);
     },
-    done: ({ key, id }) => `Row ${key} is there, as ${id}.`,
+    done: ({ key, id }) => `Row ${key} is created with id ${id}.`,
   };
 }
 
@@ -52,11 +52,11 @@ export function editRow(place: Place, row: Row): Act<Written> {
     verb: "Save",
     right: "append",
     stream: place.stream,
-    about: "It is saved only if nobody has changed the row meanwhile.",
+    about: "The change is saved only if the row has not changed in the meantime.",
     fields: [{ name: "pairs", label: "Fields", kind: "pairs", value: fieldsOf(row, place.keyField) as unknown as Pairs }],
     call: ({ pairs }) => put(place.stream, row.key, row, pairs as Pairs, row.base64),
     instead: (problem, { pairs }) => overwriteRow(place, row.key, pairs as Pairs, problem, row),
-    done: ({ key, id }) => `Row ${key} is saved, as ${id}.`,
+    done: ({ key, id }) => `Row ${key} is saved with id ${id}.`,
   };
 }
 
@@ -66,22 +66,22 @@ function overwriteRow(place: Place, key: string, given: Pairs, { row }: Problem,
   const pairs = row && seen && !row.pairs && !seen.pairs ? merged(given, seen, row, place.keyField) : given;
   const base64 = (row ?? seen)?.base64;
   return {
-    title: row ? `Row ${key} has changed` : `Row ${key} is removed`,
-    verb: row ? "Overwrite" : "Put it again",
+    title: row ? `Row ${key} has changed` : `Row ${key} was removed`,
+    verb: row ? "Overwrite" : "Create again",
     right: "append",
     stream: place.stream,
     about: row ? (
       <>
-        <p>This is the row now. Cancel keeps it. Overwrite puts your fields in its place; those that you have left alone are as they are now.</p>
+        <p>This is the current row. Cancel keeps it. Overwrite saves your changes; fields that you did not change keep their current values.</p>
         <Now row={row} place={place} mine={pairs} />
       </>
     ) : (
-      "Somebody has removed it meanwhile. Cancel leaves it so."
+      "The row was removed in the meantime. Cancel leaves it removed."
     ),
     fields: [{ name: "pairs", label: "Your fields", kind: "pairs", value: pairs }],
     call: (values) => put(place.stream, key, row ?? undefined, values["pairs"] as Pairs, base64),
     instead: (problem, values) => overwriteRow(place, key, values["pairs"] as Pairs, problem, row ?? seen),
-    done: ({ id }) => `Row ${key} is saved, as ${id}.`,
+    done: ({ id }) => `Row ${key} is saved with id ${id}.`,
   };
 }
 
@@ -90,15 +90,15 @@ export function deleteRow(place: Place, row: Row, isSeen = true): Act<Written> {
   const { stream } = place;
   return {
     title: isSeen ? `Remove row ${row.key}` : `Row ${row.key} has changed`,
-    verb: isSeen ? "Remove" : "Remove it all the same",
+    verb: isSeen ? "Remove" : "Remove anyway",
     right: "append",
     stream,
     destroys: true,
     about: isSeen ? (
-      "An entry is appended that removes it. What it was stays in the stream."
+      "Appends an entry that removes the row. Earlier entries stay in the stream."
     ) : (
       <>
-        <p>This is the row now. Cancel keeps it.</p>
+        <p>This is the current row. Cancel keeps it.</p>
         <Now row={row} place={place} />
       </>
     ),
@@ -115,7 +115,7 @@ export function deleteRow(place: Place, row: Row, isSeen = true): Act<Written> {
 function Now({ row, place, mine }: { row: Row; place: Place; mine?: Pairs }) {
   const own = mine && Object.fromEntries(mine);
   return (
-    <section class="now" aria-label="The row now">
+    <section class="now" aria-label="Current row">
       <p class="soft">{exactMoment(timeOf(row.id))}, {row.id}</p>
       <dl class="values">
         {fieldsOf(row, place.keyField).map(([name, value]) => (

@@ -1,40 +1,72 @@
 /** Acts on schedules. */
+import { h } from "preact";
 import { call } from "../gateway/calls.js";
 import type { Schedule, Schemas } from "../gateway/shapes.js";
 import type { Act } from "../parts/act.js";
 import type { Pairs } from "../parts/form.js";
+import { NextRuns } from "../parts/next-runs.js";
+import { pairsOf } from "../values/fields.js";
+import { entryOf, named } from "./streams.js";
 
 const place = (schedule: string) => ({ params: { path: { schedule } } });
 
-export function createSchedule(): Act<Schedule> {
+const NEW = {
+  name: "",
+  stream: "",
+  cron: "",
+  time_zone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+  missed: "run_once",
+  paused: false,
+  fields: {},
+} as const;
+
+/** Set a schedule: a new one, or one that is there. */
+export function setSchedule(old?: Schedule): Act<Schedule> {
+  const { name, stream, cron, time_zone, missed, paused } = old ?? NEW;
+  const pairs = old ? (pairsOf(old) as Pairs) : [];
   return {
-    title: "Set a schedule",
-    verb: "Set",
-    right: "manage",
-    about: "An entry is appended at each due time, with _schedule and _due_ms behind its fields. One of this name is replaced.",
+    title: old ? `Edit schedule ${name}` : "Create a schedule",
+    verb: old ? "Save" : "Create",
+    right: ["manage", "append"],
+    ...(old && { stream }),
+    about: old
+      ? "The gateway uses the new values from the next run on."
+      : "The gateway appends an entry at each due time, with the fields below and _schedule and _due_ms. A schedule with the same name is replaced.",
     fields: [
-      { name: "name", label: "Name", kind: "text" },
-      { name: "stream", label: "Stream", kind: "text" },
-      { name: "cron", label: "Cron", kind: "text", hint: "Minute, hour, day of month, month, day of week: 0 6 * * MON-FRI" },
-      { name: "time_zone", label: "Time zone", kind: "text", value: Intl.DateTimeFormat().resolvedOptions().timeZone },
-      {
-        name: "missed",
-        label: "Due times that nobody could run",
-        kind: "choice",
-        options: [["run_once", "run the latest of them"], ["skip", "skip them"]],
-      },
-      { name: "pairs", label: "Fields", kind: "pairs", value: [["", ""]] },
+      ...(old ? [] : [{ name: "name", label: "Name", kind: "text" } as const]),
+      { name: "stream", label: "Stream", kind: "text", value: stream },
+      { name: "cron", label: "Cron", kind: "text", value: cron, hint: "Minute, hour, day of month, month, day of week, for example 0 6 * * MON-FRI" },
+      { name: "time_zone", label: "Time zone", kind: "text", value: time_zone, choices: Intl.supportedValuesOf("timeZone") },
+      { name: "missed", label: "Missed runs", kind: "choice", value: missed, options: [["run_once", "run the latest one"], ["skip", "skip"]] },
+      { name: "pairs", label: "Fields", kind: "pairs", value: pairs.length ? pairs : [["", ""]] },
     ],
-    call: ({ name, stream, cron, time_zone, missed, pairs }) => {
-      const named = (pairs as Pairs).filter(([field, value]) => field !== "" || value !== "");
-      if (!name) return "Give it a name.";
-      if (!stream) return "Name the stream.";
-      if (!cron) return "Say when.";
-      if (named.length === 0) return "An entry has at least one field.";
-      const body = { stream, cron, time_zone, missed, pairs: named } as Schemas["ScheduleInput"];
-      return call("put", "/v1/schedules/{schedule}", { ...place(name as string), body });
+    preview: (values) => h(NextRuns, { cron: values["cron"] as string, timeZone: values["time_zone"] as string }),
+    call: (values) => {
+      const given = { name, ...values } as Record<string, string>;
+      const own = named(values["pairs"] as Pairs);
+      if (!given["name"]) return "Enter a name.";
+      if (!given["stream"]) return "Enter a stream.";
+      if (!given["cron"]) return "Enter a cron expression.";
+      if (own.length === 0) return "Enter at least one field.";
+      const base64 = old?.base64?.filter((field) => own.some(([each]) => each === field));
+      const times = { stream: given["stream"], cron: given["cron"], time_zone: given["time_zone"], missed: given["missed"], paused };
+      const body = { ...times, ...entryOf(own), ...(base64?.length && { base64 }) } as Schemas["ScheduleInput"];
+      return call("put", "/v1/schedules/{schedule}", { ...place(given["name"]!), body });
     },
-    done: ({ name }) => `${name} is set.`,
+    done: (set) => `Schedule ${set.name} is saved.`,
+  };
+}
+
+/** Append the entry of a schedule at once. */
+export function runSchedule({ name, stream }: Schedule): Act<Schemas["Appended"]> {
+  return {
+    title: `Run ${name} now`,
+    verb: "Run now",
+    right: "append",
+    stream,
+    about: `Appends the entry of the schedule to ${stream} at once. The due times do not change.`,
+    call: () => call("post", "/v1/schedules/{schedule}/run", place(name)),
+    done: ({ id }) => `Schedule ${name} appended entry ${id} to ${stream}.`,
   };
 }
 
@@ -44,9 +76,9 @@ export function pauseSchedule({ name, stream, paused }: Schedule): Act<Schedule>
     verb: paused ? "Resume" : "Pause",
     right: "manage",
     stream,
-    about: paused ? "What would have been due meanwhile is not made up for." : "Nothing is due until it is resumed.",
+    about: paused ? "Runs that were due during the pause are not made up for." : "The schedule does not run until you resume it.",
     call: () => call("patch", "/v1/schedules/{schedule}", { ...place(name), body: { paused: !paused } }),
-    done: () => `${name} ${paused ? "goes on" : "is paused"}.`,
+    done: () => `Schedule ${name} is ${paused ? "resumed" : "paused"}.`,
   };
 }
 
@@ -57,8 +89,8 @@ export function deleteSchedule({ name, stream }: Schedule): Act<unknown> {
     right: "manage",
     stream,
     destroys: true,
-    about: `Nothing more is appended to ${stream} by it. What is there stays.`,
+    about: `The schedule appends no more entries to ${stream}. Existing entries stay.`,
     call: () => call("delete", "/v1/schedules/{schedule}", place(name)),
-    done: () => `${name} is deleted.`,
+    done: () => `Schedule ${name} is deleted.`,
   };
 }

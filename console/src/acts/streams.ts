@@ -14,15 +14,15 @@ export function createStream(): Act<Stream> {
     title: "Create a stream",
     verb: "Create",
     right: "manage",
-    about: "The stream is empty at first. The first append creates a stream, too.",
+    about: "Creates an empty stream. The first append also creates a stream.",
     fields: [{ name: "stream", label: "Name", kind: "text" }, ...fieldsOf(CONFIG, {})],
     call: (values) => {
       const stream = values["stream"] as string;
-      if (!stream) return "Give it a name.";
+      if (!stream) return "Enter a name.";
       const config = changesOf<Config>(CONFIG, values, {});
       return typeof config === "string" ? config : call("put", "/v1/streams/{stream}", { params: { path: { stream } }, body: config });
     },
-    done: (stream) => `${stream.name} is there.`,
+    done: (stream) => `Stream ${stream.name} is created.`,
     after: (stream) => go(streamPlace(stream.name)),
   };
 }
@@ -33,47 +33,47 @@ export function configureStream(stream: string, config: Config): Act<Stream> {
     verb: "Save",
     right: "manage",
     stream,
-    about: "Bounds hold from the next append on, and by the clock.",
+    about: "Limits apply from the next append on, and as time passes.",
     fields: fieldsOf(CONFIG, config),
     call: (values) => {
       const changed = changesOf(CONFIG, values, config);
       if (typeof changed === "string") return changed;
-      if (Object.keys(changed).length === 0) return "Nothing is changed.";
+      if (Object.keys(changed).length === 0) return "No changes.";
       return call("patch", "/v1/streams/{stream}", { params: { path: { stream } }, body: changed });
     },
-    done: () => `${stream} is configured.`,
+    done: () => `The configuration of ${stream} is changed.`,
   };
 }
 
 export function closeStream(stream: string): Act<Schemas["Closed"]> {
   return {
     title: `Close ${stream}`,
-    verb: "Close for good",
+    verb: "Close permanently",
     right: "manage",
     stream,
     destroys: true,
-    about: "It takes no entries any more, and nobody can open it again. Readers are told once they have everything.",
-    fields: [{ name: "pairs", label: "Last entry", kind: "pairs", value: [["", ""]], hint: "None if it is left empty" }],
+    about: "The stream rejects new entries. You cannot reopen it. Readers are told when they have received all entries.",
+    fields: [{ name: "pairs", label: "Last entry", kind: "pairs", value: [["", ""]], hint: "Optional" }],
     call: ({ pairs }) => {
       const last = named(pairs as Pairs);
       const body = last.length ? entryOf(last) : undefined;
       return call("post", "/v1/streams/{stream}/close", { params: { path: { stream } }, body });
     },
-    done: () => `${stream} is closed.`,
+    done: () => `Stream ${stream} is closed.`,
   };
 }
 
 export function deleteStream(stream: string, length: number, groups: number): Act<unknown> {
   return {
     title: `Delete ${stream}`,
-    verb: "Delete for good",
+    verb: "Delete permanently",
     right: "manage",
     stream,
     destroys: true,
     typed: stream,
-    about: `${counted(length, "entry", "entries")} and ${counted(groups, "group")} go with it. Readers that wait are told.`,
+    about: `Deletes ${counted(length, "entry", "entries")} and ${counted(groups, "group")}. Waiting readers are told.`,
     call: () => call("delete", "/v1/streams/{stream}", { params: { path: { stream } } }),
-    done: () => `${stream} is deleted.`,
+    done: () => `Stream ${stream} is deleted.`,
     after: () => go(HOME),
   };
 }
@@ -81,31 +81,31 @@ export function deleteStream(stream: string, length: number, groups: number): Ac
 export function trimStream(stream: string, length: number): Act<Schemas["Trimmed"]> {
   return {
     title: `Trim ${stream}`,
-    verb: "Trim for good",
+    verb: "Trim permanently",
     right: "manage",
     stream,
     destroys: true,
     about: ({ by, keep }) => {
       const kept = Number(keep);
       if (by === "max_length" && keep !== "" && kept >= 0) {
-        return `${counted(Math.max(0, length - kept), "entry", "entries")} of ${count(length)} go, the oldest first.`;
+        return `Removes ${counted(Math.max(0, length - kept), "entry", "entries")} of ${count(length)}, the oldest first.`;
       }
-      return "The oldest entries go.";
+      return "Removes the oldest entries.";
     },
     fields: [
-      { name: "by", label: "Keep", kind: "choice", options: [["max_length", "the newest, so many"], ["min_id", "from an id or a time on"]] },
-      { name: "keep", label: "How many, or from where", kind: "text", hint: "A number, or an id, 10:30, 2026-01-31 10:30, 5m ago" },
-      { name: "approximate", label: "Approximately", kind: "flag", hint: "Removes only what goes cheaply." },
+      { name: "by", label: "Keep", kind: "choice", options: [["max_length", "the newest N entries"], ["min_id", "entries from an id or a time on"]] },
+      { name: "keep", label: "N, id or time", kind: "text", hint: "A number, an id, 10:30, 2026-01-31 10:30 or 5m ago" },
+      { name: "approximate", label: "Approximately", kind: "flag", hint: "Removes only whole blocks of entries" },
       {
         name: "references",
-        label: "Where an entry is pending in a group",
+        label: "Entries pending in a group",
         kind: "choice",
-        options: [["keep", "it stays pending there"], ["delete", "it is pending no more"], ["acked", "spare it"]],
+        options: [["keep", "remove, keep the pending record"], ["delete", "remove, with the pending record"], ["acked", "do not remove"]],
       },
     ],
     call: ({ by, keep, approximate, references }) => {
       const bound = by === "max_length" ? wholeNumber(keep as string) : idFrom(keep as string, Date.now());
-      if (bound === undefined) return by === "max_length" ? "Say how many to keep." : "Give an id or a time.";
+      if (bound === undefined) return by === "max_length" ? "Enter the number of entries to keep." : "Enter an id or a time.";
       const body = { [by as string]: bound, approximate, references } as Schemas["Trim"];
       return call("post", "/v1/streams/{stream}/trim", { params: { path: { stream } }, body });
     },
@@ -120,35 +120,35 @@ export function appendEntry(stream: string, template: Pairs): Act<Schemas["Appen
     right: "append",
     stream,
     stays: true,
-    about: template.length ? "It has the fields of the last entry to begin with." : "The stream is made if it is not there.",
+    about: template.length ? "The form starts with the fields of the last entry." : "The append creates the stream if it does not exist.",
     fields: [
       { name: "pairs", label: "Fields", kind: "pairs", value: template.length ? template : [["", ""]] },
-      { name: "id", label: "Id", kind: "text", value: "*", hint: "* is the next one" },
-      { name: "delay", label: "Groups deliver it", kind: "text", hint: "Empty: at once. 10m, or a date and time" },
-      { name: "ttl", label: "And no more", kind: "text", hint: "Empty: no deadline. 1h, or a date and time" },
+      { name: "id", label: "Id", kind: "text", value: "*", hint: "*: the gateway assigns the next id" },
+      { name: "delay", label: "Deliver after", kind: "text", hint: "Empty: at once. Or 10m, or a date and time" },
+      { name: "ttl", label: "Expires", kind: "text", hint: "Empty: never. Or 1h, or a date and time" },
     ],
     call: ({ pairs, id, delay, ttl }) => {
       const given = named(pairs as Pairs);
-      if (given.length === 0) return "An entry has at least one field.";
+      if (given.length === 0) return "Enter at least one field.";
       const times = { ...timeOf(delay as string, "delay_ms", "deliver_at_ms"), ...timeOf(ttl as string, "ttl_ms", "expires_at_ms") };
-      if (Object.values(times).some(Number.isNaN)) return "Give a duration such as 10m, or a date and time.";
+      if (Object.values(times).some(Number.isNaN)) return "Enter a duration, for example 10m, or a date and time.";
       const body: Schemas["Append"] = { ...entryOf(given), ...times, ...(id === "*" ? {} : { id: id as string }) };
       return call("post", "/v1/streams/{stream}/entries", { params: { path: { stream } }, body });
     },
-    done: ({ id }) => `Appended as ${id}.`,
+    done: ({ id }) => `Appended with id ${id}.`,
   };
 }
 
 export function deleteEntry(stream: string, id: string, after: () => void): Act<unknown> {
   return {
     title: `Delete entry ${id}`,
-    verb: "Delete for good",
+    verb: "Delete permanently",
     right: "manage",
     stream,
     destroys: true,
-    about: "It stays pending where a group has it, until it is acknowledged there.",
+    about: "Groups in which the entry is pending keep the pending record until the entry is acknowledged.",
     call: () => call("delete", "/v1/streams/{stream}/entries/{id}", { params: { path: { stream, id } } }),
-    done: () => `${id} is deleted.`,
+    done: () => `Entry ${id} is deleted.`,
     after,
   };
 }

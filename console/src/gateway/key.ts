@@ -12,7 +12,7 @@ export const asked = signal<string | undefined>();
 /** Use a key; returns what is wrong with it, if that can be seen. */
 export function useKey(text: string): string | undefined {
   const trimmed = text.trim();
-  if (!/^[\x21-\x7e]+$/.test(trimmed)) return "That is no key or token.";
+  if (!/^[\x21-\x7e]+$/.test(trimmed)) return "Invalid key or token.";
   sessionStorage.setItem(NAME, trimmed);
   key.value = trimmed;
   asked.value = undefined;

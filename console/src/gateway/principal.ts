@@ -1,5 +1,5 @@
 /** Principal: who this page is to the gateway, and what it may do. */
-import { signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 import type { Principal } from "./shapes.js";
 
 export type Right = Principal["allowed"][number]["do"][number];
@@ -14,13 +14,16 @@ export interface Need {
 /** Undefined until the gateway has said it. */
 export const principal = signal<Principal | undefined>();
 
+/** Whether the keys of the gateway are shown. */
+export const mayManageKeys = computed(() => principal.value !== undefined && denialOf({ right: "admin" }) === undefined);
+
 /** Return why something is not allowed, if that is known. */
 export function denialOf({ right, stream, group }: Need): string | undefined {
   const allowed = principal.value?.allowed.filter(
     (each) => isNamed(each.streams, stream) && (each.groups === null || isNamed(each.groups, group)),
   );
   const missing = allowed && [right].flat().find((own) => !allowed.some((each) => each.do.includes(own)));
-  return missing && `This needs ${missing} on ${stream ?? "the gateway"}, and the credential does not allow it.`;
+  return missing && `Your credential does not grant ${missing} on ${stream ?? "the gateway"}.`;
 }
 
 /** Return the rights that an act needs, as people read them. */

@@ -16,7 +16,10 @@ export type Schedule = Schemas["Schedule"];
 export type Push = Schemas["Push"];
 export type PushSummary = Schemas["PushSummary"];
 export type PushAttempt = Schemas["PushAttempt"];
+export type PushReplay = Schemas["PushReplay"];
 export type Principal = Schemas["DescribedPrincipal"];
+export type ApiKey = Schemas["DescribedKey"];
+export type Grant = Schemas["KeyGrant"];
 export type Bucket = Schemas["BucketState"];
 export type Subscription = Schemas["FollowedSubscription"];
 

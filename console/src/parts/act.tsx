@@ -21,6 +21,8 @@ export interface Act<T = unknown> extends Need {
   /** Its effect, in a sentence or two; with the values of the form. */
   about: ComponentChildren | ((values: Values) => string);
   fields?: Field[];
+  /** What the values of the form mean, below it. */
+  preview?: (values: Values) => ComponentChildren;
   /** The request. A text says why there is none yet. */
   call: (values: Values) => Call<T> | string;
   /** Whether it takes something away for good. */
@@ -33,6 +35,8 @@ export interface Act<T = unknown> extends Need {
   done: (answer: T, values: Values) => string;
   /** What may be done instead, where it was refused. */
   instead?: (problem: Problem, values: Values) => Act<T> | undefined;
+  /** What is asked for next, in the place of this dialog. */
+  next?: (answer: T, values: Values) => Act<T> | undefined;
   /** Called after it. */
   after?: (answer: T) => void;
 }
@@ -64,7 +68,7 @@ export function ActButton<T>({ act, label = act.verb, class: kind = "", idle }: 
       type="button"
       class={`${kind} ${act.destroys ? "destroys" : ""}`}
       aria-disabled={reason !== undefined}
-      title={reason ?? `${act.title}: needs ${rightsOf(act)}`}
+      title={reason ?? (rightsOf(act) ? `${act.title}: requires ${rightsOf(act)}` : act.title)}
       aria-description={reason}
       onClick={onClick}
     >
@@ -101,7 +105,9 @@ function ActDialog({ act }: { act: Act }) {
       const answer = await send(request.value as Call);
       changes.value += 1;
       result.value = act.done(answer, values.value);
-      if (!act.stays) {
+      const next = act.next?.(answer, values.value);
+      if (next) begin(next);
+      else if (!act.stays) {
         close();
         notice(result.value);
       }
@@ -121,10 +127,11 @@ function ActDialog({ act }: { act: Act }) {
         <h2>{act.title}</h2>
         <div class="about">{typeof act.about === "function" ? act.about(values.value) : act.about}</div>
         {act.fields && <Form fields={act.fields} values={values} />}
+        {act.preview?.(values.value)}
         {act.typed !== undefined && (
           <label class="typed">
             <span>
-              Type <b>{act.typed}</b> to go on
+              Type <b>{act.typed}</b> to confirm
             </span>
             <input value={typed} onInput={(event) => (typed.value = event.currentTarget.value)} autocomplete="off" />
           </label>
@@ -136,7 +143,11 @@ function ActDialog({ act }: { act: Act }) {
         </p>
         <footer>
           <span class="needs">
-            Needs <b>{rightsOf(act)}</b> {act.stream === undefined ? "on the gateway" : `on ${act.stream}`}
+            {rightsOf(act) && (
+              <>
+                Requires <b>{rightsOf(act)}</b> {act.stream === undefined ? "on the gateway" : `on ${act.stream}`}
+              </>
+            )}
           </span>
           <button type="button" onClick={close}>
             {act.stays && result.value ? "Close" : "Cancel"}

@@ -4,7 +4,7 @@ import { moment } from "../values/times.js";
 /** Tell that a stream takes no entries any more; nothing, if it is open. */
 export function ClosedBadge({ closedAtMs }: { closedAtMs: number | null }) {
   return closedAtMs === null ? null : (
-    <span class="badge" title={`takes no entries since ${moment(closedAtMs)}`}>
+    <span class="badge" title={`closed at ${moment(closedAtMs)}: the stream rejects new entries`}>
       closed
     </span>
   );
@@ -12,8 +12,8 @@ export function ClosedBadge({ closedAtMs }: { closedAtMs: number | null }) {
 
 /** Tell that a stream is the gateway's own; nothing, if it is not. */
 export function OwnBadge({ stream }: { stream: string }) {
-  return /^__push(:|$)/.test(stream) ? (
-    <span class="badge" title="the gateway keeps a push and its last answers in it">
+  return stream.startsWith("__") ? (
+    <span class="badge" title="a stream of the gateway itself: clients cannot change it">
       internal
     </span>
   ) : null;

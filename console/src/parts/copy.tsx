@@ -6,7 +6,7 @@ const SHOWN_MS = 1500;
 export function CopyButton({ text, label = "Copy" }: { text: string; label?: string }) {
   const [state, setState] = useState("");
   const copy = async () => {
-    const outcome = await navigator.clipboard.writeText(text).then(() => "Copied", () => "Not allowed here");
+    const outcome = await navigator.clipboard.writeText(text).then(() => "Copied", () => "Copy failed");
     setState(outcome);
     setTimeout(() => setState(""), SHOWN_MS);
   };
@@ -18,7 +18,7 @@ export function CopyButton({ text, label = "Copy" }: { text: string; label?: str
 }
 
 /** A line, such as one for a shell. It can be selected at once where there is no clipboard. */
-export function Shell({ line, label = "The same by curl" }: { line: string; label?: string }) {
+export function Shell({ line, label = "Equivalent curl command" }: { line: string; label?: string }) {
   const element = useRef<HTMLElement>(null);
   const select = () => getSelection()?.selectAllChildren(element.current!);
   return (

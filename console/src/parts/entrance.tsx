@@ -11,16 +11,16 @@ export function Entrance() {
   };
   return (
     <section class="entrance">
-      <h1>This gateway asks for a key</h1>
+      <h1>This gateway requires a key</h1>
       <form onSubmit={enter}>
         <input type="password" aria-label="Key or token" placeholder="Key or token" autocomplete="off" spellcheck={false} required autofocus onInput={(event) => (text.value = event.currentTarget.value)} />
-        <button class="main">Enter</button>
+        <button class="main">Continue</button>
       </form>
       <p class="bad" role="alert">
         {fault}
       </p>
       <p class="soft">
-        It is kept for this tab only, and goes nowhere but to this gateway. <code>headgate keys add</code> makes a key.
+        The key is stored in this tab only and is sent only to this gateway. To create a key, run <code>headgate keys add</code>.
       </p>
     </section>
   );

@@ -29,16 +29,18 @@ interface Props<T> {
   opened?: string | undefined;
   /** The marked rows, by their keys; none: rows cannot be marked. */
   marks?: Signal<ReadonlySet<string>>;
+  /** Height of a row on a phone, where its cells take several lines. */
+  phoneHeight?: number;
   /** Called when the end comes near. */
   onNear?: (() => void) | undefined;
 }
 
-export function Grid<T>({ label, class: kind, columns, rows, keyOf, cells, onOpen, opened, marks, onNear }: Props<T>) {
+export function Grid<T>({ label, class: kind, columns, rows, keyOf, cells, onOpen, opened, marks, phoneHeight = 44, onNear }: Props<T>) {
   const body = useRef<HTMLDivElement>(null);
   const range = useSignal({ from: 0, to: 60 });
   const current = useSignal(-1);
   const wanted = useRef(-1); // a row that is to have the focus once it is drawn
-  const height = PHONE.matches ? 44 : 29;
+  const height = PHONE.matches ? phoneHeight : 29;
 
   useEffect(() => {
     const look = () => {
@@ -74,12 +76,12 @@ export function Grid<T>({ label, class: kind, columns, rows, keyOf, cells, onOpe
   const toggle = (key: string) => marks && (marks.value = toggled(marks.value, key));
   useKeys([
     { key: "j", does: "next row", run: () => move(current.value + 1) },
-    { key: "k", does: "row before", run: () => move(current.value - 1) },
+    { key: "k", does: "previous row", run: () => move(current.value - 1) },
     { key: "ArrowDown", does: "next row", run: () => move(current.value + 1) },
-    { key: "ArrowUp", does: "row before", run: () => move(current.value - 1) },
+    { key: "ArrowUp", does: "previous row", run: () => move(current.value - 1) },
     { key: "g g", does: "first row", run: () => move(0) },
     { key: "G", does: "last row", run: () => move(rows.length - 1) },
-    ...(marks ? [{ key: "x", does: "mark the row", run: () => row() !== undefined && toggle(keyOf(row()!)) }] : []),
+    ...(marks ? [{ key: "x", does: "select the row", run: () => row() !== undefined && toggle(keyOf(row()!)) }] : []),
     ...(onOpen ? [{ key: "Enter", does: "open the row", run: () => row() !== undefined && onOpen(row()!) }] : []),
   ]);
 
@@ -95,7 +97,7 @@ export function Grid<T>({ label, class: kind, columns, rows, keyOf, cells, onOpe
               <label>
                 <input
                   type="checkbox"
-                  aria-label="Mark all"
+                  aria-label="Select all"
                   checked={areAllMarked}
                   onChange={() => (marks.value = areAllMarked ? new Set() : new Set(rows.map(keyOf)))}
                 />
@@ -129,7 +131,7 @@ export function Grid<T>({ label, class: kind, columns, rows, keyOf, cells, onOpe
               {marks && (
                 <span role="gridcell" class="mark">
                   <label>
-                    <input type="checkbox" tabIndex={-1} aria-label={`Mark ${key}`} checked={isMarked ?? false} onChange={() => toggle(key)} />
+                    <input type="checkbox" tabIndex={-1} aria-label={`Select ${key}`} checked={isMarked ?? false} onChange={() => toggle(key)} />
                   </label>
                 </span>
               )}

@@ -7,8 +7,8 @@ const SHOWN: Record<string, string> = { ArrowDown: "↓", ArrowUp: "↑", Escape
 export function Help({ onClose }: { onClose: () => void }) {
   const shown = keys.value.filter(({ key }, at) => keys.value.findIndex((other) => other.key === key) === at);
   return (
-    <Dialog label="Keys" class="help" onClose={onClose}>
-      <h2>Keys</h2>
+    <Dialog label="Keyboard shortcuts" class="help" onClose={onClose}>
+      <h2>Keyboard shortcuts</h2>
       <dl>
         {shown.map(({ key, does }) => (
           <div>

@@ -15,6 +15,6 @@ export function lazy<Props extends object>(load: () => Promise<ComponentType<Pro
     }, []);
     const View = loaded.value;
     if (View) return <View {...props} />;
-    return isMissing.value ? <p class="refusal">This view cannot be loaded. Load the page again.</p> : null;
+    return isMissing.value ? <p class="refusal">This view cannot be loaded. Reload the page.</p> : null;
   };
 }

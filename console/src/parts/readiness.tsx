@@ -5,7 +5,13 @@ import { useEffect } from "preact/hooks";
 import { standby } from "./standby.js";
 
 const EVERY_MS = 3000;
-const DURABLE = { nothing: "in memory only", everysec: "on disk within a second", disk: "on disk", bucket: "on disk and in the bucket", replica: "on disk, and a replica's" };
+const DURABLE = {
+  nothing: "before they are on disk",
+  everysec: "before they are on disk, which takes at most one second",
+  disk: "once they are on disk",
+  bucket: "once they are on disk and in the bucket",
+  replica: "once they are on disk and on a replica",
+};
 
 export function Readiness() {
   const { data, problem } = usePolled((signal) => send(call("get", "/readyz"), signal), EVERY_MS, "");
@@ -15,8 +21,8 @@ export function Readiness() {
   }, [refused]);
   const warnings = data.value?.warnings ?? [];
   const durable = data.value?.durable;
-  const title = refused?.message ?? [durable && `An answer to a change waits until it is ${DURABLE[durable]}.`, ...warnings].join("\n");
-  const [kind, text] = refused ? ["bad", refused.isUnreachable ? "not reachable" : standby.value ? "standby" : "not ready"] : warnings.length ? ["wait", "ready"] : data.value ? ["good", "ready"] : ["wait", "…"];
+  const title = refused?.message ?? [durable && `The gateway confirms changes ${DURABLE[durable]}.`, ...warnings].join("\n");
+  const [kind, text] = refused ? ["bad", refused.isUnreachable ? "unreachable" : standby.value ? "standby" : "not ready"] : warnings.length ? ["wait", "ready"] : data.value ? ["good", "ready"] : ["wait", "…"];
   return (
     <span class={`state ${kind}`} role="status" title={title}>
       {text}

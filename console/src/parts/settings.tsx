@@ -26,66 +26,67 @@ interface Label {
 type Labels<Settings> = { [Name in keyof Required<Settings>]: Label };
 
 export const CONFIG: Labels<Config> = {
-  max_length: { label: "Entries kept", hint: "The newest so many; empty: all.", unset: "all", set: (value) => `the newest ${value}` },
-  max_age_ms: { label: "Age kept", hint: "Such as 90s, 12h, 7d; empty: any age.", unset: "any" },
-  idempotency_window_ms: { label: "Idempotency keys protect for", hint: "100 s, if it is empty.", unset: "100 s" },
-  idempotency_max: { label: "Keys of a producer", hint: "100, if it is empty.", unset: "100" },
-  archive: { label: "What is trimmed", unset: "is gone", options: [["true", "stays readable as the archive"]] },
-  local_bytes: { label: "Bytes on the disk", hint: "Of its newest entries, where others leave the disk for the bucket", unset: "what was read last" },
-  key_field: { label: "Table by the field", hint: "The latest entry of each value of it is a row", unset: "no table" },
-  tombstone_field: { label: "Rows are removed by the field", hint: "An entry that has it removes the row of its key; `deleted`, if it is empty", unset: "deleted" },
-  retain: { label: "Entries of a table", unset: "all of them stay", options: [["latest", "superseded ones are removed"]] },
-  compact_after_ms: { label: "Superseded entries stay for", hint: "1h, if it is empty", unset: "1h" },
-  compact_unread: { label: "Superseded entries that groups have still to read", unset: "stay", options: [["true", "are removed, too"]] },
-  archived_until_ms: { label: "Archived until", hint: "A unix time in ms; later entries are not removed", unset: "no matter" },
-  tombstone_ms: { label: "Entries that removed a row stay for", hint: "1d, if it is empty", unset: "1d" },
+  max_length: { label: "Max entries", hint: "Keeps the newest N entries. Empty: no limit", unset: "no limit", set: (value) => `newest ${value}` },
+  max_age_ms: { label: "Max age", hint: "For example 90s, 12h, 7d. Empty: no limit", unset: "no limit" },
+  idempotency_window_ms: { label: "Idempotency window", hint: "Default: 100s", unset: "100 s" },
+  idempotency_max: { label: "Idempotency keys per producer", hint: "Default: 100", unset: "100" },
+  archive: { label: "Trimmed entries", unset: "are removed", options: [["true", "stay readable in the archive"]] },
+  local_bytes: { label: "Min bytes on disk", hint: "Newest entries that stay on disk when older entries are only in the bucket", unset: "no minimum" },
+  key_field: { label: "Table key field", hint: "The latest entry for each value of this field is a row", unset: "not a table" },
+  tombstone_field: { label: "Tombstone field", hint: "An entry with this field removes the row of its key. Default: deleted", unset: "deleted" },
+  retain: { label: "Table retention", unset: "keep all entries", options: [["latest", "remove superseded entries"]] },
+  compact_after_ms: { label: "Keep superseded entries for", hint: "Default: 1h", unset: "1h" },
+  compact_unread: { label: "Superseded entries that groups have not read", unset: "keep", options: [["true", "remove"]] },
+  archived_until_ms: { label: "Archived until", hint: "A date and time. Later superseded entries are not removed", unset: "no limit" },
+  tombstone_ms: { label: "Keep tombstones for", hint: "Default: 1d", unset: "1d" },
 };
 
 export const POLICY: Labels<Policy> = {
   claim_idle_ms: {
-    label: "Take over after",
-    hint: "Reads take entries that others have held so long: 30s",
-    unset: "never by itself",
+    label: "Claim after",
+    hint: "Reads claim entries that have been idle for this time, for example 30s",
+    unset: "never",
     set: (value) => `${value} idle`,
   },
-  max_deliveries: { label: "Deliveries at most", hint: "Then it is a dead letter; needs a stream for them", unset: "any number" },
-  dead_letter_stream: { label: "Dead letters go to", hint: "The name of a stream", unset: "nowhere" },
-  backoff_ms: { label: "Delay between deliveries", hint: "Before the 2nd, 3rd …: 1s 10s 1m", unset: "none", several: true },
-  max_pending: { label: "Unacknowledged at most", hint: "Of each consumer", unset: "any number", set: (value) => `${value} a consumer` },
+  max_deliveries: { label: "Max deliveries", hint: "Then the entry becomes a dead letter. Requires a dead-letter stream", unset: "no limit" },
+  dead_letter_stream: { label: "Dead-letter stream", hint: "Name of a stream", unset: "none" },
+  backoff_ms: { label: "Retry delays", hint: "Before the 2nd, 3rd … delivery, for example 1s 10s 1m", unset: "none", several: true },
+  max_pending: { label: "Max pending per consumer", unset: "no limit" },
   on_disconnect: {
     label: "When a connection ends",
-    unset: "as it asks",
-    options: [["release", "what it holds is released"], ["keep", "what it holds stays with it"]],
+    unset: "as the client asks",
+    options: [["release", "release its entries"], ["keep", "keep its entries pending"]],
   },
   filters: {
-    label: "Only entries with",
-    hint: 'Conditions as JSON: [{"exact": {"kind": "sale"}}]',
-    unset: "any fields",
+    label: "Filter",
+    hint: 'Conditions as JSON, for example [{"exact": {"kind": "sale"}}]',
+    unset: "none",
   },
-  paused_until_ms: { label: "Paused until", hint: "For so long from now, such as 10m; or a time", unset: "not paused" },
-  rate_per_s: { label: "Entries a second at most", hint: "Of the whole group", unset: "any number", set: (value) => `${value} a second` },
-  rate_burst: { label: "At once after a rest", hint: "As many as in a second, if it is empty", unset: "as many as in a second" },
-  key_field: { label: "In order by the field", hint: "Entries with the same value of it come one after the other", unset: "no order by key" },
-  key_pending_max: { label: "Pending of a key at most", hint: "1, if it is empty", unset: "1" },
-  key_ahead_max: { label: "Held back at most", hint: "Entries that wait for others of their key; 10,000, if it is empty", unset: "10,000" },
+  paused_until_ms: { label: "Paused until", hint: "A duration from now, for example 10m, or a date and time", unset: "not paused" },
+  rate_per_s: { label: "Rate limit", hint: "Entries per second for the whole group", unset: "no limit", set: (value) => `${value}/s` },
+  rate_burst: { label: "Burst", hint: "Entries delivered at once after a pause. Default: the rate limit", unset: "same as the rate limit" },
+  key_field: { label: "Ordering key field", hint: "Entries with the same value are delivered in order", unset: "none" },
+  key_pending_max: { label: "Max pending per key", hint: "Default: 1", unset: "1" },
+  key_ahead_max: { label: "Max entries held back", hint: "Entries that wait for other entries of their key. Default: 10,000", unset: "10,000" },
   on_expiry: {
-    label: "When a deadline is over",
-    unset: "entries are settled",
-    options: [["settle", "entries are settled"], ["dead_letter", "entries become dead letters"]],
+    label: "Expired entries",
+    unset: "are settled",
+    options: [["settle", "are settled"], ["dead_letter", "become dead letters"]],
   },
-  fair_field: { label: "Fair by the field", hint: "Values of it take turns: nobody waits behind the backlog of another", unset: "by id" },
-  weights: { label: "Weights", hint: "Entries of a value in its turn: gold=3 silver=2; 1 of all others", unset: "1 of each" },
-  priority_field: { label: "Priority by the field", hint: "A digit, 0 to 9: higher ones come first", unset: "no priorities" },
-  priority_age_ms: { label: "Rises by one after", hint: "What waits rises by one priority in so long: 1m", unset: "never" },
-  consumer_ttl_ms: { label: "Idle consumers go after", hint: "If they hold nothing: 1h", unset: "never" },
+  fair_field: { label: "Fairness field", hint: "Values of this field take turns, so no value waits behind the backlog of another", unset: "none" },
+  weights: { label: "Weights", hint: "Entries per turn, for example gold=3 silver=2. Default: 1", unset: "1 per value" },
+  priority_field: { label: "Priority field", hint: "A digit from 0 to 9. Higher priorities are delivered first", unset: "none" },
+  priority_age_ms: { label: "Raise priority after", hint: "A waiting entry rises by one priority in this time, for example 1m", unset: "never" },
+  consumer_ttl_ms: { label: "Remove idle consumers after", hint: "Only consumers without pending entries, for example 1h", unset: "never" },
 };
 
 /** Return what is set, as facts. */
 export function factsOf<Settings extends object>(labels: Labels<Settings>, settings: Settings): Fact[] {
-  return each(labels).map(([name, { label, unset, set }]) => {
+  return each(labels).map(([name, { label, unset, set, options }]) => {
     const value = settings[name];
     const isSet = value != null && value !== false && !(Array.isArray(value) && value.length === 0);
-    return { name: label.charAt(0).toLowerCase() + label.slice(1), value: isSet ? shown(name, value, set) : unset };
+    const chosen = options?.find(([option]) => option === String(value))?.[1];
+    return { name: label.charAt(0).toLowerCase() + label.slice(1), value: isSet ? (chosen ?? shown(name, value, set)) : unset };
   });
 }
 
@@ -103,7 +104,7 @@ export function changesOf<Settings extends object>(labels: Labels<Settings>, val
   for (const [name, label] of each(labels)) {
     const given = (values[name] as string).trim();
     const value = given ? valueOf(name, label, given) : null;
-    if (value === undefined) return `${label.label}: ${given} is none.`;
+    if (value === undefined) return `${label.label}: “${given}” is not valid.`;
     if (given !== typed(name, old[name])) changes[name] = value;
   }
   return changes as Settings;
@@ -116,7 +117,6 @@ function each<Settings>(labels: Labels<Settings>): [keyof Settings & string, Lab
 function shown(name: string, value: unknown, set: Label["set"]): ComponentChildren {
   if (name === "weights") return writtenWeights(value);
   if (name === "filters") return <code>{JSON.stringify(value)}</code>;
-  if (value === true) return "stays readable";
   if (name.endsWith("_until_ms")) return moment(value as number);
   if (name.endsWith("_stream")) return <a href={streamPlace(value as string)}>{value as string}</a>;
   const parts = (Array.isArray(value) ? value : [value]) as (number | string)[];
@@ -135,7 +135,7 @@ function typed(name: string, value: unknown): string {
 }
 
 function valueOf(name: string, { options, several }: Label, given: string): unknown {
-  if (name === "archive") return given === "true";
+  if (given === "true" && options) return true;
   if (options || name.endsWith("_stream") || name.endsWith("_field")) return given;
   if (name === "filters") return listFrom(given);
   if (name === "weights") return weightsFrom(given);

@@ -11,8 +11,8 @@ export function Standby() {
   const isUrl = leader !== undefined && /^https?:\/\//.test(leader);
   return (
     <p class="standby" role="status">
-      This gateway is a standby: it changes nothing.{" "}
-      {isUrl ? <a href={`${leader.replace(/\/+$/, "")}/console/`}>Go to the leader, {leader}</a> : "Nobody knows the leader for now."}
+      This gateway is a standby and rejects changes.{" "}
+      {isUrl ? <a href={`${leader.replace(/\/+$/, "")}/console/`}>Go to the leader: {leader}</a> : "The leader is unknown."}
     </p>
   );
 }

@@ -25,7 +25,7 @@ export function Who() {
         </span>
       )}
       <button type="button" class="small" onClick={() => forgetKey()}>
-        Forget the key
+        Sign out
       </button>
     </>
   );

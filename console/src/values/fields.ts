@@ -4,7 +4,7 @@ import type { Entry } from "../gateway/shapes.js";
 export type Pair = readonly [name: string, value: string];
 
 /** Return the fields in their order, a name as often as it stands there. */
-export function pairsOf(entry: Entry): Pair[] {
+export function pairsOf(entry: Pick<Entry, "fields" | "pairs">): Pair[] {
   return (entry.pairs as Pair[] | null | undefined) ?? Object.entries(entry.fields);
 }
 
@@ -40,7 +40,7 @@ export function originOf(entry: Entry): Origin | undefined {
 }
 
 const ORIGIN = new Set(["_stream", "_id", "_group", "_deliveries", "_reason", "_error"]);
-const GIVEN_UP = 1e15; // a nack that is fatal makes the count the greatest there is, or leaves it empty
+const GIVEN_UP = 1e15; // a fatal nack of an older gateway made the count the greatest there is, or left it empty
 
 /** Return the fields that a dead letter had before it was one. */
 export function payloadOf(entry: Entry): Pair[] {

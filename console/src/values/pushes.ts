@@ -23,26 +23,26 @@ export function spoken(push: PushSummary & Partial<Pick<Push, "answers">>): Spok
   const { state, failing_since_ms: failingMs, disabled_at_ms: disabledMs } = push;
   switch (state) {
     case "active":
-      return { kind: "good", title: state, text: "Entries are sent as they come." };
+      return { kind: "good", title: state, text: "The gateway sends new entries as they arrive." };
     case "failing":
       return {
         kind: "wait",
         title: since(state, failingMs),
-        text: `${counted(push.failure_count, "request")} failed, one after the other${error ? `; the last one: ${error}` : ""}. One is tried now and then. If all fail, the push is disabled at ${moment((failingMs ?? 0) + push.disable_after_ms)}.`,
+        text: `${counted(push.failure_count, "request")} failed in a row${error ? `. Last error: ${error}` : ""}. The gateway retries one entry periodically. If all retries fail, it disables the push at ${moment((failingMs ?? 0) + push.disable_after_ms)}.`,
       };
     case "paused":
-      return { kind: "wait", title: state, text: "Nothing is sent until it is resumed." };
+      return { kind: "wait", title: state, text: "The gateway sends nothing until you resume the push." };
     case "disabled":
       return {
         kind: "bad",
         title: since(state, disabledMs),
-        text: `Nothing is sent until it is resumed. The reason: ${push.disabled_reason}.`,
+        text: `The gateway sends nothing until you resume the push. Reason: ${push.disabled_reason}.`,
       };
     case "unreadable":
       return {
         kind: "bad",
         title: state,
-        text: "The key is missing that encrypted its URL and secrets, so nothing is sent. Give the gateway this key, or set the push anew.",
+        text: "The gateway does not have the key that encrypted the URL and the secrets, so it sends nothing. Give the gateway this key, or create the push again.",
       };
   }
 }

@@ -10,6 +10,16 @@ export function moment(ms: number, nowMs = Date.now()): string {
   return isToday ? clock.format(ms) : `${day.format(ms)} ${clock.format(ms)}`;
 }
 
+/** Return a day of the week with its date and time, in a time zone; in UTC if the browser does not know that. */
+export function momentIn(ms: number, timeZone: string): string {
+  const parts = { weekday: "short", year: "numeric", month: "short", day: "2-digit", hour: "2-digit", minute: "2-digit", timeZoneName: "short" } as const;
+  try {
+    return new Intl.DateTimeFormat("en-GB", { ...parts, timeZone }).format(ms);
+  } catch {
+    return new Intl.DateTimeFormat("en-GB", { ...parts, timeZone: "UTC" }).format(ms);
+  }
+}
+
 /** Return a time of day with its milliseconds. */
 export function exactMoment(ms: number, nowMs = Date.now()): string {
   return `${moment(ms, nowMs)}.${String(Math.floor(ms % 1000)).padStart(3, "0")}`;

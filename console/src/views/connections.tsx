@@ -18,15 +18,15 @@ const EVERY_MS = 2000;
 const LISTED = 1000;
 const COLUMNS = [
   { title: "Client", class: "mono" },
-  { title: "By", class: "wide" },
+  { title: "Transport", class: "wide" },
   { title: "Principal", class: "wide" },
   { title: "Follows" },
   { title: "State" },
   { title: "Credit", class: "number wide" },
-  { title: "Holds", class: "number wide" },
+  { title: "Pending", class: "number wide" },
   { title: "Sent", class: "number wide" },
-  { title: "Unsent", class: "number wide" },
-  { title: "Open", class: "number wide" },
+  { title: "Buffered", class: "number wide" },
+  { title: "Age", class: "number wide" },
   { title: "", class: "acts" },
 ];
 
@@ -45,8 +45,8 @@ export function Connections() {
         <span class="soft">{data.value && (data.value.next_cursor ? `first ${count(all.length)}` : count(all.length))}</span>
         <Search label="Client, principal, stream or group" value={words} field={field} />
       </header>
-      {problem.value && !data.value && <Refusal problem={problem.value} what="The list of connections" />}
-      {data.value && shown.length === 0 && <p class="empty">{all.length ? "No connection is like that." : "Nobody is connected. Whoever follows a stream, over a WebSocket, events or Redis, is listed here."}</p>}
+      {problem.value && !data.value && <Refusal problem={problem.value} what="connections" />}
+      {data.value && shown.length === 0 && <p class="empty">{all.length ? "No results." : "No connections. Clients that follow a stream over WebSocket, server-sent events or the Redis port are listed here."}</p>}
       {shown.length > 0 && (
         <Grid label="Connections" class="connections" columns={COLUMNS} rows={shown} keyOf={({ id }) => id} cells={cellsOf} />
       )}
@@ -66,7 +66,7 @@ function cellsOf(connection: Connection) {
     client,
     transport,
     principal,
-    first ? <Followed subscription={first} others={subscription_count - 1} /> : <span class="soft">{transport === "events" ? "the gateway itself" : "nothing"}</span>,
+    first ? <Followed subscription={first} others={subscription_count - 1} /> : <span class="soft">{transport === "events" ? "gateway measurements" : "no subscription"}</span>,
     first && <State name={first.state} />,
     count(total(subscriptions, "credit")),
     count(total(subscriptions, "held")),
@@ -79,7 +79,7 @@ function cellsOf(connection: Connection) {
 
 function Followed({ subscription: { stream, group, consumer }, others }: { subscription: Subscription; others: number }) {
   return (
-    <span title={consumer ? `as ${consumer}` : "sees every entry"}>
+    <span title={consumer ? `as ${consumer}` : "receives every entry"}>
       {group ? <a href={groupPlace(stream, group)}>{`${stream} / ${group}`}</a> : <a href={streamPlace(stream)}>{stream}</a>}
       {consumer && <span class="soft"> as {consumer}</span>}
       {others > 0 && <span class="soft"> and {others} more</span>}
@@ -88,13 +88,13 @@ function Followed({ subscription: { stream, group, consumer }, others }: { subsc
 }
 
 const STATES: Record<string, [text: string, about: string]> = {
-  live: ["live", "Entries come."],
-  caught_up: ["caught up", "There is no entry that it has not got."],
-  credit_exhausted: ["no credit", "The client takes no entry until it gives credit again."],
-  paused: ["paused", "Its group delivers nothing until the time in its policy."],
-  key_blocked: ["waits for keys", "Its group holds back as many entries as it may, until others with their keys are settled."],
-  rate_limited: ["at its rate", "Its group has delivered as many entries as its rate allows for now."],
-  max_pending: ["holds too many", "It gets no entry until it settles what it holds."],
+  live: ["live", "The client receives new entries."],
+  caught_up: ["caught up", "The client has received all entries."],
+  credit_exhausted: ["no credit", "The client receives no entries until it grants more credit."],
+  paused: ["paused", "The policy of the group pauses delivery."],
+  key_blocked: ["key limit", "The group holds back its maximum of entries until earlier entries of their keys are settled."],
+  rate_limited: ["rate limit", "The group has reached its rate limit."],
+  max_pending: ["max pending", "The consumer receives no entries until it settles pending entries."],
 };
 
 function State({ name }: { name: string }) {

@@ -43,9 +43,9 @@ export function Pushes() {
         <span class="soft">{data.value && (data.value.next_cursor ? `first ${count(all.length)}` : count(all.length))}</span>
         <Search label="Group, state or URL" value={words} field={field} />
       </header>
-      {problem.value && !data.value && <Refusal problem={problem.value} what="The list of pushes" />}
+      {problem.value && !data.value && <Refusal problem={problem.value} what="pushes" />}
       {data.value && shown.length === 0 && (
-        <p class="empty">{all.length ? "No push is like that." : "There is no push. The page of a group sets one."}</p>
+        <p class="empty">{all.length ? "No results." : "No pushes. To create a push, open a group and select its Push tab."}</p>
       )}
       {shown.length > 0 && (
         <Grid label="Pushes" class="pushes" columns={COLUMNS} rows={shown} keyOf={nameOf} cells={cellsOf} onOpen={(push) => go(placeOf(push))} />
@@ -55,7 +55,7 @@ export function Pushes() {
 }
 
 function nameOf({ stream, group, match }: PushSummary): string {
-  return `${stream} / ${group}${match === undefined ? "" : ", all that match"}`;
+  return `${stream} / ${group}${match === undefined ? "" : " (pattern)"}`;
 }
 
 function placeOf({ stream, group, match }: PushSummary): string {

@@ -1,6 +1,6 @@
 /** Schedules: what is appended by itself, when next, and what came of it. */
 import { useRef } from "preact/hooks";
-import { createSchedule, deleteSchedule, pauseSchedule } from "../acts/schedules.js";
+import { deleteSchedule, pauseSchedule, runSchedule, setSchedule } from "../acts/schedules.js";
 import { call, send } from "../gateway/calls.js";
 import { usePolled } from "../gateway/polling.js";
 import type { Schedule } from "../gateway/shapes.js";
@@ -12,7 +12,7 @@ import { Refusal } from "../parts/refusal.js";
 import { Search } from "../parts/search.js";
 import { streamPlace } from "../route.js";
 import { count } from "../values/numbers.js";
-import { brief, moment } from "../values/times.js";
+import { brief, moment, momentIn } from "../values/times.js";
 
 const EVERY_MS = 5000;
 const LISTED = 1000;
@@ -20,9 +20,10 @@ const COLUMNS = [
   { title: "Schedule", class: "mono" },
   { title: "Stream", class: "wide" },
   { title: "Cron", class: "mono wide" },
-  { title: "Next due" },
-  { title: "Last run", class: "wide" },
-  { title: "Missed", class: "number wide" },
+  { title: "Time zone", class: "wide" },
+  { title: "Next run" },
+  { title: "Last run", class: "wide roomy" },
+  { title: "Missed", class: "number wide roomy" },
   { title: "State" },
   { title: "", class: "acts" },
 ];
@@ -41,12 +42,12 @@ export function Schedules() {
         <h1>Schedules</h1>
         <span class="soft">{data.value && (data.value.next_cursor ? `first ${count(all.length)}` : count(all.length))}</span>
         <Search label="Schedule or stream" value={words} field={field} />
-        <ActButton act={createSchedule()} label="Set a schedule" />
+        <ActButton act={setSchedule()} label="Create a schedule" />
       </header>
-      {problem.value && !data.value && <Refusal problem={problem.value} what="The list of schedules" />}
-      {data.value && shown.length === 0 && <p class="empty">{all.length ? "No schedule is like that." : "There is no schedule. Set one, and the gateway appends an entry whenever it is due."}</p>}
+      {problem.value && !data.value && <Refusal problem={problem.value} what="schedules" />}
+      {data.value && shown.length === 0 && <p class="empty">{all.length ? "No results." : "No schedules. A schedule appends an entry to a stream at the times of a cron expression."}</p>}
       {shown.length > 0 && (
-        <Grid label="Schedules" class="schedules" columns={COLUMNS} rows={shown} keyOf={({ name }) => name} cells={cellsOf} />
+        <Grid label="Schedules" class="schedules" columns={COLUMNS} rows={shown} keyOf={({ name }) => name} cells={cellsOf} phoneHeight={96} />
       )}
     </section>
   );
@@ -57,12 +58,15 @@ function cellsOf(schedule: Schedule) {
   return [
     name,
     <a href={streamPlace(stream)}>{stream}</a>,
-    <span title={time_zone}>{cron}</span>,
-    next_due_ms == null ? "–" : <time title={moment(next_due_ms)}>in {brief(Math.max(next_due_ms - Date.now(), 0))}</time>,
-    last_due_ms == null ? "–" : <time title={last_id ?? ""}>{moment(last_due_ms)}</time>,
+    <span title={cron}>{cron}</span>,
+    time_zone,
+    next_due_ms == null ? "–" : <time title={momentIn(next_due_ms, time_zone)}>in {brief(Math.max(next_due_ms - Date.now(), 0))}</time>,
+    last_due_ms == null ? "–" : <time title={`${momentIn(last_due_ms, time_zone)}${last_id ? `, entry ${last_id}` : ""}`}>{moment(last_due_ms)}</time>,
     count(missed_count),
     <State schedule={schedule} />,
     <>
+      <ActButton act={runSchedule(schedule)} class="small" />
+      <ActButton act={setSchedule(schedule)} label="Edit" class="small" idle={schedule.names_base64 ? "The names of its fields are not text." : undefined} />
       <ActButton act={pauseSchedule(schedule)} class="small" />
       <ActButton act={deleteSchedule(schedule)} class="small" />
     </>,

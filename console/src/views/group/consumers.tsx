@@ -13,9 +13,9 @@ const EVERY_MS = 2000;
 const LISTED = 5000;
 const COLUMNS = [
   { title: "Consumer" },
-  { title: "Holds", class: "number" },
-  { title: "Asked", class: "number" },
-  { title: "Got something", class: "number wide" },
+  { title: "Pending", class: "number" },
+  { title: "Last read", class: "number" },
+  { title: "Last delivery", class: "number wide" },
   { title: "", class: "acts" },
 ];
 
@@ -23,10 +23,10 @@ export function Consumers({ place }: { place: { stream: string; group: string } 
   const request = call("get", "/v1/streams/{stream}/groups/{group}/consumers", { params: { path: place, query: { limit: LISTED } } });
   const { data, problem } = usePolled((signal) => send(request, signal), EVERY_MS, JSON.stringify(place));
   const heldPlace = (name: string) => `${groupPlace(place.stream, place.group)}?consumer=${encodeURIComponent(name)}`;
-  if (problem.value && !data.value) return <Refusal problem={problem.value} what="The list of consumers" />;
+  if (problem.value && !data.value) return <Refusal problem={problem.value} what="consumers" />;
   const consumers = data.value?.consumers.toSorted((a, b) => b.pending - a.pending);
   if (!consumers) return null;
-  if (consumers.length === 0) return <p class="empty">No consumer has read yet. The first read makes one.</p>;
+  if (consumers.length === 0) return <p class="empty">No consumers. The first read creates a consumer.</p>;
   return (
     <>
       <Grid
@@ -46,7 +46,7 @@ export function Consumers({ place }: { place: { stream: string; group: string } 
           <ActButton act={deleteConsumer(place, name, pending)} class="small" />,
         ]}
       />
-      {data.value?.next_cursor && <p class="soft">The first {counted(consumers.length, "consumer")} by name.</p>}
+      {data.value?.next_cursor && <p class="soft">Showing the first {counted(consumers.length, "consumer")} by name.</p>}
     </>
   );
 }

@@ -19,10 +19,10 @@ import { lettersOf } from "./letter-count.js";
 import { redriveAll, redriving } from "./redriving.js";
 
 const COLUMNS = [
-  { title: "Died" },
+  { title: "Time" },
   { title: "Reason" },
   { title: "Deliveries", class: "number wide" },
-  { title: "Was", class: "mono soft wide" },
+  { title: "Original id", class: "mono soft wide" },
   { title: "Payload", class: "mono payload" },
 ];
 
@@ -36,7 +36,7 @@ export function DeadLetters({ place, policy }: Props) {
   if (source == null) {
     return (
       <p class="empty">
-        The group's policy names no stream for dead letters. It tries entries again for ever.{" "}
+        The policy of this group has no dead-letter stream, so the group retries entries without limit.{" "}
         <a href={groupPlace(place.stream, place.group, "settings")}>Change the policy</a>
       </p>
     );
@@ -63,24 +63,24 @@ function Letters({ place, source }: { place: Props["place"]; source: string }) {
     <>
       <div class="tools sticky">
         <span>
-          in <a href={streamPlace(source)}>{source}</a>
+          Dead-letter stream: <a href={streamPlace(source)}>{source}</a>
         </span>
-        <span class="soft">{ids.length ? `${count(ids.length)} marked` : ""}</span>
+        <span class="soft">{ids.length ? `${count(ids.length)} selected` : ""}</span>
         <span class="acts push">
-          <ActButton act={redrive(place, ids, clear)} label="Redrive marked" idle={ids.length ? undefined : "Mark dead letters first."} />
-          <ActButton act={redriveAll(place)} label="Redrive all" idle={isEmpty ? "There is no dead letter." : undefined} />
+          <ActButton act={redrive(place, ids, clear)} label="Redrive selected" idle={ids.length ? undefined : "Select dead letters first."} />
+          <ActButton act={redriveAll(place)} label="Redrive all" idle={isEmpty ? "There are no dead letters." : undefined} />
         </span>
       </div>
       {isRunning && (
         <p class="outlook wait" role="status">
-          <b>Redriving.</b> {count(run.done)} sent back, {run.perSecond ? `${count(run.perSecond)} a second` : "as fast as it goes"}.{" "}
+          <b>Redriving.</b> {count(run.done)} sent back, {run.perSecond ? `${count(run.perSecond)} per second` : "without a rate limit"}.{" "}
           <button type="button" class="small" onClick={run.stop}>
             Stop
           </button>
         </p>
       )}
-      {problem.value && !problem.value.isMissing && <Refusal problem={problem.value} what="Dead letters" />}
-      {(isEmpty || problem.value?.isMissing) && <p class="empty">There is no dead letter of this group.</p>}
+      {problem.value && !problem.value.isMissing && <Refusal problem={problem.value} what="dead letters" />}
+      {(isEmpty || problem.value?.isMissing) && <p class="empty">No dead letters.</p>}
       <div class={opened.value ? "split opened" : "split"}>
         <div>
           {entries.value.length > 0 && (
@@ -97,7 +97,7 @@ function Letters({ place, source }: { place: Props["place"]; source: string }) {
               cells={cellsOf}
             />
           )}
-          {isBusy.value && <p class="soft">Looking … {count(entries.value.length)} so far.</p>}
+          {isBusy.value && <p class="soft">Searching … {count(entries.value.length)} found.</p>}
         </div>
         {opened.value && (
           <EntryPanel

@@ -2,7 +2,6 @@
 import { useMemo } from "preact/hooks";
 import { resetPosition } from "../../acts/groups.js";
 import { usePolled } from "../../gateway/polling.js";
-import { denialOf } from "../../gateway/principal.js";
 import type { Group, History } from "../../gateway/shapes.js";
 import { ActButton } from "../../parts/act.js";
 import { Facts } from "../../parts/facts.js";
@@ -13,6 +12,7 @@ import { Tabs } from "../../parts/tabs.js";
 import { groupPlace, type GroupTab, streamPlace } from "../../route.js";
 import { type Forecast, forecast } from "../../values/forecast.js";
 import { timeOf } from "../../values/ids.js";
+import { type Need, needOf } from "../../values/needs.js";
 import { count, counted, rate, short } from "../../values/numbers.js";
 import { brief, duration, moment } from "../../values/times.js";
 import { Consumers } from "./consumers.js";
@@ -21,7 +21,6 @@ import { GroupHistory } from "./group-history.js";
 import { Keys } from "./keys.js";
 import { type LetterCount, lettersShown, useLetterCount } from "./letter-count.js";
 import { PendingEntries } from "./pending.js";
-import { PushWarning } from "./push-state.js";
 import { GroupSettings } from "./settings.js";
 
 const EVERY_MS = 1000;
@@ -43,7 +42,7 @@ export function GroupView({ stream, group: name, tab }: Props) {
   if (problem.value?.isMissing) {
     return (
       <p class="empty">
-        {problem.value.message} <a href={streamPlace(stream, "groups")}>The groups of {stream}</a>
+        {problem.value.message} <a href={streamPlace(stream, "groups")}>Groups of {stream}</a>
       </p>
     );
   }
@@ -57,9 +56,8 @@ export function GroupView({ stream, group: name, tab }: Props) {
           <ActButton act={resetPosition(place, group?.last_id ?? "")} label="Reset position" />
         </span>
       </header>
-      {problem.value && <Refusal problem={problem.value} what="The group" />}
-      {tab !== "push" && !denialOf({ right: "manage", ...place }) && <PushWarning place={place} />}
-      {group && history && <Progress group={group} history={history} letters={letters} lettersPlace={groupPlace(stream, name, "dead-letters")} />}
+      {problem.value && <Refusal problem={problem.value} what="the group" />}
+      {group && history && <Progress stream={stream} group={group} history={history} letters={letters} />}
       <Tabs
         label={name}
         current={tab}
@@ -87,28 +85,28 @@ function isFair({ policy }: Group): boolean {
 }
 
 interface ProgressProps {
+  stream: string;
   group: Group;
   history: History;
   letters: LetterCount | undefined;
-  lettersPlace: string;
 }
 
 /** The state of the group: in a sentence, in facts, over time. */
-function Progress({ group, history: { times_ms: times, series }, letters, lettersPlace }: ProgressProps) {
+function Progress({ stream, group, history: { times_ms: times, series }, letters }: ProgressProps) {
   const lags = series["lag"] ?? [];
   const last = (name: string) => series[name]?.findLast((value) => value !== null);
   return (
     <>
-      <Outlook forecast={forecast(times, lags)} group={group} letters={letters?.count ? letters : undefined} lettersPlace={lettersPlace} />
+      <Outlook stream={stream} group={group} need={needOf(group, letters && { count: letters.count, shown: lettersShown(letters) })} forecast={forecast(times, lags)} />
       <Facts
         facts={[
-          { name: "lag", value: count(group.lag), title: "entries it has still to be given" },
-          { name: "pending", value: count(group.pending), title: "delivered and not acknowledged" },
+          { name: "lag", value: count(group.lag), title: "entries not delivered yet" },
+          { name: "pending", value: count(group.pending), title: "entries delivered and not acknowledged" },
           { name: "oldest pending", value: brief(last("oldest_pending_ms") || null), class: (last("oldest_pending_ms") ?? 0) > 60_000 ? "warn" : "" },
-          { name: "released", value: count(group.released), title: "nobody holds them: the next reader gets them" },
-          { name: "delayed", value: count(group.delayed), title: "nobody gets them before a time" },
+          { name: "released", value: count(group.released), title: "entries without a consumer: the next read delivers them" },
+          { name: "delayed", value: count(group.delayed), title: "entries that are not due yet" },
           { name: "consumers", value: count(group.consumers) },
-          { name: "read up to", value: <code>{group.last_id}</code>, title: moment(timeOf(group.last_id)), class: "wide" },
+          { name: "position", value: <code>{group.last_id}</code>, title: moment(timeOf(group.last_id)), class: "wide" },
         ]}
       />
       <div class="charts two">
@@ -124,14 +122,14 @@ function Progress({ group, history: { times_ms: times, series }, letters, letter
         />
         {series["delivered"] && (
           <Plot
-            title="Drained/s"
+            title="Deliveries/s"
             timesMs={times}
             format={short}
             together="group"
             lines={[
               { label: "delivered", values: series["delivered"], colour: "line-1" },
               { label: "acknowledged", values: series["acknowledged"] ?? [], colour: "line-2" },
-              { label: "again", values: series["redelivered"] ?? [], colour: "bad" },
+              { label: "redelivered", values: series["redelivered"] ?? [], colour: "bad" },
             ]}
           />
         )}
@@ -141,40 +139,44 @@ function Progress({ group, history: { times_ms: times, series }, letters, letter
 }
 
 interface OutlookProps {
-  forecast: Forecast;
+  stream: string;
   group: Group;
-  letters: LetterCount | undefined;
-  lettersPlace: string;
+  need: Need | undefined;
+  forecast: Forecast;
 }
 
-function Outlook({ forecast: outlook, group, letters, lettersPlace }: OutlookProps) {
-  const { released } = group;
-  const [kind, title, text] = spoken(outlook, group);
-  const dead = letters && `${lettersShown(letters)} ${letters.count === 1 ? "entry is a dead letter" : "entries are dead letters"}`;
-  const isCaughtUp = title === "Caught up";
+/** The verdict of the gateway, with the trend of the lag. */
+function Outlook({ stream, group, need, forecast: outlook }: OutlookProps) {
+  const [title, trend] = spoken(outlook, group);
+  if (!need) return <p class={`outlook ${outlook.state === "unknown" ? "soft" : "good"}`} role="status"><b>{title}.</b> {trend}</p>;
   return (
-    <p class={`outlook ${dead && kind === "good" ? "wait" : kind}`} role="status">
-      <b>{dead && isCaughtUp ? `${title}, and ${dead}` : title}.</b> {dead && isCaughtUp && !released ? "" : text}{" "}
-      {dead && <a href={lettersPlace}>{isCaughtUp ? "See them" : `${dead}`}</a>}
+    <p class={`outlook ${need.kind}`} role="status">
+      <b>{need.text}.</b> {group.lag ? trend : ""} <a href={groupPlace(stream, group.name, need.tab)}>{LINKS[need.tab]}</a>
     </p>
   );
 }
 
-function spoken(outlook: Forecast, { released, lag, policy: { paused_until_ms: untilMs } }: Group): [kind: string, title: string, text: string] {
-  if (untilMs != null && untilMs > Date.now()) {
-    return ["wait", "Paused", `Nothing is delivered until ${moment(untilMs)}${lag ? `: ${counted(lag, "entry waits", "entries wait")}` : ""}.`];
-  }
+const LINKS: Record<Need["tab"], string> = {
+  pending: "Pending entries",
+  keys: "Keys",
+  consumers: "Consumers",
+  "dead-letters": "Dead letters",
+  push: "Push",
+  settings: "Settings",
+};
+
+/** Return the trend of the lag as a title and a sentence. */
+function spoken(outlook: Forecast, { released }: Group): [title: string, text: string] {
   switch (outlook.state) {
     case "caught up":
-      if (released) return ["wait", "Caught up", `Nothing new is left. To be delivered again: ${counted(released, "entry", "entries")}.`];
-      return ["good", "Caught up", "Entries are delivered as they come."];
+      return ["Caught up", released ? `${counted(released, "entry", "entries")} will be redelivered.` : "The group delivers entries as they arrive."];
     case "draining":
-      return ["good", "Draining", `Empty in about ${duration(outlook.emptyInMs)}, at ${moment(Date.now() + outlook.emptyInMs)}: the lag shrinks by ${rate(outlook.perSecond)}.`];
+      return ["Catching up", `The lag decreases by ${rate(outlook.perSecond)} and reaches 0 in about ${duration(outlook.emptyInMs)}, at ${moment(Date.now() + outlook.emptyInMs)}.`];
     case "growing":
-      return ["bad", "Getting worse", `The lag grows by ${rate(outlook.perSecond)}: the consumers do not keep up.`];
+      return ["Falling behind", `The lag increases by ${rate(outlook.perSecond)}.`];
     case "steady":
-      return ["wait", "Steady", `The lag stays at about ${count(outlook.lag)}.`];
+      return ["Steady", `The lag stays at about ${count(outlook.lag)}.`];
     case "unknown":
-      return ["soft", "Watching", "A few seconds more show where the lag goes."];
+      return ["Measuring", "The trend of the lag is known in a few seconds."];
   }
 }

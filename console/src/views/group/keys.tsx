@@ -13,21 +13,21 @@ const COLUMNS = [
   { title: "Waiting", class: "number" },
   { title: "Pending", class: "number" },
   { title: "Oldest", class: "number" },
-  { title: "Share of the last minute", class: "share" },
+  { title: "Share (last minute)", class: "share" },
 ];
 
 export function Keys({ place, noisy }: { place: { stream: string; group: string }; noisy: string | null | undefined }) {
   const request = call("get", "/v1/streams/{stream}/groups/{group}/keys", { params: { path: place, query: { order: "waiting", limit: LISTED } } });
   const { data, problem } = usePolled((signal) => send(request, signal), EVERY_MS, JSON.stringify(place));
-  if (problem.value && !data.value) return <Refusal problem={problem.value} what="The list of keys" />;
+  if (problem.value && !data.value) return <Refusal problem={problem.value} what="keys" />;
   if (!data.value) return null;
   const { keys, key_count: keyCount, waiting, is_complete: isComplete } = data.value;
-  if (keys.length === 0) return <p class="empty">Nothing waits, and nothing was delivered in the last minute.</p>;
+  if (keys.length === 0) return <p class="empty">No waiting entries, and no deliveries in the last minute.</p>;
   return (
     <>
       <p class="soft">
-        {counted(waiting, "entry", "entries")} of {counted(keyCount, "key")} {waiting === 1 ? "waits" : "wait"}.
-        {!isComplete && " More entries wait behind them, and are indexed in order."}
+        {counted(waiting, "entry", "entries")} of {counted(keyCount, "key")} {waiting === 1 ? "is" : "are"} waiting.
+        {!isComplete && " More entries follow. The group indexes them in order."}
       </p>
       <Grid
         label="Keys"
@@ -36,7 +36,7 @@ export function Keys({ place, noisy }: { place: { stream: string; group: string 
         rows={keys}
         keyOf={({ key }) => JSON.stringify(key)}
         cells={({ key, waiting, pending, oldest_age_ms, share, is_resting }) => [
-          <span class={noisy !== undefined && key === noisy ? "warn" : ""} title={is_resting ? "It waits until one of its pending entries is settled." : ""}>
+          <span class={noisy !== undefined && key === noisy ? "warn" : ""} title={is_resting ? "The key has reached its maximum of pending entries." : ""}>
             {key ?? <span class="soft">without the field</span>}
           </span>,
           <span class={waiting ? "" : "soft"}>{count(waiting)}</span>,
@@ -47,7 +47,7 @@ export function Keys({ place, noisy }: { place: { stream: string; group: string 
           </span>,
         ]}
       />
-      {keyCount > keys.length && <p class="soft">The {counted(keys.length, "key")} with the most entries that wait.</p>}
+      {keyCount > keys.length && <p class="soft">Showing the {counted(keys.length, "key")} with the most waiting entries.</p>}
     </>
   );
 }

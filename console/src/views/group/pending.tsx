@@ -20,7 +20,7 @@ const LISTED = 10_000; // as many as the gateway answers at once by default
 const COLUMNS = [
   { title: "Id", class: "mono" },
   { title: "Appended", class: "wide" },
-  { title: "Held by" },
+  { title: "Consumer" },
   { title: "Idle", class: "number" },
   { title: "Tries", class: "number" },
   { title: "Last error", class: "wide" },
@@ -47,19 +47,19 @@ export function PendingEntries({ place, total }: Props) {
   const ids = useComputed(() => [...marks.value]);
   const consumers = [...new Set(all.flatMap(({ consumer }) => consumer ?? []))];
   const clear = () => (marks.value = new Set());
-  const idle = ids.value.length ? undefined : "Mark entries first.";
+  const idle = ids.value.length ? undefined : "Select entries first.";
   const release = releaseEntries(place, ids.value, clear);
   useKeys([
-    { key: "r", does: "release what is marked", run: () => ids.value.length > 0 && begin(release) },
-    { key: "Escape", does: "mark nothing", run: clear },
+    { key: "r", does: "release the selected entries", run: () => ids.value.length > 0 && begin(release) },
+    { key: "Escape", does: "clear the selection", run: clear },
   ]);
-  if (problem.value && !data.value) return <Refusal problem={problem.value} what="What is pending" />;
+  if (problem.value && !data.value) return <Refusal problem={problem.value} what="pending entries" />;
   return (
     <>
       {all.length > 0 && <Ages ages={ages} chosen={chosen} onChoose={({ fromMs }) => (band.value = String(fromMs) === band.value ? "" : String(fromMs))} />}
       <div class="tools sticky">
-        <Search label="Held by" value={holder} />
-        <span class="soft">{ids.value.length ? `${count(ids.value.length)} marked` : ""}</span>
+        <Search label="Consumer" value={holder} />
+        <span class="soft">{ids.value.length ? `${count(ids.value.length)} selected` : ""}</span>
         <span class="acts push">
           <ActButton act={ackEntries(place, ids.value, clear)} label="Ack" idle={idle} />
           <ActButton act={nackEntries(place, ids.value, clear)} label="Nack" idle={idle} />
@@ -67,11 +67,11 @@ export function PendingEntries({ place, total }: Props) {
           <ActButton act={claimEntries(place, ids.value, consumers, clear)} label="Claim" idle={idle} />
         </span>
       </div>
-      {data.value && shown.length === 0 && <p class="empty">{all.length ? "No pending entry is like that." : "Nothing is pending."}</p>}
+      {data.value && shown.length === 0 && <p class="empty">{all.length ? "No results." : "No pending entries."}</p>}
       {shown.length > 0 && (
         <Grid label="Pending entries" class="pending" columns={COLUMNS} rows={shown} keyOf={({ id }) => id} marks={marks} cells={(entry) => cellsOf(entry, all.find(({ id }) => id === entry.waits_for))} />
       )}
-      {total > all.length && all.length >= LISTED && <p class="soft">The first {counted(all.length, "entry", "entries")} of {count(total)}.</p>}
+      {total > all.length && all.length >= LISTED && <p class="soft">Showing the first {counted(all.length, "entry", "entries")} of {count(total)}.</p>}
     </>
   );
 }
@@ -79,7 +79,7 @@ export function PendingEntries({ place, total }: Props) {
 /** Return why nobody has an entry. */
 function whyNobody({ waits_for, delay_ms: delayMs }: Pending, before: Pending | undefined): string {
   if (delayMs) return `due in ${brief(delayMs)}`;
-  if (!waits_for) return "given back";
+  if (!waits_for) return "released";
   const holder = before?.consumer ? `, held by ${before.consumer} for ${brief(before.idle_ms)}` : "";
   return `waits for ${waits_for} of the same key${holder}`;
 }
@@ -89,7 +89,7 @@ function cellsOf(entry: Pending, before: Pending | undefined) {
   return [
     id,
     moment(timeOf(id)),
-    consumer ?? <span class="soft">nobody: {whyNobody(entry, before)}</span>,
+    consumer ?? <span class="soft">none: {whyNobody(entry, before)}</span>,
     <span class={(idleMs ?? 0) >= 60_000 ? "warn" : ""}>{brief(idleMs)}</span>,
     <span class={deliveries > 1 ? "warn" : "soft"}>{count(deliveries)}</span>,
     <span class="soft" title={last_error ?? ""}>
@@ -107,9 +107,9 @@ interface AgesProps {
 function Ages({ ages, chosen, onChoose }: AgesProps) {
   const largest = Math.max(1, ...ages.map((each) => each.count));
   return (
-    <div class="ages" role="group" aria-label="Pending by how long it is idle">
-      {ages.map((band, at) => (
-        <button type="button" aria-pressed={band === chosen} onClick={() => onChoose(band)} disabled={band.count === 0 && band !== chosen}>
+    <div class="ages" role="group" aria-label="Pending entries by idle time">
+      {ages.map((band, at) => (band.count > 0 || band === chosen) && (
+        <button type="button" aria-pressed={band === chosen} onClick={() => onChoose(band)}>
           <span class="bar">
             <i class={at >= 3 ? "old" : ""} style={{ height: `${(band.count / largest) * 100}%` }} />
           </span>

@@ -34,15 +34,15 @@ export function redriveAll(place: Place): Act<Schemas["RedrivenLetters"]> {
     right: "manage",
     ...place,
     about: ({ rate }) =>
-      `The oldest go first, each with a count of 0, to the next reader of ${place.group}. ${rate ? `This page sends ${rate} in a second until there are none, or you stop it.` : "The line below sends the first ones; this page goes on until there are none."}`,
-    fields: [{ name: "rate", label: "How many a second", kind: "text", value: "100", hint: "Empty: as fast as it goes" }],
+      `Sends the dead letters back to ${place.group}, the oldest first, with a delivery count of 0. ${rate ? `This page sends ${rate} per second until none are left or you stop it.` : "This page repeats the request below until none are left or you stop it."}`,
+    fields: [{ name: "rate", label: "Rate per second", kind: "text", value: "100", hint: "Empty: no limit" }],
     call: ({ rate }) => {
       const limit = rate === "" ? AT_ONCE : wholeNumber(rate as string);
-      if (!limit || limit > AT_ONCE) return `Give a number from 1 to ${AT_ONCE}.`;
+      if (!limit || limit > AT_ONCE) return `Enter a number from 1 to ${AT_ONCE}.`;
       perSecond = rate === "" ? 0 : limit;
       return redriveSome(place, limit);
     },
-    done: ({ results }) => (results.length ? `${counted(results.length, "dead letter")} sent back so far.` : "There was no dead letter."),
+    done: ({ results }) => (results.length ? `${counted(results.length, "dead letter")} sent back so far.` : "There were no dead letters."),
     after: ({ results }) => void (results.length && goOn(place, perSecond, results.length)),
   };
 }

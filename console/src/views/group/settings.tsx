@@ -21,7 +21,7 @@ export function GroupSettings({ place, group }: Props) {
       </section>
       <section>
         <h2>Delete</h2>
-        <p class="soft">Its position and what is pending are forgotten. The stream keeps its entries.</p>
+        <p class="soft">Deletes the position and the pending entries of the group. The stream keeps its entries.</p>
         <ActButton act={deleteGroup(place, group.pending)} label="Delete the group" />
       </section>
     </div>

@@ -18,7 +18,7 @@ interface Props {
 
 /** It begins once the rights are known: they say whether pushes may be asked for. */
 export function Attention({ listed }: Props) {
-  return principal.value ? <Needs listed={listed} /> : <p class="outlook soft">Looking at the groups …</p>;
+  return principal.value ? <Needs listed={listed} /> : <p class="outlook soft">Checking groups …</p>;
 }
 
 function Needs({ listed }: Props) {
@@ -28,7 +28,7 @@ function Needs({ listed }: Props) {
   const others = needs.length - SHOWN;
   return (
     <section class="attention" aria-label="Needs attention">
-      {problem.value && <Refusal problem={problem.value} what="What the groups do" />}
+      {problem.value && <Refusal problem={problem.value} what="the state of the groups" />}
       {needs.length === 0 ? (
         <Nothing sweep={sweep} />
       ) : (
@@ -48,8 +48,8 @@ function Needs({ listed }: Props) {
           </ul>
           {(others > 0 || !sweep.isComplete.value) && (
             <p class="soft">
-              {others > 0 && `And ${counted(others, "other group")}, less bad than these. `}
-              {!sweep.isComplete.value && `Looking further: ${counted(sweep.looked.value.streams, "stream")} so far.`}
+              {others > 0 && `${counted(others, "more group")} with less severe problems. `}
+              {!sweep.isComplete.value && `Checking more streams: ${counted(sweep.looked.value.streams, "stream")} so far.`}
             </p>
           )}
         </>
@@ -60,11 +60,11 @@ function Needs({ listed }: Props) {
 
 function Nothing({ sweep }: { sweep: GroupSweep }) {
   const { streams, groups } = sweep.looked.value;
-  if (!sweep.isComplete.value) return <p class="outlook soft">{`Looking at the groups${streams ? `: of ${counted(streams, "stream")} so far` : ""} …`}</p>;
-  const dead = sweep.areCounted.value ? "and there are no dead letters." : "but not all dead letters may be counted here.";
+  if (!sweep.isComplete.value) return <p class="outlook soft">{`Checking groups${streams ? `: ${counted(streams, "stream")} so far` : ""} …`}</p>;
+  const dead = sweep.areCounted.value ? "There are no dead letters." : "Your key cannot count all dead letters.";
   return (
     <p class="outlook good">
-      <b>Nothing needs attention.</b> {groups ? `${groups === 1 ? "The only group keeps" : `All ${count(groups)} groups keep`} up, ${dead}` : "There is no group."}
+      <b>Nothing needs attention.</b> {groups ? `${groups === 1 ? "The only group keeps up" : `All ${count(groups)} groups keep up`}. ${dead}` : "There are no groups."}
     </p>
   );
 }

@@ -25,7 +25,7 @@ function Known() {
       </header>
       {bucket.error && (
         <p class="refusal" role="status">
-          <b>The bucket takes nothing for now.</b> {bucket.error}
+          <b>The bucket rejects writes.</b> {bucket.error}
         </p>
       )}
       <Facts facts={factsOf(bucket)} />
@@ -39,21 +39,21 @@ function factsOf(bucket: State): Fact[] {
   const lacks: Fact[] = isLeader
     ? [
         {
-          name: "not in it yet",
+          name: "not in the bucket yet",
           value: bucket.unshipped_ms == null ? "nothing" : `${bytes(bucket.unshipped_bytes)}, for ${age(bucket.unshipped_ms)}`,
-          title: "Journal that would be lost with this machine",
+          title: "Journal data that is lost if this machine is lost",
           ...(bucket.error ? { class: "warn" } : {}),
         },
       ]
-    : [{ name: "behind it", value: bucket.behind_ms == null ? "unknown" : age(bucket.behind_ms), title: "How long ago this standby knew all that the bucket had" }];
+    : [{ name: "behind the bucket", value: bucket.behind_ms == null ? "unknown" : age(bucket.behind_ms), title: "Time since this standby had all data of the bucket" }];
   return [
     { name: "this gateway", value: bucket.role },
-    { name: "term", value: count(bucket.term), title: "It grows with each leader" },
-    { name: "leader", value: isLeader ? "this one" : bucket.leader || "unknown" },
+    { name: "term", value: count(bucket.term), title: "Increases with each new leader" },
+    { name: "leader", value: isLeader ? "this gateway" : bucket.leader || "unknown" },
     ...lacks,
-    { name: "an answer waits for", value: bucket.is_durable ? "the bucket" : "the disk" },
-    { name: "size", value: bytes(bucket.bucket_bytes), title: "What the newest manifest names" },
-    { name: "in the bucket alone", value: bytes(bucket.remote_bytes), title: "Files that are not on this disk any more" },
-    { name: "requests", value: requests.map(([kind, number]) => `${count(number)} ${kind}`).join(", ") || "none", title: "Since the start, as providers bill them" },
+    { name: "changes are confirmed", value: bucket.is_durable ? "once in the bucket" : "once on disk" },
+    { name: "size", value: bytes(bucket.bucket_bytes), title: "Size of the files in the newest manifest" },
+    { name: "only in the bucket", value: bytes(bucket.remote_bytes), title: "Files that are no longer on this disk" },
+    { name: "requests", value: requests.map(([kind, number]) => `${count(number)} ${kind}`).join(", ") || "none", title: "Since the gateway started, by billing type" },
   ];
 }

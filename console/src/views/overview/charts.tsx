@@ -1,4 +1,4 @@
-/** Charts: the measurements of the gateway, eight or nine plots with one cursor. */
+/** Charts: the measurements of the gateway, plots with one cursor. Those without a value are left out. */
 import type { History } from "../../gateway/shapes.js";
 import { Plot } from "../../parts/plot.js";
 import { bytes, percent, short } from "../../values/numbers.js";
@@ -17,13 +17,13 @@ const CHARTS: Chart[] = [
   ["Disk", bytes, [["journal_bytes", "all"], ["cold_bytes", "cold"], ["dead_bytes", "dead"]]],
   ["Delays", milliseconds, [["fsync_ms_p99", "fsync p99"], ["cold_read_ms_p99", "cold p99"], ["loop_delay_ms", "loop"]]],
   ["CPU", percent, [["cpu_percent", "all"]]],
+  ["Cold entries", percent, [["cold_hit_percent", "found in memory"]]],
 ];
 
-/** Shown once somebody has looked at cold entries, as most gateways have none. */
-const COLD: Chart = ["Cold entries", percent, [["cold_hit_percent", "found in memory"]]];
-
 export function Charts({ history: { times_ms: times, series } }: { history: History }) {
-  const charts = series.cold_hit_percent?.some((value) => value !== null) ? [...CHARTS, COLD] : CHARTS;
+  const isKnown = ([name]: [series: string, label: string]) => series[name]?.some((value) => value !== null);
+  const charts = CHARTS.filter(([, , lines]) => lines.some(isKnown)); // one without a value would be an empty box
+  if (charts.length === 0) return <p class="empty">No measurements yet. The gateway measures once per second.</p>;
   return (
     <div class="charts" role="group" aria-label="Plots" tabIndex={0}>
       {charts.map(([title, format, lines]) => (
@@ -36,7 +36,7 @@ export function Charts({ history: { times_ms: times, series } }: { history: Hist
             label,
             values: series[name] ?? [],
             colour: name === "failed" ? "bad" : name === "refused" ? "line-3" : `line-${number + 1}`,
-          }))}
+          })).filter(({ values }) => values.some((value) => value !== null))}
         />
       ))}
     </div>

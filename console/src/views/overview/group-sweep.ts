@@ -8,7 +8,7 @@ import { call, send } from "../../gateway/calls.js";
 import { Problem } from "../../gateway/problem.js";
 import { denialOf } from "../../gateway/principal.js";
 import type { Group, PushSummary, Stream } from "../../gateway/shapes.js";
-import { type Look, lookAt, type Need, needOf, unsent } from "../../values/needs.js";
+import { type Need, needOf, needOfPush, worstNeedFirst } from "../../values/needs.js";
 import { countLetters, describe, type LetterCount, lettersShown } from "../group/letter-count.js";
 
 export const SHOWN = 20;
@@ -19,7 +19,6 @@ const FIRST_MS = 2000; // of a round until then; the page has other things to as
 const STREAMS = 12; // in each round from then on
 const GROUPS = 1000; // of a stream
 const COUNTS = 20; // of dead letters, in a round
-const LOOKS = 4; // at a group, which tell where it goes
 const PUSHES = 1000;
 const PUSHES_MS = 9000; // between two lists of them
 
@@ -30,7 +29,7 @@ export interface GroupNeed extends Need {
 }
 
 interface Known {
-  looks: Look[];
+  group: Group;
   letters: LetterCount | undefined;
   countedAtMs: number; // 0: not counted yet
 }
@@ -48,7 +47,6 @@ export class GroupSweep {
   #seen = new Set<string>(); // streams with groups, in this sweep
   #streams = 0;
   #cursor: string | undefined; // of the next page; the first one unless given
-  #pushes = new Map<string, PushSummary>();
   #overPatterns: PushSummary[] = [];
   #pushesAtMs = 0;
   #isBegun = false;
@@ -78,13 +76,11 @@ export class GroupSweep {
     this.#tell();
   }
 
-  /** Have the pushes of all groups, if they may be seen. */
+  /** Have the pushes over patterns, if they may be seen. */
   async #listPushes(signal: AbortSignal): Promise<void> {
     if (Date.now() - this.#pushesAtMs < PUSHES_MS || untracked(() => denialOf({ right: "manage" }))) return;
     const { pushes } = await send(call("get", "/v1/pushes", { params: { query: { limit: PUSHES } } }), signal);
     this.#overPatterns = pushes.filter(({ match }) => match !== undefined);
-    const own = pushes.filter(({ match }) => match === undefined);
-    this.#pushes = new Map(own.map((push) => [nameOf(push.stream, push.group), push]));
     this.#pushesAtMs = Date.now();
   }
 
@@ -106,9 +102,8 @@ export class GroupSweep {
     const before = this.#known.get(stream);
     const groups = await groupsOf(stream, signal);
     const known = groups.map((group): [string, Known] => {
-      const old = before?.get(group.name);
-      const { letters, countedAtMs = 0 } = old ?? {};
-      return [group.name, { looks: [...(old?.looks ?? []), lookAt(group, old?.looks.at(-1))].slice(-LOOKS), letters, countedAtMs }];
+      const { letters, countedAtMs = 0 } = before?.get(group.name) ?? {};
+      return [group.name, { group, letters, countedAtMs }];
     });
     if (known.length) this.#known.set(stream, new Map(known));
     else this.#known.delete(stream);
@@ -145,19 +140,18 @@ export class GroupSweep {
     let areCounted = true;
     for (const [stream, groups] of this.#known) {
       for (const [group, known] of groups) {
-        const { looks, letters } = known;
+        const { letters } = known;
         areCounted &&= letters !== undefined || sourceOf(known) == null;
-        const push = this.#pushes.get(nameOf(stream, group));
-        const need = needOf(looks, { letters: letters && { count: letters.count, shown: lettersShown(letters) }, push });
+        const need = needOf(known.group, letters && { count: letters.count, shown: lettersShown(letters) });
         if (need) needs.push({ stream, group, ...need });
       }
     }
     for (const push of this.#overPatterns) {
-      const need = unsent(push);
+      const need = needOfPush(push);
       if (need) needs.push({ stream: push.stream, group: push.group, isOverPattern: true, ...need });
     }
     this.areCounted.value = areCounted;
-    this.needs.value = needs.sort((a, b) => b.rank - a.rank || b.entries - a.entries);
+    this.needs.value = needs.sort(worstNeedFirst);
   }
 
   #groups(): number {
@@ -165,12 +159,8 @@ export class GroupSweep {
   }
 }
 
-function nameOf(stream: string, group: string): string {
-  return JSON.stringify([stream, group]);
-}
-
-function sourceOf({ looks }: Known): string | null | undefined {
-  return looks.at(-1)!.group.policy.dead_letter_stream;
+function sourceOf({ group }: Known): string | null | undefined {
+  return group.policy.dead_letter_stream;
 }
 
 /** Return the groups of a stream; none, if it is gone, or may not be seen. */

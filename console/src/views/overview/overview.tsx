@@ -27,7 +27,7 @@ export function Overview() {
   const pages = useSignal<StreamPages | undefined>(undefined);
   const listed = () => {
     const own = pages.peek();
-    return own?.prefix === "" && own.isWhole.peek() ? own.streams.peek() : undefined;
+    return own?.prefix === "" && !own.isInternal && own.isWhole.peek() ? own.streams.peek() : undefined;
   };
   const { history, problem } = measurements.value ?? {};
   return (
@@ -40,7 +40,7 @@ export function Overview() {
         <header class="section">
           <h2>Measurements</h2>
           <Switch
-            label="How far back"
+            label="Time range"
             value={step}
             options={[
               ["second", "15 min"],
@@ -48,7 +48,7 @@ export function Overview() {
             ]}
           />
         </header>
-        {problem?.value && <Refusal problem={problem.value} what="The gateway's measurements" />}
+        {problem?.value && <Refusal problem={problem.value} what="measurements" />}
         {history?.value && <Charts history={history.value} />}
       </section>
       <Bucket />

@@ -28,7 +28,10 @@ export class StreamPages {
   /** Whether there are no more. */
   readonly isWhole = computed(() => this.#pages.value.at(-1)?.next === null);
 
-  constructor(readonly prefix: string) {}
+  constructor(
+    readonly prefix: string,
+    readonly isInternal: boolean,
+  ) {}
 
   /** Ask for the next page, unless that was the last. */
   async more(): Promise<void> {
@@ -51,7 +54,7 @@ export class StreamPages {
     if (this.#isAsking) return;
     this.#isAsking = true;
     try {
-      const query = { prefix: this.prefix, limit: PAGE, ...(cursor === undefined ? {} : { cursor }) };
+      const query = { prefix: this.prefix, limit: PAGE, ...(this.isInternal && { internal: true }), ...(cursor === undefined ? {} : { cursor }) };
       const answer = await send(call("get", "/v1/streams", { params: { query } }));
       this.#put(at, { cursor, ...this.#measured(at, answer.streams), next: answer.next_cursor ?? null });
       this.problem.value = undefined;

@@ -4,6 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { call, curlOf } from "../../gateway/calls.js";
 import { asked } from "../../gateway/key.js";
 import { changes, isSeen } from "../../gateway/polling.js";
+import { denialOf, principal } from "../../gateway/principal.js";
 import { ActButton } from "../../parts/act.js";
 import { ClosedBadge, OwnBadge } from "../../parts/badge.js";
 import { useAddressed } from "../../parts/addressed.js";
@@ -33,7 +34,9 @@ const COLUMNS = [
 export function Streams({ onPages }: { onPages: (pages: StreamPages) => void }) {
   const prefix = useAddressed("prefix", "");
   const field = useRef<HTMLInputElement>(null);
-  const pages = useComputed(() => new StreamPages(prefix.value)).value;
+  const internal = useAddressed("internal", "", { choices: ["", "yes"] });
+  const maySeeInternal = principal.value !== undefined && denialOf({ right: "admin" }) === undefined;
+  const pages = useComputed(() => new StreamPages(prefix.value, internal.value === "yes")).value;
   useEffect(() => onPages(pages), [pages]);
   const isOn = isSeen.value && asked.value === undefined;
   useEffect(() => {
@@ -55,15 +58,21 @@ export function Streams({ onPages }: { onPages: (pages: StreamPages) => void }) 
       <header class="section">
         <h2>Streams</h2>
         <span class="soft">{isKnown && (pages.isWhole.value ? count(rows.length) : `first ${count(rows.length)}`)}</span>
-        <Search label="Streams that begin with" value={prefix} field={field} />
+        <Search label="Name prefix" value={prefix} field={field} />
+        {maySeeInternal && (
+          <label class="flag" title="Streams of the gateway itself: their names begin with __">
+            <input type="checkbox" checked={internal.value === "yes"} onChange={({ currentTarget }) => (internal.value = currentTarget.checked ? "yes" : "")} />
+            <span>Internal streams</span>
+          </label>
+        )}
         <span ref={create} class="acts">
           <ActButton act={createStream()} label="Create" />
         </span>
       </header>
-      {pages.problem.value && <Refusal problem={pages.problem.value} what="The list of streams" />}
+      {pages.problem.value && <Refusal problem={pages.problem.value} what="streams" />}
       {isKnown && rows.length === 0 && (
         <div class="empty">
-          <p>{prefix.value ? `No stream begins with “${prefix.value}”.` : "There is no stream yet. The first entry makes one:"}</p>
+          <p>{prefix.value ? "No results." : "No streams. Append an entry to create a stream:"}</p>
           {!prefix.value && <Shell line={curlOf(FIRST)} />}
         </div>
       )}
@@ -91,7 +100,7 @@ export function Streams({ onPages }: { onPages: (pages: StreamPages) => void }) 
           ]}
         />
       )}
-      {rows.length > 0 && !pages.isWhole.value && <p class="soft">{counted(rows.length, "stream")} so far; scroll for more.</p>}
+      {rows.length > 0 && !pages.isWhole.value && <p class="soft">{counted(rows.length, "stream")} loaded. Scroll to load more.</p>}
     </section>
   );
 }

@@ -24,7 +24,7 @@ import { Tail } from "./tail.js";
 
 const COLUMNS = [{ title: "Time" }, { title: "Id", class: "mono soft wide" }, { title: "Fields", class: "mono payload" }];
 
-const HINT = 'sku=42 is exact, sku=A-* and sku=*-7 are its ends, sku=* any value, sku!=42 all others; price>=10 is a number; sku="a b" has a space';
+const HINT = 'Exact value: sku=42. Prefix or suffix: sku=A-*, sku=*-7. Any value: sku=*. Not equal: sku!=42. Number: price>=10. With a space: sku="a b".';
 
 type Order = "desc" | "asc";
 
@@ -56,7 +56,7 @@ export function Entries({ stream }: { stream: string }) {
   const tail = useTail(list.value, canBeLive.value && isSeen.value, isPaused.value);
   useKeys([
     { key: "/", does: "search fields", run: () => field.current?.focus() },
-    { key: "p", does: "pause, or go on", run: () => (isPaused.value = !isPaused.value) },
+    { key: "p", does: "pause or resume live updates", run: () => (isPaused.value = !isPaused.value) },
     { key: "Escape", does: "close the entry", run: () => open(undefined) },
   ]);
 
@@ -67,9 +67,9 @@ export function Entries({ stream }: { stream: string }) {
       <Histogram stream={stream} span={span} onSpan={choose} />
       <div class="tools">
         <Switch label="Order" value={order} options={[["desc", "Newest"], ["asc", "Oldest"]]} />
-        <Search label="From an id or a time: 10:30, 5m ago" value={place} />
-        <Search label="Find a text, field=value, price>10" value={words} field={field} title={HINT} />
-        {place.value && placeId.value === undefined && <span class="bad">No id and no time</span>}
+        <Search label="From id or time: 10:30, 5m ago" value={place} />
+        <Search label="Find text, field=value, price>10" value={words} field={field} title={HINT} />
+        {place.value && placeId.value === undefined && <span class="bad">Not an id or a time</span>}
         <span class="push live">
           {tail?.isOver.value ? (
             <span class="soft">complete: the stream is closed</span>
@@ -78,17 +78,17 @@ export function Entries({ stream }: { stream: string }) {
               {isPaused.value ? "Paused" : "Live"}
             </button>
           ) : (
-            <span class="soft">not live: a part is shown</span>
+            <span class="soft">not live: a range is selected</span>
           )}
           {tail?.failure.value && <span class="bad">{tail.failure}</span>}
         </span>
       </div>
       {tail !== undefined && tail.waiting.value > 0 && (
         <button type="button" class="more" onClick={() => ((isPaused.value = false), scrollTo({ top: 0 }))}>
-          {count(tail.waiting.value)}+ new entries: show them
+          Show {count(tail.waiting.value)}+ new entries
         </button>
       )}
-      {problem.value && <Refusal problem={problem.value} what="Entries" />}
+      {problem.value && <Refusal problem={problem.value} what="entries" />}
       <div class={opened.value ? "split opened" : "split"}>
         <div>
           {entries.value.length > 0 && (
@@ -106,10 +106,10 @@ export function Entries({ stream }: { stream: string }) {
           )}
           <p class="soft end" role="status">
             {isSearch && <Matches list={list.value} />}
-            {isBusy.value && "Looking …"}
+            {isBusy.value && (isSearch ? "Searching …" : "Loading …")}
             {isSearch && !isBusy.value && !isWhole.value && (
               <button type="button" class="small" onClick={() => void list.value.more()}>
-                Look further
+                Continue the search
               </button>
             )}
             {isSearch && isBusy.value && (
@@ -117,7 +117,7 @@ export function Entries({ stream }: { stream: string }) {
                 Stop
               </button>
             )}
-            {!isSearch && isWhole.value && !problem.value && (entries.value.length ? "That is all." : "There is no entry. What is appended shows here at once.")}
+            {!isSearch && isWhole.value && !problem.value && (entries.value.length ? "No more entries." : "No entries. New entries appear here as they are appended.")}
           </p>
         </div>
         {opened.value && (
@@ -137,7 +137,7 @@ export function Entries({ stream }: { stream: string }) {
 function Matches({ list: { entries, looked, isWhole, reached, range } }: { list: EntryList }) {
   const [matching, all] = [entries.value.length, looked.value];
   const how = matching === 1 ? "entry matches" : "entries match";
-  const far = !isWhole.value && reached.value ? `, as far as ${exactMoment(timeOf(reached.value))}` : "";
+  const far = !isWhole.value && reached.value ? `, searched up to ${exactMoment(timeOf(reached.value))}` : "";
   return <>{range.filter ? `${count(matching)} ${how}${far}. ` : `${count(matching)} of ${count(all)} entries match${far}. `}</>;
 }
 

@@ -91,12 +91,14 @@ export class EntryList {
     const isDown = order === "desc";
     const reached = this.reached.peek();
     const next = reached === undefined ? undefined : `(${reached}`;
+    const start = (isDown ? undefined : next) ?? this.range.start;
+    const end = (isDown ? next : undefined) ?? this.range.end;
     const query = {
       order,
       limit: match ? SEARCH_PAGE : PAGE,
-      start: (isDown ? undefined : next) ?? this.range.start ?? null,
-      end: (isDown ? next : undefined) ?? this.range.end ?? null,
-      filter: filter ? JSON.stringify(filter) : null,
+      ...(start ? { start } : {}),
+      ...(end ? { end } : {}),
+      ...(filter ? { filter: JSON.stringify(filter) } : {}),
     };
     const request = call("get", "/v1/streams/{stream}/entries", { params: { path: { stream: this.stream }, query } });
     const answer = await send(request, this.#ending.signal);

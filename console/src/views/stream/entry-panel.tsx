@@ -8,6 +8,7 @@ import type { Pairs } from "../../parts/form.js";
 import { groupPlace } from "../../route.js";
 import { originOf, pairsOf, payloadOf } from "../../values/fields.js";
 import { timeOf } from "../../values/ids.js";
+import { counted } from "../../values/numbers.js";
 import { age, distance, exactMoment, moment } from "../../values/times.js";
 import { Steps } from "./steps.js";
 
@@ -34,19 +35,19 @@ export function EntryPanel({ stream, entry, onClose, onDeleted }: Props) {
       <p class="soft">
         {exactMoment(ms)}, {age(ms)} {Date.now() - ms < 1000 ? "" : "ago"}
       </p>
-      {entry.deliver_at_ms != null && <Time name="Due" ms={entry.deliver_at_ms} title="Groups deliver it no sooner" />}
-      {entry.expires_at_ms != null && <Time name="Expires" ms={entry.expires_at_ms} title="Groups deliver it no more from then on" />}
+      {entry.deliver_at_ms != null && <Time name="Due" ms={entry.deliver_at_ms} title="Groups do not deliver the entry before this time" />}
+      {entry.expires_at_ms != null && <Time name="Expires" ms={entry.expires_at_ms} title="Groups do not deliver the entry from this time on" />}
       {origin && (
         <p class="origin">
-          A dead letter of <a href={groupPlace(origin.stream, origin.group, "dead-letters")}>{`${origin.stream} / ${origin.group}`}</a>: {origin.reason}
-          {origin.deliveries !== "–" && ` after ${origin.deliveries} deliveries`}. It was <code>{origin.id}</code>.
+          Dead letter of <a href={groupPlace(origin.stream, origin.group, "dead-letters")}>{`${origin.stream} / ${origin.group}`}</a>: {origin.reason}
+          {origin.deliveries !== "–" && ` after ${counted(Number(origin.deliveries), "delivery", "deliveries")}`}. Original id: <code>{origin.id}</code>
         </p>
       )}
       <FieldsList entry={entry} pairs={pairs} />
       <Steps stream={stream} entryId={entry.id} />
       <footer class="acts">
         <CopyButton text={JSON.stringify(Object.fromEntries(pairs), null, 2)} label="Copy JSON" />
-        <ActButton act={appendEntry(stream, template)} label="Append one like it" class="small" />
+        <ActButton act={appendEntry(stream, template)} label="Append a copy" class="small" />
         <ActButton act={deleteEntry(stream, entry.id, () => onDeleted(entry.id))} label="Delete" class="small" />
       </footer>
     </aside>

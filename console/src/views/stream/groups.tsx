@@ -16,7 +16,7 @@ const COLUMNS = [
   { title: "Pending", class: "number" },
   { title: "Released", class: "number wide" },
   { title: "Consumers", class: "number wide" },
-  { title: "Reads after", class: "mono soft wide" },
+  { title: "Position", class: "mono soft wide" },
 ];
 
 export function Groups({ stream }: { stream: string }) {
@@ -29,8 +29,8 @@ export function Groups({ stream }: { stream: string }) {
           <ActButton act={createGroup(stream)} label="Create a group" />
         </span>
       </div>
-      {problem.value && <Refusal problem={problem.value} what="The list of groups" />}
-      {groups?.length === 0 && <p class="empty">No group reads this stream. Everyone who follows it sees every entry. Create a group to share the entries among its consumers.</p>}
+      {problem.value && <Refusal problem={problem.value} what="groups" />}
+      {groups?.length === 0 && <p class="empty">No groups. Every client that follows this stream receives all entries. Create a group to share the entries among consumers.</p>}
       {groups && groups.length > 0 && (
         <Grid
           label="Groups"

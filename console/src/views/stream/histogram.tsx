@@ -25,7 +25,7 @@ export function Histogram({ stream, span, onSpan }: Props) {
   const query = { buckets: BUCKETS, ...(value ? { start: `${value.fromMs}`, end: `${value.toMs}` } : {}) };
   const request = call("get", "/v1/streams/{stream}/histogram", { params: { path: { stream }, query } });
   const { data } = usePolled((signal) => send(request, signal), EVERY_MS, JSON.stringify([stream, value]));
-  if (!data.value || data.value.counts.length === 0) return null;
+  if (!data.value || (!value && data.value.counts.filter(Boolean).length < 2)) return null; // a single bar says nothing
   const { from_ms: fromMs, bucket_ms: bucketMs, counts } = data.value;
   const total = counts.reduce((sum, each) => sum + each, 0);
   const choose = (from: number, to: number) => onSpan({ fromMs: Math.floor(from), toMs: Math.ceil(to) });
@@ -38,7 +38,7 @@ export function Histogram({ stream, span, onSpan }: Props) {
       height={84}
       onBrush={choose}
     >
-      <span class="soft push wide">{value ? counted(total, "entry", "entries") : "drag to choose a range"}</span>
+      <span class="soft push wide">{value ? counted(total, "entry", "entries") : "drag to select a range"}</span>
       {value && (
         <button type="button" class="small" onClick={() => onSpan(undefined)}>
           All times

@@ -21,7 +21,7 @@ export function useOpened(stream: string): [ReadonlySignal<Entry | undefined>, (
       (error: unknown) => {
         if (asking.signal.aborted) return;
         id.value = "";
-        notice(`The entry ${wanted} cannot be shown: ${textOf(error)}`, { isBad: true });
+        notice(`Cannot show entry ${wanted}: ${textOf(error)}`, { isBad: true });
       },
     );
     return () => asking.abort();

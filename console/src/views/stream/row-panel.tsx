@@ -38,8 +38,8 @@ export function RowPanel({ place, rowKey, idle, onClose }: Props) {
           ×
         </button>
       </header>
-      {problem.value && !isGone && <Refusal problem={problem.value} what="The row" />}
-      {isGone && <p class="soft">There is no row of this key now.</p>}
+      {problem.value && !isGone && <Refusal problem={problem.value} what="the row" />}
+      {isGone && <p class="soft">This row does not exist.</p>}
       {ms !== undefined && (
         <p class="soft">
           {exactMoment(ms)}, {age(ms)} {Date.now() - ms < 1000 ? "" : "ago"}
@@ -49,7 +49,7 @@ export function RowPanel({ place, rowKey, idle, onClose }: Props) {
         <>
           <FieldsList entry={row} pairs={fieldsOf(row, keyField)} />
           <footer class="acts">
-            <ActButton act={editRow(place, row)} label="Edit" class="small" idle={idle ?? (row.names_base64 ? "Its names are no text." : undefined)} />
+            <ActButton act={editRow(place, row)} label="Edit" class="small" idle={idle ?? (row.names_base64 ? "The names of its fields are not text." : undefined)} />
             <ActButton act={deleteRow(place, row)} label="Remove" class="small" idle={idle} />
           </footer>
         </>
@@ -67,12 +67,12 @@ function History({ place, rowKey }: { place: Place; rowKey: string }) {
     return value === undefined ? undefined : new EntryList(stream, { order: "desc", filter: { exact: { [keyField]: value } } });
   }, []);
   useEffect(() => (void list?.more(), () => list?.close()), [list]);
-  if (!list) return <p class="soft">Its history cannot be shown: the key is no text.</p>;
+  if (!list) return <p class="soft">Cannot show the history: the key is not text.</p>;
   const { entries, isBusy, isWhole, problem } = list;
   return (
     <section class="history" aria-label="History">
       <h3>History</h3>
-      {problem.value && <Refusal problem={problem.value} what="The history" />}
+      {problem.value && <Refusal problem={problem.value} what="the history" />}
       <ol>
         {entries.value.map((entry) => (
           <li>
@@ -83,10 +83,10 @@ function History({ place, rowKey }: { place: Place; rowKey: string }) {
           </li>
         ))}
       </ol>
-      {isBusy.value && <p class="soft">Looking …</p>}
+      {isBusy.value && <p class="soft">Loading …</p>}
       {!isBusy.value && !isWhole.value && (
         <button type="button" class="small" onClick={() => void list.more()}>
-          Look further
+          Load more
         </button>
       )}
     </section>

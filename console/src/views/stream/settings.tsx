@@ -12,7 +12,7 @@ export function StreamSettings({ detail }: { detail: Stream }) {
   return (
     <div class="settings">
       <section>
-        <h2>Kept</h2>
+        <h2>Configuration</h2>
         <Facts facts={factsOf(CONFIG, config)} />
         <ActButton act={configureStream(name, config)} label="Change" />
       </section>
@@ -20,9 +20,9 @@ export function StreamSettings({ detail }: { detail: Stream }) {
         <h2>Identity</h2>
         <Facts
           facts={[
-            { name: "epoch", value: <code>{detail.epoch}</code>, title: "A later life of the name has a greater one" },
-            { name: "entries ever added", value: count(detail.entries_added) },
-            { name: "greatest id deleted", value: <code>{detail.max_deleted_id}</code> },
+            { name: "epoch", value: <code>{detail.epoch}</code>, title: "Increases when the stream is deleted and created again" },
+            { name: "entries added", value: count(detail.entries_added) },
+            { name: "max deleted id", value: <code>{detail.max_deleted_id}</code> },
           ]}
         />
       </section>
@@ -30,16 +30,16 @@ export function StreamSettings({ detail }: { detail: Stream }) {
         <h2>Close</h2>
         {detail.closed_at_ms === null ? (
           <>
-            <p class="soft">A closed stream takes no entries any more. Whoever follows it is told once everything has come.</p>
+            <p class="soft">A closed stream rejects new entries. Readers are told when they have received all entries.</p>
             <ActButton act={closeStream(name)} label="Close…" />
           </>
         ) : (
-          <Facts facts={[{ name: "closed", value: moment(detail.closed_at_ms), title: "Since then it takes no entries" }]} />
+          <Facts facts={[{ name: "closed", value: moment(detail.closed_at_ms), title: "The stream rejects new entries since this time" }]} />
         )}
       </section>
       <section>
         <h2>Delete</h2>
-        <p class="soft">The stream goes with its entries and groups. Nobody can bring it back.</p>
+        <p class="soft">Deletes the stream with its entries and groups. You cannot undo this.</p>
         <ActButton act={deleteStream(name, detail.length, detail.groups)} label="Delete the stream" />
       </section>
     </div>

@@ -34,7 +34,7 @@ export function StreamView({ stream, tab }: { stream: string; tab: StreamTab }) 
   const append = appendEntry(stream, template);
   const isMissing = problem.value?.isMissing && !detail;
   // An act begins with what the stream is (its last entry's fields, its length), and its entries go by its epoch.
-  const unread = detail || problem.value ? undefined : "The stream is being read.";
+  const unread = detail || problem.value ? undefined : "The stream is loading.";
   const noAppend = detail && detail.closed_at_ms !== null ? "The stream is closed." : unread;
   useKeys(noAppend ? [] : [{ key: "a", does: "append an entry", run: () => begin(append) }]);
   return (
@@ -48,23 +48,23 @@ export function StreamView({ stream, tab }: { stream: string; tab: StreamTab }) 
           <ActButton act={trimStream(stream, detail?.length ?? 0)} label="Trim" idle={unread} />
         </span>
       </header>
-      {problem.value && !problem.value.isMissing && <Refusal problem={problem.value} what="The stream" />}
+      {problem.value && !problem.value.isMissing && <Refusal problem={problem.value} what="the stream" />}
       {isMissing && (
         <p class="empty">
-          There is no stream of this name. The first entry makes one: append it here. <a href={HOME}>All streams</a>
+          This stream does not exist. Append an entry to create it. <a href={HOME}>All streams</a>
         </p>
       )}
       {detail && (
         <Facts
           facts={[
             { name: "entries", value: count(detail.length) },
-            { name: "appended", value: rate(perSecond), title: `${count(detail.entries_added)} ever` },
+            { name: "appended", value: rate(perSecond), title: `${count(detail.entries_added)} since the stream was created` },
             { name: "oldest", value: detail.first_id ? age(timeOf(detail.first_id)) : "–", title: detail.first_id ? moment(timeOf(detail.first_id)) : "" },
             { name: "newest", value: detail.length ? age(timeOf(detail.last_id)) : "–", title: moment(timeOf(detail.last_id)) },
             ...sizes(detail),
             ...archiveOf(detail),
             { name: "last id", value: <code>{detail.last_id}</code>, class: "wide" },
-            { name: "chunks", value: short(detail.chunks), title: "parts that hold the entries", class: "wide" },
+            { name: "chunks", value: short(detail.chunks), title: "blocks that store the entries", class: "wide" },
           ]}
         />
       )}
@@ -90,15 +90,15 @@ export function StreamView({ stream, tab }: { stream: string; tab: StreamTab }) 
 function sizes({ hot_bytes: hot, cold_bytes: cold }: Stream): Fact[] {
   if (hot === null) return [];
   return [
-    { name: "hot", value: bytes(hot), title: "memory of its entries" },
-    { name: "cold", value: bytes(cold), title: "entries on disk alone" },
+    { name: "hot", value: bytes(hot), title: "entries in memory" },
+    { name: "cold", value: bytes(cold), title: "entries on disk only" },
   ];
 }
 
 /** Return what was trimmed and stays readable, if there is any. */
 function archiveOf({ archived_count: archived, archived_first_id: first }: Stream): Fact[] {
   if (!archived || !first) return [];
-  return [{ name: "archived", value: count(archived), title: `trimmed and still readable, since ${moment(timeOf(first))}` }];
+  return [{ name: "archived", value: count(archived), title: `trimmed and still readable, from ${moment(timeOf(first))}` }];
 }
 
 /** Return the rate of a number that only grows. */

@@ -30,7 +30,7 @@ export function StreamTable({ detail }: { detail: Stream }) {
   if (config.key_field == null) {
     return (
       <p class="empty">
-        This stream is no table. Name the field with the key of a row in its <a href={streamPlace(stream, "settings")}>settings</a>.
+        This stream is not a table. To make it a table, set a table key field in its <a href={streamPlace(stream, "settings")}>settings</a>.
       </p>
     );
   }
@@ -61,10 +61,10 @@ function Rows({ place, isClosed }: { place: Place; isClosed: boolean }) {
   return (
     <>
       <div class="tools">
-        <Search label="Keys that begin with" value={prefix} field={field} />
+        <Search label="Key prefix" value={prefix} field={field} />
         <ActButton act={create} label="New row" class="push" idle={idle} />
       </div>
-      {problem.value && <Refusal problem={problem.value} what="Rows" />}
+      {problem.value && <Refusal problem={problem.value} what="rows" />}
       <div class={opened.value ? "split opened" : "split"}>
         <div>
           {rows.length > 0 && (
@@ -98,9 +98,9 @@ function useLast<T>(answer: T | undefined, prefix: string): T | undefined {
 }
 
 function said(rows: number, prefix: string, isMore: boolean): string {
-  if (isMore) return `The first ${count(rows)} rows are shown. Search for others by the beginning of their keys.`;
-  if (rows) return "That is all.";
-  return prefix ? "No key begins with it." : "There is no row. An entry with the key field makes one.";
+  if (isMore) return `Showing the first ${count(rows)} rows. Search by key prefix to find others.`;
+  if (rows) return "No more rows.";
+  return prefix ? "No results." : "No rows. An entry with the key field creates a row.";
 }
 
 function cellsOf(row: Row, keyField: string) {
