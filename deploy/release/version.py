@@ -12,6 +12,7 @@ from deploy.release.processes import NotReleased
 
 _PACKAGES = Path("clients", "typescript")
 _IMAGE = re.compile(r"^ *image: headgate:(\S+)$", re.MULTILINE)
+_CHART = re.compile(r'^(?:appV|v)ersion: "?([^"\n]+)"?$', re.MULTILINE)
 _LABEL = re.compile(r'org\.opencontainers\.image\.version="([^"]*)"')
 
 
@@ -40,6 +41,9 @@ def _copies(folder: Path) -> Iterator[tuple[str, object]]:
         yield f"{name} in {lock}", locked[name]["version"]
     for version in _LABEL.findall((folder / "Dockerfile").read_text("utf-8")):
         yield "Dockerfile", version
+    chart = Path("deploy", "helm", "headgate", "Chart.yaml")
+    for version in _CHART.findall((folder / chart).read_text("utf-8")):
+        yield str(chart), version
     for path in sorted((folder / "deploy" / "kubernetes").rglob("*.yaml")):
         for version in _IMAGE.findall(path.read_text("utf-8")):
             yield str(path.relative_to(folder)), version
