@@ -97,10 +97,10 @@ release: .venv/dev.stamp console ## make the files of a release in dist/ of the 
 	$(BIN)/python -m deploy.release $(ARGS)
 
 lock: .venv/dev.stamp ## pin the versions anew from pyproject.toml (ARGS=--upgrade for newer ones)
-	$(COMPILE) --extra server --extra arrow --extra bucket --output-file requirements.txt pyproject.toml
+	$(COMPILE) --extra server --extra arrow --extra bucket --extra mcp --output-file requirements.txt pyproject.toml
 	sed 's/^uvloop==[^ ]*$$/& ; sys_platform != "win32"/' requirements.txt > requirements.txt.new
 	mv requirements.txt.new requirements.txt
-	$(COMPILE) --extra server --extra arrow --extra bucket --extra tables --extra spark --extra iceberg --extra connect --extra java --extra cluster --extra otel --extra dev --constraint requirements.txt \
+	$(COMPILE) --extra server --extra arrow --extra bucket --extra mcp --extra tables --extra spark --extra iceberg --extra connect --extra java --extra cluster --extra otel --extra dev --constraint requirements.txt \
 		--output-file requirements-dev.txt pyproject.toml
 
 site: .venv/run.stamp ## write the guide as files that any server of files can publish (SITE=, ARGS=--root /path)

@@ -1,9 +1,9 @@
 """An audit log: each act is appended once, kept for good in a lake, and asked with SQL.
 
-    headgate serve                                                    # in one terminal
-    python examples/audit.py note anna deleted invoice-7              # in another
-    headgate-pipeline archive --streams audit --lake audit-lake       # from cron, say
-    python examples/audit.py ask audit-lake anna
+    make serve                                                      # in one terminal
+    .venv/bin/python examples/audit.py note anna deleted invoice-7  # in another
+    headgate-pipeline archive --streams audit --lake audit-lake     # from cron, say
+    .venv/bin/python examples/audit.py ask audit-lake anna
 
 The stream keeps a month; what is older is in the lake alone: `pip install '.[lake]' duckdb`.
 """

@@ -1,8 +1,8 @@
 """Follow a stream, as events or over a WebSocket, through every loss of the connection.
 
-    headgate serve                                # in one terminal
-    python examples/follow.py orders              # in another: events
-    python examples/follow.py orders --socket     # or the WebSocket
+    make serve                                           # in one terminal
+    .venv/bin/python examples/follow.py orders           # in another: events
+    .venv/bin/python examples/follow.py orders --socket  # or the WebSocket
 
 It prints each entry once and in order, also when the gateway is restarted meanwhile. The gateway is
 at `--url`, at `HEADGATE_URL`, or at localhost:8080. If the gateway asks for a key or a token, it is

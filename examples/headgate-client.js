@@ -5,32 +5,43 @@ var __esm = (fn, res) => function __init() {
   return fn && (res = (0, fn[__getOwnPropNames(fn)[0]])(fn = 0)), res;
 };
 var __export = (target, all) => {
-  for (var name in all)
-    __defProp(target, name, { get: all[name], enumerable: true });
+  for (var name2 in all)
+    __defProp(target, name2, { get: all[name2], enumerable: true });
 };
 
-// client/src/wire/backoff.ts
-function backoffMs(attempt, chance = Math.random()) {
-  return Math.min(MS_MAX, FIRST_MS * 2 ** attempt) * (0.5 + chance);
+// client/src/wire/names.ts
+function camelName(name2) {
+  let camel = known.get(name2);
+  if (camel === void 0) {
+    camel = name2.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());
+    known.set(name2, camel);
+  }
+  return camel;
 }
-function waited(ms, signal) {
-  return new Promise((resolve) => {
-    const timer = setTimeout(done, ms);
-    signal?.addEventListener("abort", done);
-    if (signal?.aborted) done();
-    function done() {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", done);
-      resolve();
-    }
-  });
+function snakeName(name2) {
+  return name2.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
-var FIRST_MS, MS_MAX;
-var init_backoff = __esm({
-  "client/src/wire/backoff.ts"() {
+function renamed(value, rename) {
+  if (Array.isArray(value)) return typeof value[0] === "object" ? value.map((item) => renamed(item, rename)) : value;
+  if (value === null || typeof value !== "object") return value;
+  const result = {};
+  for (const [name2, item] of Object.entries(value)) {
+    result[rename(name2)] = VERBATIM.has(name2) ? item : renamed(item, rename);
+  }
+  return result;
+}
+function fromWire(value) {
+  return renamed(value, camelName);
+}
+function toWire(value) {
+  return renamed(value, snakeName);
+}
+var known, VERBATIM;
+var init_names = __esm({
+  "client/src/wire/names.ts"() {
     "use strict";
-    FIRST_MS = 500;
-    MS_MAX = 3e4;
+    known = /* @__PURE__ */ new Map();
+    VERBATIM = /* @__PURE__ */ new Set(["data", "fields", "filter", "filters", "headers", "schema", "weights"]);
   }
 });
 
@@ -82,39 +93,28 @@ var init_problem = __esm({
   }
 });
 
-// client/src/wire/names.ts
-function camelName(name) {
-  let camel = known.get(name);
-  if (camel === void 0) {
-    camel = name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());
-    known.set(name, camel);
-  }
-  return camel;
+// client/src/wire/backoff.ts
+function backoffMs(attempt, chance = Math.random()) {
+  return Math.min(MS_MAX, FIRST_MS * 2 ** attempt) * (0.5 + chance);
 }
-function snakeName(name) {
-  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+function waited(ms, signal) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(done, ms);
+    signal?.addEventListener("abort", done);
+    if (signal?.aborted) done();
+    function done() {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", done);
+      resolve();
+    }
+  });
 }
-function renamed(value, rename) {
-  if (Array.isArray(value)) return typeof value[0] === "object" ? value.map((item) => renamed(item, rename)) : value;
-  if (value === null || typeof value !== "object") return value;
-  const result = {};
-  for (const [name, item] of Object.entries(value)) {
-    result[rename(name)] = VERBATIM.has(name) ? item : renamed(item, rename);
-  }
-  return result;
-}
-function fromWire(value) {
-  return renamed(value, camelName);
-}
-function toWire(value) {
-  return renamed(value, snakeName);
-}
-var known, VERBATIM;
-var init_names = __esm({
-  "client/src/wire/names.ts"() {
+var FIRST_MS, MS_MAX;
+var init_backoff = __esm({
+  "client/src/wire/backoff.ts"() {
     "use strict";
-    known = /* @__PURE__ */ new Map();
-    VERBATIM = /* @__PURE__ */ new Set(["fields", "filter", "filters", "headers", "weights"]);
+    FIRST_MS = 500;
+    MS_MAX = 3e4;
   }
 });
 
@@ -124,6 +124,9 @@ function path(strings, ...names) {
 }
 function jsonOf(value) {
   return value === void 0 ? void 0 : JSON.stringify(value);
+}
+function cut(cause) {
+  throw new Disconnected("the connection was lost before the answer was there", void 0, { cause });
 }
 async function refusal(response) {
   const text = await response.text();
@@ -156,16 +159,15 @@ var init_rest = __esm({
        * @throws Problem if it refuses, Disconnected if it cannot be reached
        */
       async ask(method, path2, request = {}) {
-        const response = await this.open(method, path2, request);
-        const text = await response.text();
+        const text = await this.open(method, path2, request, (answer) => answer.text().catch(cut));
         return text === "" ? void 0 : fromWire(JSON.parse(text));
       }
       /** Return the items of a list, page by page. */
-      async *items(path2, name, query) {
+      async *items(path2, name2, query) {
         let cursor;
         do {
           const page = await this.ask("GET", path2, { query: { ...query, cursor } });
-          yield* page[name];
+          yield* page[name2];
           cursor = page.nextCursor;
         } while (cursor);
       }
@@ -176,20 +178,24 @@ var init_rest = __esm({
           (error) => error instanceof Problem
         );
       }
-      /** Ask the gateway, and return its answer unread. */
-      async open(method, path2, request = {}) {
+      /** Ask the gateway, and return what is taken of its answer. */
+      async open(method, path2, request, take) {
         const endsAt = Date.now() + this.retryMs;
         for (let attempt = 0; ; attempt += 1) {
           const url = this.addresses.current;
           try {
-            return await this.#authorized(url, method, path2, request);
+            return await take(await this.#authorized(url, method, path2, request));
           } catch (error) {
             request.signal?.throwIfAborted();
             const isRefused = error instanceof Problem;
-            const mayRepeat = isRefused ? error.retryable : request.isRepeatable || method === "GET";
-            const delayMs = this.addresses.failedMs(attempt, url, error);
-            if (!mayRepeat || delayMs && Date.now() + delayMs > endsAt) throw error;
-            await waited(delayMs, request.signal);
+            const isUnsent = error === this.credentials.failure;
+            const mayRepeat = isRefused ? error.retryable : isUnsent || request.isRepeatable || method === "GET";
+            const delayMs = isUnsent ? backoffMs(attempt) : this.addresses.failedMs(attempt, url, error);
+            const leftMs = endsAt - Date.now();
+            const saidMs = isRefused && error.retryAfterMs || 0;
+            if (!mayRepeat || delayMs && leftMs <= saidMs) throw error;
+            request.onRetry?.(error);
+            await waited(Math.min(delayMs, leftMs), request.signal);
           }
         }
       }
@@ -200,7 +206,7 @@ var init_rest = __esm({
           return await this.#send(base, method, path2, request, token);
         } catch (error) {
           if (!(error instanceof Problem) || error.status !== 401) throw error;
-          const fresh = await this.credentials.renewed(token);
+          const fresh = await this.credentials.refused(token);
           if (fresh === void 0) throw error;
           return this.#send(base, method, path2, request, fresh);
         }
@@ -209,7 +215,7 @@ var init_rest = __esm({
         const { query = {}, body, signal } = request;
         const words = Object.entries(query).filter(([, value]) => value != null);
         const url = new URL(base + path2);
-        url.search = new URLSearchParams(words.map(([name, value]) => [name, String(value)])).toString();
+        url.search = new URLSearchParams(words.map(([name2, value]) => [name2, String(value)])).toString();
         const headers = new Headers(request.headers);
         if (token !== void 0) headers.set("authorization", `Bearer ${token}`);
         const late = new AbortController();
@@ -242,7 +248,7 @@ var events_line_exports = {};
 __export(events_line_exports, {
   EventsLine: () => EventsLine
 });
-var PAUSE_MS_MAX, EventsLine, Feed;
+var PAUSE_MS_MAX, SILENCE_MS, SILENCE_MS_MIN, EventsLine, Feed;
 var init_events_line = __esm({
   "client/src/live/events-line.ts"() {
     "use strict";
@@ -250,6 +256,8 @@ var init_events_line = __esm({
     init_problem();
     init_rest();
     PAUSE_MS_MAX = 2 ** 31 - 1;
+    SILENCE_MS = 6e4;
+    SILENCE_MS_MIN = 2e4;
     EventsLine = class {
       constructor(rest, onState) {
         this.rest = rest;
@@ -272,6 +280,8 @@ var init_events_line = __esm({
         const feed = this.#feeds.get(frame.sub ?? "");
         if (!feed) throw new Disconnected("there is no connection");
         return feed.settle(frame);
+      }
+      ask() {
       }
       pause() {
         for (const feed of this.#feeds.values()) feed.pause();
@@ -302,6 +312,8 @@ var init_events_line = __esm({
       #attempt = 0;
       #comeBackAfterMs;
       #available = 0;
+      #silenceMs = SILENCE_MS;
+      #cameAt = 0;
       #onCredit;
       stop() {
         this.#isOver = true;
@@ -335,23 +347,35 @@ var init_events_line = __esm({
       async follow() {
         while (!this.#isOver) {
           const { signal } = this.#reading = new AbortController();
+          let error = new Disconnected(`the connection to ${this.rest.addresses.current} was lost`);
           try {
             if (!this.#isPaused) await this.#read(signal);
-          } catch (error) {
-            if (error instanceof Problem && !error.retryable) return this.subscriber.ended(error);
+          } catch (caught) {
+            if (caught instanceof Problem && !caught.retryable && !this.#mayRenew(caught)) return this.subscriber.ended(caught);
+            if (caught instanceof Problem || caught instanceof Disconnected) error = caught;
           }
-          if (this.#isOpen) this.subscriber.lost();
+          const isLost = !(this.#isOver || this.#isPaused || signal.aborted);
+          if (isLost) this.#lose(error);
+          else if (this.#isOpen && !this.#isOver) this.subscriber.lost();
           this.#isOpen = false;
           if (this.#isOver || signal.aborted) continue;
-          if (!this.#isPaused) this.onState("lost");
           await waited(this.#isPaused ? PAUSE_MS_MAX : this.#comeBackAfterMs ?? backoffMs(this.#attempt), signal);
           this.#comeBackAfterMs = void 0;
           this.#attempt += 1;
         }
         this.subscriber.ended();
       }
+      /** Tell whether events have ended with their credential, and there may be another. A request itself has tried that. */
+      #mayRenew({ status }) {
+        return status === 401 && this.#isOpen && this.rest.credentials.canRenew;
+      }
+      #lose(error) {
+        this.subscriber.lost(error);
+        this.onState("lost");
+      }
       get #place() {
-        const { stream, group } = this.#wanted;
+        const { stream, group, channel } = this.#wanted;
+        if (channel != null) return path`/v1/channels/${channel}`;
         if (stream == null) return group == null ? "/v1" : path`/v1/groups/${group}`;
         return path`/v1/streams/${stream}` + (group == null ? "" : path`/groups/${group}`);
       }
@@ -363,10 +387,22 @@ var init_events_line = __esm({
         const ofStream = { match: match ?? void 0, after, view, prefix, filter: filter ? JSON.stringify(filter) : void 0 };
         const query = wanted.group == null ? ofStream : { match: match ?? void 0, consumer, credit, claim_idle_ms, on_disconnect, create };
         const headers = { accept: "text/event-stream" };
-        const response = await this.rest.open("GET", `${this.#place}/events`, { query, headers, signal });
-        const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+        const onRetry = (error) => this.#lose(error);
+        const asked = { query, headers, signal, onRetry };
+        const answer = await this.rest.open("GET", `${this.#place}/events`, asked, (answer2) => answer2);
+        const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+        const renewal = setTimeout(() => this.#interrupt(), this.rest.credentials.renewInMs);
+        try {
+          await this.#takeAll(reader, signal);
+        } finally {
+          clearTimeout(renewal);
+        }
+      }
+      async #takeAll(reader, signal) {
         for (let text = ""; ; ) {
-          const { value, done } = await reader.read();
+          this.#cameAt = Date.now();
+          const silence = setTimeout(() => void reader.cancel(), this.#silenceMs);
+          const { value, done } = await reader.read().finally(() => clearTimeout(silence));
           if (done) return;
           const events = (text + value).split("\n\n");
           text = events.pop();
@@ -375,9 +411,12 @@ var init_events_line = __esm({
         }
       }
       #take(event) {
-        const line = (name) => event.match(new RegExp(`^${name}: ?(.*)$`, "m"))?.[1];
+        const line = (name2) => event.match(new RegExp(`^${name2}: ?(.*)$`, "m"))?.[1];
         const data = line("data");
-        if (data === void 0) return;
+        if (data === void 0) {
+          this.#silenceMs = Math.max(SILENCE_MS_MIN, 1.5 * (Date.now() - this.#cameAt));
+          return;
+        }
         const { sub, subscriber } = this;
         const value = JSON.parse(data);
         switch (line("event")) {
@@ -393,6 +432,8 @@ var init_events_line = __esm({
           case "row":
             this.#available -= 1;
             return subscriber.rows?.({ type: "rows", sub, rows: [value], credit_left: 0, ...line("id") && { position: line("id") } });
+          case "message":
+            return subscriber.told?.({ type: "message", sub, ...value });
           case "position":
             return subscriber.entries({ type: "entries", sub, entries: [], credit_left: 0, position: value.at });
           case "gap":
@@ -414,6 +455,180 @@ var init_events_line = __esm({
     };
   }
 });
+
+// client/src/context.ts
+function randomName() {
+  const bytes = crypto.getRandomValues(new Uint8Array(12));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+function once({ producer }, key = randomName()) {
+  return { "idempotency-key": key, "idempotency-producer": producer };
+}
+
+// client/src/live/subscription.ts
+var Subscription = class {
+  connection = "connecting";
+  error = null;
+  #tell;
+  constructor({ onConnection }) {
+    this.#tell = onConnection;
+  }
+  subscribed(_frame) {
+    this.#become("live");
+  }
+  lost(error) {
+    this.#become(error ? "lost" : "connecting", error);
+  }
+  ended(error) {
+    if (error) this.#become("refused", error);
+  }
+  // Each attempt that fails has an error of its own, which says the same.
+  #become(connection, error = null) {
+    const isNews = connection !== this.connection || error?.message !== this.error?.message;
+    this.connection = connection;
+    this.error = error;
+    if (isNews) this.#tell?.(connection, error);
+  }
+};
+
+// client/src/channel.ts
+init_names();
+init_problem();
+init_rest();
+var UPDATE_MS = 50;
+var Channel = class {
+  constructor(context, name2) {
+    this.context = context;
+    this.name = name2;
+  }
+  get #path() {
+    return path`/v1/channels/${this.name}`;
+  }
+  /**
+   * Publish a message, any JSON; returns how many are subscribed. It is delivered at most once and not kept: whoever is
+   * away or too slow misses it. It goes over the client's WebSocket if there is one, in the order of the calls.
+   * If the answer is lost, it is not published again.
+   * @throws Error if 1,000 messages of the client are on their way
+   */
+  async publish(data) {
+    const { rest, line } = this.context;
+    const answered = line.ask({ type: "publish", channel: this.name, data });
+    const answer = await (answered ?? rest.ask("POST", `${this.#path}/messages`, { body: { data } }));
+    return answer.receivers;
+  }
+  /** Get the messages that are published from now on, over every reconnection. What is published meanwhile is missed. */
+  subscribe({ onError, ...handlers }) {
+    const listener = new Listener(this.context, this.name, handlers, onError);
+    handlers.signal?.addEventListener("abort", () => listener.close(), { once: true });
+    return listener;
+  }
+  /** Return who is present: the first `limit` members (100 unless given), and how many there are. */
+  members({ limit, signal } = {}) {
+    return this.context.rest.ask("GET", `${this.#path}/presence`, { query: { limit }, signal });
+  }
+};
+var Listener = class extends Subscription {
+  constructor(context, channel, handlers, onError = (error) => this.#report(error)) {
+    super(handlers);
+    this.context = context;
+    this.channel = channel;
+    this.handlers = handlers;
+    this.onError = onError;
+    const { data = {}, key = randomName() } = handlers.presence ?? {};
+    this.key = key;
+    this.#data = this.#sent = this.#noted = data;
+    this.#sub = context.nextSub();
+    context.line.add(this.#sub, this);
+  }
+  isBusy = false;
+  key;
+  #members = /* @__PURE__ */ new Map();
+  #sub;
+  #data;
+  #sent;
+  #noted;
+  // what the gateway has taken
+  #hasMore = false;
+  #pause;
+  get members() {
+    return [...this.#members.values()];
+  }
+  update(data) {
+    this.#data = data;
+    if (!this.#pause) this.#send();
+  }
+  close() {
+    clearTimeout(this.#pause);
+    void this.context.line.remove(this.#sub);
+  }
+  wanted() {
+    const { presence } = this.handlers;
+    const { channel, key } = this;
+    const data = this.#sent = this.#data;
+    return { channel, ...presence && { presence: { hidden: false, ...presence, data, key } } };
+  }
+  subscribed(frame) {
+    this.#hasMore = false;
+    this.#noted = this.#sent;
+    super.subscribed(frame);
+    if (this.#data !== this.#sent) this.#send();
+  }
+  told(frame) {
+    try {
+      if (frame.type === "message") {
+        const { channel, data, dropped = 0 } = frame;
+        this.handlers.onMessage?.({ channel, data, dropped });
+      } else this.#learn(frame);
+    } catch (error) {
+      this.#report(error);
+    }
+  }
+  ended(error) {
+    super.ended(error);
+    if (error) this.onError(error);
+  }
+  entries() {
+  }
+  state(_state) {
+  }
+  claimed() {
+  }
+  #learn(frame) {
+    if (frame.type === "presence") {
+      if (frame.event === "left") this.#members.delete(frame.member.id);
+      else this.#know(frame.member);
+    } else {
+      if (frame.settled && !this.#hasMore) this.#members.clear();
+      this.#hasMore = frame.more;
+      for (const member of frame.members) this.#know(member);
+    }
+    if (!this.#hasMore) this.handlers.onMembers?.(this.members);
+  }
+  #know(member) {
+    const known2 = fromWire(member);
+    this.#members.set(known2.id, known2);
+  }
+  #report(error) {
+    this.context.report(error, `channel ${this.channel}`);
+  }
+  #send() {
+    if (this.connection !== "live") return;
+    const data = this.#sent = this.#data;
+    clearTimeout(this.#pause);
+    this.#pause = setTimeout(() => {
+      this.#pause = void 0;
+      if (this.#data !== data) this.#send();
+    }, UPDATE_MS);
+    this.context.line.ask({ type: "presence", sub: this.#sub, data })?.then(
+      () => this.#noted = data,
+      (error) => {
+        if (!(error instanceof Problem)) return;
+        if (this.#data === data) this.#data = this.#noted;
+        this.#report(error);
+      }
+    );
+  }
+};
 
 // client/src/wire/addresses.ts
 init_backoff();
@@ -448,28 +663,19 @@ var Addresses = class {
   }
 };
 
-// client/src/context.ts
-function randomName() {
-  const bytes = crypto.getRandomValues(new Uint8Array(12));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-function once({ producer }, key = randomName()) {
-  return { "idempotency-key": key, "idempotency-producer": producer };
-}
-
 // client/src/fields.ts
 function entryOf(fields, { delayMs, deliverAtMs, ttlMs, expiresAtMs } = {}) {
   const texts = {};
   const base64 = [];
-  for (const [name, value] of Object.entries(fields)) {
-    if (value instanceof Uint8Array) base64.push(name);
-    texts[name] = value instanceof Uint8Array ? textOf(value) : String(value);
+  for (const [name2, value] of Object.entries(fields)) {
+    if (value instanceof Uint8Array) base64.push(name2);
+    texts[name2] = value instanceof Uint8Array ? textOf(value) : String(value);
   }
   return { fields: texts, ...base64.length && { base64 }, delayMs, deliverAtMs, ttlMs, expiresAtMs };
 }
-function bytesOf(entry, name) {
-  const text = entry.fields[name] ?? "";
-  if (!entry.base64?.includes(name)) return new TextEncoder().encode(text);
+function bytesOf(entry, name2) {
+  const text = entry.fields[name2] ?? "";
+  if (!entry.base64?.includes(name2)) return new TextEncoder().encode(text);
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 function textOf(bytes) {
@@ -549,8 +755,8 @@ var Job = class {
    * twice, if this program dies before the result is remembered: pass a key on, such as `job.id`.
    * @throws NotYours if it is somebody else's by now
    */
-  step(name, act) {
-    return this.#remembered.step(name, act);
+  step(name2, act) {
+    return this.#remembered.step(name2, act);
   }
   /**
    * Go on later: the entry is given back, and its handler begins again after that time. What was done by `step` is not
@@ -607,11 +813,11 @@ function nack(stream, group, ids, { error, ...options } = {}) {
 function extend(stream, group, ids, options = {}) {
   return { extend: { stream, group, ids, ...options } };
 }
-function schedule(name, { fields, ...parts }) {
-  return { schedule: { name, ...parts, ...entryOf(fields) } };
+function schedule(name2, { fields, ...parts }) {
+  return { schedule: { name: name2, ...parts, ...entryOf(fields) } };
 }
-function cancel(name) {
-  return { cancel: { name } };
+function cancel(name2) {
+  return { cancel: { name: name2 } };
 }
 async function commit(context, steps, { consumer, idempotencyKey, signal }) {
   const headers = once(context, idempotencyKey);
@@ -621,33 +827,108 @@ async function commit(context, steps, { consumer, idempotencyKey, signal }) {
 }
 
 // client/src/wire/credentials.ts
+init_backoff();
+init_problem();
+var RENEW_AHEAD_MS = 6e4;
+var RENEW_MS_MIN = 1e3;
+var TIMER_MS_MAX = 2 ** 31 - 1;
+var QUIET_MS_MAX = 5e3;
+var ANSWER_MS_MAX2 = 3e4;
+function renewMs(leftMs) {
+  const waitMs = Math.max(leftMs - RENEW_AHEAD_MS, leftMs / 2);
+  return Math.min(TIMER_MS_MAX, Math.max(RENEW_MS_MIN, waitMs));
+}
 var Credentials = class {
-  constructor(source) {
+  /** `report` is told when the function begins to fail. */
+  constructor(source, report) {
     this.source = source;
+    this.report = report;
   }
+  /** Why there is no fresh token now, although one is wanted. */
+  failure;
   #token;
+  #endsAt = Infinity;
+  #renewAt = Infinity;
+  #failures = 0;
+  #quietUntil = 0;
   #coming;
   /** Whether there may be another token after this one. */
   get canRenew() {
     return typeof this.source === "function";
   }
-  /** Return the token in use; undefined where none is needed. */
-  async current() {
-    return this.source === void 0 ? void 0 : this.#token ?? this.#fresh();
+  /** Time until a fresh token is wanted; a timer takes no more. */
+  get renewInMs() {
+    return Math.min(TIMER_MS_MAX, this.#renewAt - Date.now());
   }
-  /** Return another token than the one that was refused or ends; undefined if there is none. */
+  /**
+   * Return the token in use, or a fresh one when it is about to end; undefined where none is needed.
+   * @throws Disconnected if there is none
+   */
+  async current() {
+    if (typeof this.source !== "function") return this.source;
+    if (Date.now() < this.#renewAt && this.#token !== void 0) return this.#token;
+    return this.#fresh().catch((error) => {
+      if (this.#token === void 0 || Date.now() >= this.#endsAt) throw error;
+      return this.#token;
+    });
+  }
+  /**
+   * Return another token than one that ends; undefined if there is none.
+   * @throws Disconnected if the function fails
+   */
   async renewed(old) {
     if (!this.canRenew) return void 0;
-    const token = this.#token === old || this.#token === void 0 ? await this.#fresh() : this.#token;
+    const token = this.#token === void 0 || this.#token === old ? await this.#fresh() : this.#token;
     return token === old ? void 0 : token;
   }
-  // All who ask meanwhile get the same.
-  #fresh() {
-    const { source } = this;
-    this.#coming ??= Promise.resolve(typeof source === "function" ? source() : source).then((token) => this.#token = token).finally(() => this.#coming = void 0);
-    return this.#coming;
+  /** Return another token than one that was refused, and give that to nobody any more; as `renewed`. */
+  refused(old) {
+    if (this.#token === old) this.#token = void 0;
+    return this.renewed(old);
+  }
+  // All who ask meanwhile get the same, or the same error.
+  async #fresh() {
+    if (Date.now() < this.#quietUntil) throw this.failure;
+    return this.#coming ??= this.#fetched().finally(() => this.#coming = void 0);
+  }
+  async #fetched() {
+    try {
+      const token = await this.#answer();
+      const leftMs = endOf(token) - Date.now();
+      this.#endsAt = leftMs > 0 ? Date.now() + leftMs : Infinity;
+      this.#renewAt = this.#endsAt === Infinity ? Infinity : Date.now() + renewMs(leftMs);
+      this.#failures = 0;
+      this.failure = void 0;
+      return this.#token = token;
+    } catch (cause) {
+      this.failure = new Disconnected(`there is no token: ${cause}`, void 0, { cause });
+      if (this.#failures === 0) this.report(this.failure);
+      this.#quietUntil = Date.now() + Math.min(QUIET_MS_MAX, backoffMs(this.#failures, 0));
+      this.#renewAt = Date.now() + renewMs(this.#endsAt - Date.now());
+      this.#failures += 1;
+      throw this.failure;
+    }
+  }
+  async #answer() {
+    const over = new AbortController();
+    const late = waited(ANSWER_MS_MAX2, over.signal).then(() => Promise.reject(new Error("its function does not answer")));
+    try {
+      const token = await Promise.race([late, Promise.resolve().then(this.source)]);
+      if (typeof token !== "string" || token === "") throw new TypeError("its function has returned no text");
+      return token;
+    } finally {
+      over.abort();
+    }
   }
 };
+function endOf(token) {
+  try {
+    const { exp } = JSON.parse(atob(token.split(".")[1].replaceAll("-", "+").replaceAll("_", "/")));
+    return typeof exp === "number" ? exp * 1e3 : Infinity;
+  } catch {
+    return Infinity;
+  }
+}
 
 // client/src/arrivals.ts
 var Arrivals = class {
@@ -725,13 +1006,14 @@ var CreditWindow = class {
 };
 
 // client/src/follower.ts
-var Follower = class {
-  constructor(context, place, options, onEntries, ended) {
+var Follower = class extends Subscription {
+  constructor(context, place, options, onEntries, onEnd) {
+    super(options);
     this.context = context;
     this.place = place;
     this.options = options;
     this.onEntries = onEntries;
-    this.ended = ended;
+    this.onEnd = onEnd;
     this.#after = options.after ?? "$";
     this.#sub = context.nextSub();
     this.#window = new CreditWindow(context, this.#sub, options.credit);
@@ -752,9 +1034,10 @@ var Follower = class {
     const { filter } = this.options;
     return { ...this.place, after: this.#after, credit: this.#window.begin(), ...filter && { filter } };
   }
-  subscribed({ position, gap }) {
-    this.#after = position;
-    this.#gap(gap);
+  subscribed(frame) {
+    super.subscribed(frame);
+    this.#after = frame.position ?? this.#after;
+    this.#gap(frame.gap);
   }
   entries({ entries, gap, gaps, position }) {
     for (const each of gaps ?? [gap]) this.#gap(each);
@@ -766,9 +1049,11 @@ var Follower = class {
   state(state) {
     this.options.onState?.(state);
   }
-  claimed() {
+  ended(error) {
+    super.ended(error);
+    this.onEnd(error);
   }
-  lost() {
+  claimed() {
   }
   #gap(gap) {
     if (gap) this.options.onGap?.(gap);
@@ -884,8 +1169,9 @@ async function found(asking) {
     return void 0;
   });
 }
-var TableFollower = class {
+var TableFollower = class extends Subscription {
   constructor(context, stream, options, arrivals) {
+    super(options);
     this.context = context;
     this.stream = stream;
     this.options = options;
@@ -915,8 +1201,9 @@ var TableFollower = class {
     const after = this.#after;
     return { stream: this.stream, view: "table", credit: this.#window.begin(), ...prefix && { prefix }, ...after && { after } };
   }
-  subscribed({ position, gap }) {
-    if (gap || this.#after === void 0) this.#begin(position);
+  subscribed(frame) {
+    super.subscribed(frame);
+    if (frame.gap || this.#after === void 0) this.#begin(frame.position ?? "");
   }
   rows({ rows, again, position }) {
     if (again) this.#begin("");
@@ -935,13 +1222,12 @@ var TableFollower = class {
     this.arrivals.add({ changes: gone.map((key) => ({ key, id: this.#asOf, fields: null })), count: 0, state });
   }
   ended(error) {
+    super.ended(error);
     this.arrivals.end(error);
   }
   entries() {
   }
   claimed() {
-  }
-  lost() {
   }
   /** All rows come. Those that do not are gone. */
   #begin(asOf) {
@@ -1028,48 +1314,48 @@ var Steps = class {
   #sleeps = 0;
   /** Return the steps of a commit that forget all of this. */
   removed() {
-    return [...this.#known?.keys() ?? []].map((name) => deleteRow(this.table.name, this.#key(name)));
+    return [...this.#known?.keys() ?? []].map((name2) => deleteRow(this.table.name, this.#key(name2)));
   }
-  async step(name, act) {
-    const known2 = await this.#find(`step/${name}`);
+  async step(name2, act) {
+    const known2 = await this.#find(`step/${name2}`);
     if (known2) return JSON.parse(known2.fields.result);
     const result = await act();
-    await this.#remember(`step/${name}`, { result: JSON.stringify(result ?? null) }, "extend");
+    await this.#remember(`step/${name2}`, { result: JSON.stringify(result ?? null) }, "extend");
     return result;
   }
   async sleep(duration) {
     this.#sleeps += 1;
-    const name = `sleep/${this.#sleeps}`;
-    const known2 = await this.#find(name);
+    const name2 = `sleep/${this.#sleeps}`;
+    const known2 = await this.#find(name2);
     if (!known2) {
       const laterMs2 = milliseconds(duration);
-      await this.#remember(name, { for_ms: String(laterMs2) }, { laterMs: laterMs2 });
+      await this.#remember(name2, { for_ms: String(laterMs2) }, { laterMs: laterMs2 });
       throw new Paused();
     }
-    const laterMs = await this.#leftMs(name, known2);
+    const laterMs = await this.#leftMs(name2, known2);
     if (laterMs <= 0) return;
     await this.commit([], { laterMs });
     throw new Paused();
   }
   async waitFor(key, within) {
-    const name = `wait/${encodeURIComponent(key)}`;
-    const known2 = await this.#find(name);
+    const name2 = `wait/${encodeURIComponent(key)}`;
+    const known2 = await this.#find(name2);
     if (known2?.fields.value !== void 0) return JSON.parse(known2.fields.value);
     if (known2?.fields.timed_out !== void 0) throw timedOut(key);
     const waiting = waitingOf(key, this.entryId);
     const isOver = deleteRow(this.table.name, waiting);
     const value = (await this.table.rows(signalOf(key))).get("")?.fields.value;
     if (value !== void 0) {
-      await this.#remember(name, { value }, "extend", isOver);
+      await this.#remember(name2, { value }, "extend", isOver);
       return JSON.parse(value);
     }
     if (!known2) {
       const laterMs = milliseconds(within);
-      await this.#remember(name, { for_ms: String(laterMs) }, { laterMs }, putRow(this.table.name, waiting, {}));
+      await this.#remember(name2, { for_ms: String(laterMs) }, { laterMs }, putRow(this.table.name, waiting, {}));
     } else {
-      const laterMs = await this.#leftMs(name, known2);
+      const laterMs = await this.#leftMs(name2, known2);
       if (laterMs <= 0) {
-        await this.#remember(name, { timed_out: "1" }, "extend", isOver);
+        await this.#remember(name2, { timed_out: "1" }, "extend", isOver);
         throw timedOut(key);
       }
       await this.commit([], { laterMs });
@@ -1078,29 +1364,29 @@ var Steps = class {
     throw new Paused();
   }
   /** Return how much of a wait is left, by the clock of the gateway: ids have its time. */
-  async #leftMs(name, { id, fields }) {
+  async #leftMs(name2, { id, fields }) {
     const sinceMs = Number(fields.since_ms ?? msOf(id));
     const forMs = Number(fields.for_ms);
-    return sinceMs + forMs - await this.#remember(name, { for_ms: String(forMs), since_ms: String(sinceMs) }, "extend");
+    return sinceMs + forMs - await this.#remember(name2, { for_ms: String(forMs), since_ms: String(sinceMs) }, "extend");
   }
-  async #find(name) {
-    if (this.#asked.has(name)) throw new Error(`a handler has one ${name}: give each step a name of its own`);
-    this.#asked.add(name);
+  async #find(name2) {
+    if (this.#asked.has(name2)) throw new Error(`a handler has one ${name2}: give each step a name of its own`);
+    this.#asked.add(name2);
     this.#known ??= await this.table.rows(this.#key(""));
-    if (!this.#known.has(name) && this.#known.size >= STEPS_MAX) throw new Error(`an entry has at most ${STEPS_MAX} steps`);
-    return this.#known.get(name);
+    if (!this.#known.has(name2) && this.#known.size >= STEPS_MAX) throw new Error(`an entry has at most ${STEPS_MAX} steps`);
+    return this.#known.get(name2);
   }
   /** Write a row, and return the time of the gateway (unix ms). */
-  async #remember(name, fields, settling, ...others) {
-    const key = this.#key(name);
+  async #remember(name2, fields, settling, ...others) {
+    const key = this.#key(name2);
     const row = putRow(this.table.name, key, fields);
     const [ids] = await this.table.changed(() => this.commit([row, ...others], settling));
     const id = ids[0];
-    this.#known.set(name, { key, id, fields });
+    this.#known.set(name2, { key, id, fields });
     return msOf(id);
   }
-  #key(name) {
-    return `${this.entryId}/${name}`;
+  #key(name2) {
+    return `${this.entryId}/${name2}`;
   }
 };
 var timedOut = (key) => new DOMException(`nobody has signalled ${key}`, "TimeoutError");
@@ -1112,11 +1398,13 @@ var waitingOf = (key, entryId) => `waiting/${encodeURIComponent(key)}/${entryId}
 init_names();
 init_problem();
 var soon = globalThis.setImmediate ?? ((work) => setTimeout(work, 0));
-var Consumer = class {
-  constructor(context, names, options) {
+var Consumer = class extends Subscription {
+  constructor(context, names, options, claimIdleMs) {
+    super(options);
     this.context = context;
     this.names = names;
     this.options = options;
+    this.claimIdleMs = claimIdleMs;
     this.sub = context.nextSub();
   }
   /** Called when there may be something to `take`. */
@@ -1139,11 +1427,8 @@ var Consumer = class {
   get isBusy() {
     return this.#inHand.size > 0 || this.#acks.length > 0;
   }
-  /** Begin; claimIdleMs is what holds for the group. */
-  open(claimIdleMs) {
-    if (this.#isClosed) return;
-    if (claimIdleMs) this.#extending = setInterval(() => this.#extendAll(), claimIdleMs / 3);
-    this.context.line.add(this.sub, this);
+  open() {
+    if (!this.#isClosed) this.context.line.add(this.sub, this);
   }
   /** Return the next job to begin with. */
   take() {
@@ -1172,8 +1457,10 @@ var Consumer = class {
       on_disconnect: onDisconnect ?? null
     };
   }
-  subscribed({ consumer }) {
-    this.#name = consumer ?? void 0;
+  subscribed(frame) {
+    super.subscribed(frame);
+    this.#name = frame.consumer ?? void 0;
+    void this.#keepExtending();
   }
   entries({ entries }) {
     for (const frame of entries) {
@@ -1194,13 +1481,19 @@ var Consumer = class {
     for (const job of [...this.#queue, ...this.#inHand.values()]) if (gone.has(job.id)) job.lose();
     this.options.onClaimed?.(ids, by);
   }
-  lost() {
+  lost(error) {
+    super.lost(error);
+    this.#letGo();
+  }
+  #letGo() {
     this.#connection += 1;
     for (const job of this.#queue.splice(0)) job.lose();
   }
   ended(error) {
+    super.ended(error);
+    this.#isClosed = true;
     clearInterval(this.#extending);
-    this.lost();
+    this.#letGo();
     this.onEnd(error);
   }
   /** Acknowledge a job, without waiting; if that cannot be said now, it is said when the job comes again. */
@@ -1298,6 +1591,18 @@ var Consumer = class {
       this.#flush();
     });
   }
+  async #keepExtending() {
+    if (this.#extending) return;
+    try {
+      const claimIdleMs = this.options.claimIdleMs ?? await this.claimIdleMs();
+      clearInterval(this.#extending);
+      if (claimIdleMs && !this.#isClosed) this.#extending = setInterval(() => this.#extendAll(), claimIdleMs / 3);
+    } catch (error) {
+      if (this.#isClosed || !(error instanceof Problem)) return;
+      void this.close();
+      this.ended(error);
+    }
+  }
   #extendAll() {
     const held = [...this.#inHand.values()].filter((job) => job.connection === this.#connection);
     for (const { keys: _, ...ids } of of(held.map(({ key }) => key))) {
@@ -1356,17 +1661,35 @@ var Push = class {
   async retry() {
     return (await this.#ask("POST", "/retry")).entries;
   }
+  /** Send a test event now, and return its result. No entry is sent or acknowledged. */
+  test() {
+    return this.#ask("POST", "/test");
+  }
   /** Replace the secret, and return the new one. Requests are signed with the old one as well for so long: a day unless given. */
   async rotate(overlapMs) {
     return (await this.#ask("POST", "/rotate", { overlapMs })).secret;
+  }
+  /** Yield the attempts that are kept, newest first: of one entry, or all. */
+  attempts(id) {
+    return this.context.rest.items(`${this.#place}/attempts`, "attempts", { id, match: this.groups && this.stream });
+  }
+  /** Send entries of a range again, without moving the group, or count them with `dryRun`; `info` has the progress. */
+  replay(wanted) {
+    return this.#ask("POST", "/replay", wanted);
+  }
+  /** Cancel the replay that runs. */
+  cancelReplay() {
+    return this.#ask("DELETE", "/replay");
   }
   /** Delete it; the group stays, with what is pending. */
   delete() {
     return this.#ask("DELETE");
   }
+  get #place() {
+    return this.groups ? path`/v1/groups/${this.group}/push` : path`/v1/streams/${this.stream}/groups/${this.group}/push`;
+  }
   #ask(method, act = "", body) {
-    const place = this.groups ? path`/v1/groups/${this.group}/push` : path`/v1/streams/${this.stream}/groups/${this.group}/push`;
-    return this.context.rest.ask(method, place + act, { query: { match: this.groups ? this.stream : void 0 }, body });
+    return this.context.rest.ask(method, this.#place + act, { query: { match: this.groups ? this.stream : void 0 }, body });
   }
 };
 
@@ -1431,10 +1754,10 @@ function drainOn(worker, { signal, signals = ["SIGTERM", "SIGINT"] }) {
   const drain = () => worker.drain();
   if (signal?.aborted) drain();
   signal?.addEventListener("abort", drain);
-  for (const name of signals) process?.once?.(name, drain);
+  for (const name2 of signals) process?.once?.(name2, drain);
   return () => {
     signal?.removeEventListener("abort", drain);
-    for (const name of signals) process?.off?.(name, drain);
+    for (const name2 of signals) process?.off?.(name2, drain);
   };
 }
 
@@ -1457,7 +1780,7 @@ var Worked = class {
     const worker = new Worker(consumer, handler, concurrency, report);
     const forget = drainOn(worker, options);
     try {
-      await this.#open(consumer, options);
+      consumer.open();
       await worker.finished;
     } finally {
       forget();
@@ -1470,7 +1793,7 @@ var Worked = class {
     consumer.onJobs = () => arrivals.come();
     consumer.onEnd = (error) => arrivals.end(error);
     try {
-      await this.#open(consumer, options);
+      consumer.open();
       for (let job = await arrivals.next(); job; job = await arrivals.next()) yield job;
     } finally {
       arrivals.close();
@@ -1478,17 +1801,14 @@ var Worked = class {
     }
   }
   #consumer(options) {
-    return new Consumer(this.context, this.names, options);
-  }
-  async #open(consumer, { claimIdleMs }) {
-    consumer.open(claimIdleMs ?? await this.claimIdleMs());
+    return new Consumer(this.context, this.names, options, () => this.claimIdleMs());
   }
 };
 var Group = class extends Worked {
-  constructor(context, stream, name) {
+  constructor(context, stream, name2) {
     super(context);
     this.stream = stream;
-    this.name = name;
+    this.name = name2;
   }
   /** Its push, by which the gateway sends its entries to a URL; it is made by its `set`. */
   get push() {
@@ -1578,9 +1898,9 @@ var Group = class extends Worked {
 init_names();
 init_rest();
 var Groups = class extends Worked {
-  constructor(context, name, options) {
+  constructor(context, name2, options) {
     super(context);
-    this.name = name;
+    this.name = name2;
     this.options = options;
   }
   get names() {
@@ -1651,16 +1971,9 @@ init_backoff();
 var ABNORMAL = 1006;
 var UNAUTHENTICATED = 4401;
 var RATE_LIMITED = 4529;
-var RENEW_AHEAD_MS = 6e4;
-var RENEW_MS_MIN = 1e3;
-var RENEW_MS_MAX = 2 ** 31 - 1;
 function comesBack(code) {
   if (code === UNAUTHENTICATED) return true;
   return !(code === 1e3 || code === 1009 || code >= 4400 && code <= 4499);
-}
-function renewMs(leftMs) {
-  const waitMs = Math.max(leftMs - RENEW_AHEAD_MS, leftMs / 2);
-  return Math.min(RENEW_MS_MAX, Math.max(RENEW_MS_MIN, waitMs));
 }
 
 // client/src/live/socket-line.ts
@@ -1668,6 +1981,7 @@ init_names();
 init_problem();
 var PROTOCOL = "headgate.v1.json";
 var LIMITED_ATTEMPT = 4;
+var PUBLISHED_MAX = 1e3;
 var CONNECT_MS_MAX = 1e4;
 var LINGER_MS = 1e3;
 var SocketLine = class {
@@ -1689,6 +2003,8 @@ var SocketLine = class {
   #heartbeatMs = 2e4;
   #count = 0;
   #attempt = 0;
+  #refusals = 0;
+  // of credentials, one after the other
   #comeBackAfterMs;
   #token;
   #url = "";
@@ -1719,6 +2035,11 @@ var SocketLine = class {
     const answer = await this.#ask(frame);
     return answer.type === "acked" || answer.type === "ok" ? answer.results : [];
   }
+  ask(frame) {
+    if (!this.#isOpen) return void 0;
+    if (frame.type === "publish" && this.#waiting.size >= PUBLISHED_MAX) throw new Error(`${PUBLISHED_MAX} messages are on their way`);
+    return this.#ask(frame);
+  }
   pause() {
     if (this.#isPaused || this.#isOver) return;
     this.#isPaused = true;
@@ -1746,6 +2067,7 @@ var SocketLine = class {
   close() {
     if (this.#isOver) return;
     this.#isOver = true;
+    this.#closeCode = 1e3;
     this.#rest("closed");
     for (const sub of [...this.#subscribers.keys()]) this.#finish(sub);
   }
@@ -1761,7 +2083,7 @@ var SocketLine = class {
     this.watcher.state("connecting");
     this.rest.credentials.current().then(
       (token) => this.#open(token),
-      () => this.#comeBack(UNAUTHENTICATED)
+      (error) => this.#comeBack(UNAUTHENTICATED, error)
       // whoever makes tokens may be back soon
     );
   }
@@ -1780,7 +2102,7 @@ var SocketLine = class {
     this.#timers.silence = setTimeout(() => void this.#lost(socket, ABNORMAL), CONNECT_MS_MAX);
   }
   /** Forget the connection, and tell everybody who waits. */
-  #drop(code) {
+  #drop(code, reason) {
     const socket = this.#socket;
     this.#socket = void 0;
     clearTimeout(this.#timers.renewal);
@@ -1791,24 +2113,38 @@ var SocketLine = class {
     const error = new Disconnected("the connection was lost before the answer came", code);
     for (const { reject } of this.#waiting.values()) reject(error);
     this.#waiting.clear();
-    if (wasOpen) for (const subscriber of this.#subscribers.values()) subscriber.lost();
+    if (wasOpen) this.#lose(reason);
+  }
+  #lose(reason) {
+    for (const subscriber of this.#subscribers.values()) subscriber.lost(reason);
   }
   async #lost(socket, code) {
     if (socket !== this.#socket) return;
     if (this.#isOpen) this.#attempt = 0;
+    const what = this.#isOpen ? `the connection to ${this.#url} was lost` : `the gateway cannot be reached at ${this.#url}`;
     const pauseMs = this.#isOpen ? void 0 : this.rest.addresses.failedMs(this.#attempt, this.#url);
-    this.#drop(ABNORMAL);
-    if (code === UNAUTHENTICATED) {
-      this.#isConnecting = true;
-      const fresh = await this.rest.credentials.renewed(this.#token).catch(() => this.#token);
-      if (fresh === void 0) return this.#end(code);
-    }
-    if (comesBack(code)) this.#comeBack(code, pauseMs);
+    const reason = this.#problem ?? new Disconnected(what, code);
+    this.#drop(ABNORMAL, comesBack(code) ? reason : void 0);
+    if (code === UNAUTHENTICATED) return this.#refresh(reason);
+    if (comesBack(code)) this.#comeBack(code, reason, pauseMs);
     else this.#end(code);
   }
-  #comeBack(code, pauseMs = backoffMs(this.#attempt)) {
+  /** Come back with another token; end if there is none, or if three were refused. */
+  async #refresh(reason) {
+    this.#isConnecting = true;
+    this.#refusals += 1;
+    try {
+      const fresh = this.#refusals < 3 ? await this.rest.credentials.refused(this.#token) : void 0;
+      if (fresh === void 0) this.#end(UNAUTHENTICATED);
+      else this.#comeBack(UNAUTHENTICATED, reason);
+    } catch (error) {
+      this.#comeBack(UNAUTHENTICATED, error);
+    }
+  }
+  #comeBack(code, reason, pauseMs = backoffMs(this.#attempt)) {
     this.#isConnecting = false;
     if (this.#isOver || this.#isPaused) return;
+    this.#lose(reason);
     this.watcher.state("lost", code);
     if (code === RATE_LIMITED) this.#attempt = Math.max(this.#attempt, LIMITED_ATTEMPT);
     const afterMs = this.#comeBackAfterMs ?? (code === RATE_LIMITED ? backoffMs(this.#attempt) : pauseMs);
@@ -1828,6 +2164,7 @@ var SocketLine = class {
   }
   #opens() {
     this.#isOpen = true;
+    this.#refusals = 0;
     for (const sub of this.#subscribers.keys()) this.#subscribe(sub);
     this.watcher.state("open");
   }
@@ -1850,8 +2187,8 @@ var SocketLine = class {
   }
   #authenticated({ expires_at_ms }) {
     if (!this.#isOpen) this.#opens();
-    if (expires_at_ms == null || !this.rest.credentials.canRenew) return;
     clearTimeout(this.#timers.renewal);
+    if (expires_at_ms == null || expires_at_ms <= Date.now() || !this.rest.credentials.canRenew) return;
     this.#timers.renewal = setTimeout(() => void this.#renew(expires_at_ms), renewMs(expires_at_ms - Date.now()));
   }
   /** Send a fresh token, so that the connection goes on. If there is none, it ends with the old one. */
@@ -1868,13 +2205,17 @@ var SocketLine = class {
   }
   #receive(frame) {
     this.#wasReached = true;
-    this.#listen(this.#heartbeatMs);
+    this.#listen(this.#heartbeatMs / 2);
     const sub = "sub" in frame && frame.sub != null ? this.#subscribers.get(frame.sub) : void 0;
     switch (frame.type) {
       case "entries":
         return sub?.entries(frame);
       case "rows":
         return sub?.rows?.(frame);
+      case "message":
+      case "members":
+      case "presence":
+        return sub?.told?.(frame);
       case "welcome":
         this.#heartbeatMs = frame.heartbeat_ms;
         return this.#token === void 0 ? this.#opens() : void 0;
@@ -1902,7 +2243,7 @@ var SocketLine = class {
     const problem = new Problem(fromWire(frame.problem));
     if (problem.code === "not_leader" && this.rest.addresses.urls[1]) {
       this.#drop(1e3);
-      return this.#comeBack(ABNORMAL, this.rest.addresses.failedMs(this.#attempt, this.#url, problem));
+      return this.#comeBack(ABNORMAL, problem, this.rest.addresses.failedMs(this.#attempt, this.#url, problem));
     }
     const asked = frame.rid == null ? void 0 : this.#waiting.get(frame.rid);
     if (asked) {
@@ -1912,7 +2253,10 @@ var SocketLine = class {
     const sub = frame.sub ?? frame.rid;
     if (sub == null) this.#problem = problem;
     else if (!problem.retryable) this.#finish(sub, problem);
-    else this.#subscribeLater(sub, problem.retryAfterMs ?? backoffMs(0));
+    else {
+      this.#subscribers.get(sub)?.lost(problem);
+      this.#subscribeLater(sub, problem.retryAfterMs ?? backoffMs(0));
+    }
   }
   // A new connection subscribes by itself.
   #subscribeLater(sub, afterMs) {
@@ -1976,6 +2320,9 @@ var Live = class {
     if (!this.#line) throw new Disconnected("there is no connection");
     return this.#line.settle(frame);
   }
+  ask(frame) {
+    return this.#line?.ask(frame);
+  }
   pause() {
     this.#line?.pause();
   }
@@ -2005,14 +2352,15 @@ var Live = class {
 };
 
 // client/src/client.ts
+init_problem();
 init_rest();
 
 // client/src/schedule.ts
 init_rest();
 var Schedule = class {
-  constructor(context, name) {
+  constructor(context, name2) {
     this.context = context;
-    this.name = name;
+    this.name = name2;
   }
   get #path() {
     return path`/v1/schedules/${this.name}`;
@@ -2049,18 +2397,19 @@ var Schedule = class {
 };
 
 // client/src/stream.ts
+init_problem();
 init_rest();
 var Stream = class {
-  constructor(context, name) {
+  constructor(context, name2) {
     this.context = context;
-    this.name = name;
+    this.name = name2;
   }
   get #path() {
     return path`/v1/streams/${this.name}`;
   }
   /** Return a group of this stream; it is made by its `create`. */
-  group(name) {
-    return new Group(this.context, this.name, name);
+  group(name2) {
+    return new Group(this.context, this.name, name2);
   }
   /** Return the table of this stream, which has a `keyField`. */
   table() {
@@ -2089,9 +2438,9 @@ var Stream = class {
     return this.context.rest.ask("POST", `${this.#path}/${place}`, { body, headers, signal, isRepeatable: true });
   }
   /** Read a range, or what comes after an id. */
-  read({ signal, waitMs, filter, columns, ...range } = {}) {
+  read({ signal, onRetry, waitMs, filter, columns, ...range } = {}) {
     const query = { ...range, wait_ms: waitMs, filter: jsonOf(filter), columns: jsonOf(columns) };
-    return this.context.rest.ask("GET", `${this.#path}/entries`, { query, signal });
+    return this.context.rest.ask("GET", `${this.#path}/entries`, { query, signal, onRetry });
   }
   /** Follow the stream, over every reconnection. It ends with the loop or its signal, or when the stream is closed. */
   follow(options) {
@@ -2123,6 +2472,27 @@ var Stream = class {
   /** Change its bounds; null removes one. */
   update(config) {
     return this.context.rest.ask("PATCH", this.#path, { body: config, isRepeatable: true });
+  }
+  /** Return the schema that new entries have to match; undefined if there is none. */
+  async schema() {
+    try {
+      return (await this.context.rest.ask("GET", `${this.#path}/schema`)).schema;
+    } catch (error) {
+      if (error instanceof Problem && error.code === "not_found") return void 0;
+      throw error;
+    }
+  }
+  /** Set the schema that new entries have to match: JSON Schema 2020-12 of the object of fields. */
+  async setSchema(schema, options = {}) {
+    await this.context.rest.ask("PUT", `${this.#path}/schema`, {
+      body: { schema },
+      query: { force: options.force },
+      isRepeatable: true
+    });
+  }
+  /** Delete the schema, so that the stream takes any entries again. */
+  deleteSchema() {
+    return this.context.rest.ask("DELETE", `${this.#path}/schema`);
   }
   /** Remove the oldest entries; returns how many. */
   async trim(trim) {
@@ -2160,7 +2530,8 @@ var Client = class {
     const { url, token, retryMs = 3e4 } = options;
     const { onError = (error, where) => console.error(`headgate: ${where}:`, error) } = options;
     const addresses = new Addresses(url);
-    this.#rest = new Rest(addresses, new Credentials(token), retryMs, options.fetch);
+    const credentials = new Credentials(token, (error) => onError(error, "token"));
+    this.#rest = new Rest(addresses, credentials, retryMs, options.fetch);
     const plain = addresses.urls.find(isPlain);
     if (token && !options.insecure && plain) {
       throw new Error(`others could read the token on its way to ${plain}: use https`);
@@ -2168,7 +2539,12 @@ var Client = class {
     this.#line = new Live(this.#rest, options);
     let subs = 0;
     const nextSub = () => `s${subs += 1}`;
-    this.#context = { rest: this.#rest, line: this.#line, producer: randomName(), nextSub, report: onError };
+    let told;
+    const report = (error, where) => {
+      if (error !== told || !(error instanceof Problem)) onError(error, where);
+      told = error;
+    };
+    this.#context = { rest: this.#rest, line: this.#line, producer: randomName(), nextSub, report };
   }
   /** URL that requests go to now. */
   get url() {
@@ -2178,18 +2554,22 @@ var Client = class {
   get state() {
     return this.#line.state;
   }
-  stream(name) {
-    return new Stream(this.#context, name);
+  stream(name2) {
+    return new Stream(this.#context, name2);
   }
-  group(stream, name) {
-    return new Group(this.#context, stream, name);
+  group(stream, name2) {
+    return new Group(this.#context, stream, name2);
   }
   /** Return the group of one name in all streams that match a pattern. */
-  groups(name, options) {
-    return new Groups(this.#context, name, options);
+  groups(name2, options) {
+    return new Groups(this.#context, name2, options);
   }
-  schedule(name) {
-    return new Schedule(this.#context, name);
+  /** Return a channel, which need not be created; this sends nothing. */
+  channel(name2) {
+    return new Channel(this.#context, name2);
+  }
+  schedule(name2) {
+    return new Schedule(this.#context, name2);
   }
   /**
    * Carry out steps together: all of them, at one moment, or none. Returns the ids that each has appended.
@@ -2211,16 +2591,16 @@ var Client = class {
   pushes() {
     return this.#rest.items("/v1/pushes", "pushes");
   }
-  /** Return streams by name, page by page. */
-  streams({ prefix } = {}) {
-    return this.#rest.items("/v1/streams", "streams", { prefix });
+  /** Return streams by name, page by page; with `internal`, those of the gateway too, which requires `admin`. */
+  streams({ prefix, internal } = {}) {
+    return this.#rest.items("/v1/streams", "streams", { prefix, internal });
   }
   /**
-   * Return a ticket: it stands in the URL of an `EventSource` of yours (`?ticket=`), which can send no header.
-   * It is for one stream and a few minutes. The token itself never stands in a URL.
+   * Return a ticket, for one stream and a few minutes. A server gives it to a page, whose `token` it is; or it stands in
+   * the URL of an `EventSource` of yours (`?ticket=`), which can send no header. A token never stands in a URL.
    */
   ticket(wanted) {
-    return this.#rest.ask("POST", "/v1/tickets", { body: wanted });
+    return this.#rest.ask("POST", "/v1/tickets", { body: wanted, isRepeatable: true });
   }
   /** End every subscription; what it holds goes back. */
   close() {
@@ -2234,7 +2614,26 @@ function isPlain(url) {
 
 // client/src/index.ts
 init_problem();
+
+// client/src/tab.ts
+var STORED = "headgate.tab";
+var name;
+function tabKey() {
+  if (name !== void 0) return name;
+  const made = randomName();
+  try {
+    const own = name = sessionStorage.getItem(STORED) ?? made;
+    const forget = () => sessionStorage.removeItem(STORED);
+    forget();
+    addEventListener("pagehide", () => sessionStorage.setItem(STORED, own));
+    addEventListener("pageshow", forget);
+  } catch {
+    name = made;
+  }
+  return name;
+}
 export {
+  Channel,
   Client,
   Disconnected,
   Group,
@@ -2258,5 +2657,6 @@ export {
   isProblem,
   nack,
   putRow,
-  schedule
+  schedule,
+  tabKey
 };

@@ -1,9 +1,9 @@
 """A job queue: workers share it, failures come again, and each customer's jobs stay in order.
 
-    headgate serve                           # in one terminal
-    python examples/jobs.py add 20           # in another: 20 jobs of three customers
-    python examples/jobs.py work             # in as many as you like; Ctrl-C lets one end its jobs
-    python examples/jobs.py retry            # what was given up is tried again
+    make serve                                # in one terminal
+    .venv/bin/python examples/jobs.py add 20  # in another: 20 jobs of three customers
+    .venv/bin/python examples/jobs.py work    # in as many as you like; Ctrl-C lets one end its jobs
+    .venv/bin/python examples/jobs.py retry   # what was given up is tried again
 
 Kill a worker in the middle: another one takes its jobs over. The console shows it.
 """

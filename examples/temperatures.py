@@ -1,7 +1,7 @@
 """A year of hourly temperatures, shared by three consumers over three transports.
 
-    headgate serve                     # in one terminal
-    python examples/temperatures.py    # in another
+    make serve                                 # in one terminal
+    .venv/bin/python examples/temperatures.py  # in another
 
 8,759 readings go in as NDJSON batches. One group reads them with three consumers at the same time:
 a long poll, an event stream and a WebSocket. In the middle one of them is cut off, holding entries

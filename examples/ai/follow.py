@@ -1,6 +1,6 @@
 """Print an answer of the model while it comes, through our own API and client.
 
-    python examples/ai/follow.py ID        # the ID stands in the page's address
+    .venv/bin/python examples/ai/follow.py ID  # the ID stands in the page's address
 
 The path `chat/ID` of Durable Streams is the stream `chat:ID`, and a message is an entry with the
 message's fields. The loop ends with the stream. `HEADGATE_URL` says where the gateway is.

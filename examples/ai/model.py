@@ -1,7 +1,7 @@
 """A fake slow model that writes its answers into streams, and the page for them.
 
-    headgate serve --allow-origin http://localhost:8001    # in one terminal
-    python examples/ai/model.py                            # in another; open http://localhost:8001
+    make serve ARGS='--allow-origin http://localhost:8001'  # in one terminal
+    .venv/bin/python examples/ai/model.py                   # in another; open http://localhost:8001
 
 The model has no connection to a reader. It appends each word to a stream of the gateway, in the
 protocol Durable Streams, and closes the stream at the end. The gateway is at `--url`, at

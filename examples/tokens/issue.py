@@ -1,11 +1,12 @@
 """Issue tokens for a gateway with PyJWT, signed with HS256, RS256, ES256 or EdDSA.
 
     openssl genpkey -algorithm ed25519 -out key.pem
-    python examples/tokens/issue.py --alg EdDSA --key key.pem --jwks > jwks.json
-    HEADGATE_JWT_JWKS=jwks.json headgate serve                          # in another terminal
-    export HEADGATE_TOKEN=$(python examples/tokens/issue.py --alg EdDSA --key key.pem --sub alice \
+    .venv/bin/python examples/tokens/issue.py --alg EdDSA --key key.pem --jwks > jwks.json
+    HEADGATE_JWT_JWKS=jwks.json make serve  # in another terminal
+    export HEADGATE_TOKEN=$(.venv/bin/python examples/tokens/issue.py --alg EdDSA --key key.pem \
+        --sub alice \
         --grants '[{"streams": ["chat.{sub}.*"], "do": ["read", "append"], "create": true}]')
-    headgate append chat.alice.todo text=hello
+    .venv/bin/headgate append chat.alice.todo text=hello
 
 The key is a PEM file, or a file with the secret for HS256. A gateway that shares the secret takes
 it from HEADGATE_JWT_SECRET. It needs the packages pyjwt and cryptography.

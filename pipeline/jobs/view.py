@@ -16,6 +16,7 @@ from headgate.pipeline.lake import Lake
 from headgate.pipeline.rows.latest import RowFields, row_fields
 from headgate.pipeline.terminal.flags import Flags, options
 from headgate.pipeline.terminal.report import ProgressLine, answer
+from headgate.pipeline.views.entry_schema import columns_of
 from headgate.pipeline.views.latest import LatestView
 from headgate.pipeline.views.table import ViewConflict, type_of
 from headgate.pipeline.views.view import Choice, Update, View, folder_of
@@ -58,6 +59,7 @@ class _Column(click.ParamType[tuple[str, pa.DataType]]):
     Latest by key:    headgate-pipeline view --lake lake --streams stock --latest
     With types:       headgate-pipeline view --lake lake --streams orders \\
                         --column 'price=decimal(10,2)' --column at=timestamp
+    Those of schemas: headgate-pipeline view --lake lake --schema
     Two columns:      headgate-pipeline view --lake lake --streams orders --only sku,price
     """
 )
@@ -71,6 +73,12 @@ class _Column(click.ParamType[tuple[str, pa.DataType]]):
     help="A field and its type: price=float, at=timestamp. Others are inferred. May be repeated.",
 )
 @click.option("--only", multiple=True, help="Fields that become columns, separated by commas.")
+@click.option(
+    "--schema",
+    "of_schema",
+    is_flag=True,
+    help="Ask the gateway for the schema of each stream, and take its types.",
+)
 @click.option("--latest", is_flag=True, help="Keep the latest entry of each key.")
 @click.option("--key", help="(with --latest) The field of the key.  [that of the stream]")
 @click.option(
@@ -83,6 +91,7 @@ def main(
     to: str | None,
     columns: tuple[tuple[str, pa.DataType], ...],
     only: tuple[str, ...],
+    of_schema: bool,
     latest: bool,
     key: str | None,
     tombstone: str | None,
@@ -97,7 +106,6 @@ def main(
     if missing:
         raise click.ClickException(f"{lake.path} holds nothing of the stream {missing[0]!r}")
     fields = frozenset(name for line in csv.reader(only) for name in line)
-    choice = Choice(dict(columns), fields or None) if columns or fields else None
     progress = ProgressLine("view", None)
     rows: list[dict[str, object]] = []
     troubles: list[str] = []
@@ -109,6 +117,8 @@ def main(
             view = LatestView(lake, stream, folder, ask, key, tombstone)
         update = Update()
         try:
+            types = (_schema_types(flags, stream) if of_schema else {}) | dict(columns)
+            choice = Choice(types, fields or None) if types or fields else None
             update = view.update(choice, anew=anew, on_progress=progress.advance)
         except _TROUBLES as error:
             troubles.append(f"{stream}: {' '.join(str(error).split())}")
@@ -120,6 +130,12 @@ def main(
         click.echo(f"Error: {trouble}", err=True)
     if troubles:
         raise click.ClickException(troubles[-1])
+
+
+def _schema_types(flags: Flags, stream: str) -> dict[str, pa.DataType]:
+    with flags.client() as client:
+        schema = client.stream(stream).schema()
+    return {} if schema is None else columns_of(schema)
 
 
 def _row_fields(flags: Flags, stream: str, key: str | None, tombstone: str | None) -> RowFields:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         Draft,
         HeadgateError,
         Job,
+        Message,
         Problem,
         TokenFile,
     )
@@ -25,6 +26,7 @@ _MODULES = {
     "Draft": "client",
     "HeadgateError": "client",
     "Job": "client",
+    "Message": "client",
     "Policy": "client.shapes.settings",
     "Problem": "client",
     "StreamConfig": "client.shapes.settings",
@@ -40,6 +42,7 @@ __all__ = [
     "Draft",
     "HeadgateError",
     "Job",
+    "Message",
     "Policy",
     "Problem",
     "StreamConfig",
