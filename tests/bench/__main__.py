@@ -19,7 +19,7 @@ PARTS += ["redelivery", "sizing", "frames", "delivery", "nats", "durable_streams
 """Modules of this package."""
 
 WHEN_ASKED = ["count", "cluster", "workers", "resp", "connector", "bucket", "stalls", "table"]
-WHEN_ASKED += ["commit"]
+WHEN_ASKED += ["commit", "channels"]
 """Measured only when asked for: they take minutes."""
 
 PICTURES = "flames"

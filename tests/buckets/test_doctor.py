@@ -48,8 +48,8 @@ def test_a_store_that_ignores_the_condition_of_a_put_is_a_fault(
     ended = doctor(url, **variables_of(way.endpoint))
     assert ended.exit_code == 1
     assert (
-        "create-only put\tfault\tmissing\ttwo gateways could both write: do not use this store"
-        in ended.stdout
+        "create-only put\tfault\tmissing\t"
+        "two gateways could write at the same time: do not use this store" in ended.stdout
     )
     for name, value in moto.variables.items():
         monkeypatch.setenv(name, value)
@@ -63,7 +63,7 @@ def test_a_bucket_that_is_not_there_is_a_fault(moto: Store) -> None:
     assert ended.exit_code == 1
     write = findings(ended)["write"]
     assert write["text"] == "404 Not Found (NoSuchBucket)"
-    assert write["follows"] == "nothing can be kept there"
+    assert write["follows"] == "the bucket cannot store anything"
 
 
 def test_a_store_that_is_away_is_a_fault(way: FaultyWay) -> None:
@@ -87,4 +87,4 @@ def test_the_bucket_may_be_a_variable_but_not_beside_servers(tmp_path: Path) -> 
     assert by_variable.stdout.startswith(f"bucket\tok\t{url}")
     words = ["doctor", "--backend", "redis://127.0.0.1:1"]
     of_servers = CliRunner().invoke(main, words, env={"HEADGATE_BUCKET": url})
-    assert "backend is set, too: it is behind a data directory" in of_servers.stderr
+    assert "backend is set: a bucket needs a data directory" in of_servers.stderr

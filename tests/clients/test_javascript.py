@@ -1,4 +1,4 @@
-"""Clients of JavaScript, unmodified: `ioredis` and `redis` (node-redis)."""
+"""Clients of JavaScript, unmodified: `ioredis`, node-redis, and the adapter of Socket.IO."""
 
 import json
 from pathlib import Path
@@ -86,4 +86,18 @@ def test_node_redis_works_unmodified(gateway: GatewayProcess, stream: str, proto
         "scanned": [stream, f"{stream}-eager"],
         "name": "node-redis-test",
         "deleted": 2,
+    }
+
+
+@pytest.mark.parametrize("adapter", ["@socket.io/redis-streams-adapter", "adapter-0.2"])
+def test_servers_of_socket_io_share_a_stream(
+    gateway: GatewayProcess, stream: str, adapter: str
+) -> None:
+    assert answers_of("socket-io.mjs", gateway, stream, adapter) == {
+        "broadcast": [["hello", [1, 255]]] * 2,
+        "room": [1],
+        "server_side": ["a"],
+        "sockets": 2,
+        "acknowledged": ["one", "other"],
+        "server_answer": ["from a server"],
     }

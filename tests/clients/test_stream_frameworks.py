@@ -9,7 +9,7 @@ import redis
 import redis.asyncio
 from coredis.exceptions import StreamDuplicateConsumerGroupError
 from coredis.patterns.streams import Consumer, GroupConsumer
-from faststream.redis import RedisBroker, StreamSub
+from faststream.redis import PubSub, RedisBroker, StreamSub
 from redis.exceptions import ResponseError
 from taskiq import AckableMessage
 from taskiq.receiver import Receiver
@@ -90,6 +90,30 @@ async def test_faststream_takes_over(gateway: GatewayProcess, client: Any, strea
             while await pending_count(client, stream, "g"):
                 await moment()
     assert [text for texts in followed for text in texts] == ["a", "b", "c"]
+
+
+async def test_faststream_asks_and_is_answered_over_channels(
+    gateway: GatewayProcess, stream: str
+) -> None:
+    broker = RedisBroker(gateway.redis_url)
+
+    @broker.subscriber(stream)
+    async def double(number: int) -> int:
+        return 2 * number
+
+    @broker.subscriber(PubSub(f"{stream}.*", pattern=True))
+    async def triple(number: int) -> int:
+        return 3 * number
+
+    async with broker:
+        await broker.start()
+        answers = [
+            await broker.request(number, channel, timeout=WITHIN_S)
+            for channel in (stream, f"{stream}.any")
+            for number in range(50)
+        ]
+    wanted = [factor * number for factor in (2, 3) for number in range(50)]
+    assert [await answer.decode() for answer in answers] == wanted
 
 
 async def test_taskiq_runs_and_acknowledges_tasks(

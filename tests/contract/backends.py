@@ -23,7 +23,7 @@ SURVIVES = "survives"
 
 ALL = frozenset({*Ability, SURVIVES}) - {Ability.ARCHIVES}
 
-OF_REDIS = ALL - {Ability.JOURNAL, Ability.PATTERNS}
+OF_REDIS = ALL - {Ability.JOURNAL, Ability.PATTERNS, Ability.SCHEMAS}
 
 
 @asynccontextmanager

@@ -219,6 +219,15 @@ async def test_what_failed_too_often_becomes_a_dead_letter_in_the_commit(backend
     assert await held(backend) == {}
 
 
+async def test_a_dead_letter_of_a_commit_says_how_often_it_was_delivered(backend: Backend) -> None:
+    policy = GroupPolicy(max_deliveries=9, dead_letter_stream=b"dead")
+    await ruled(backend, policy, *[Draft(entry_id(1), (b"n", b"1"))])
+    assert await got(backend, read(ANA)) == [1]
+    await commit(backend, Nack(S, G, ids(1), NackMode.FATAL, consumer=ANA))
+    [letter] = await backend.perform(Range(b"dead"))
+    assert letter.fields[letter.fields.index(b"_deliveries") + 1] == b"1"
+
+
 async def test_an_entry_is_given_back_or_kept_with_the_other_steps(backend: Backend) -> None:
     await working(backend, 1, 2, 3)
     await commit(

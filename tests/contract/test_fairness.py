@@ -256,7 +256,11 @@ async def test_a_group_names_the_key_that_has_most_of_what_waits(backend: Backen
 async def test_many_keys_that_are_trimmed_together_are_not_ahead(backend: Backend) -> None:
     many = [Draft(entry_id(at), (b"who", b"%d" % at)) for at in range(1, 2_001)]
     await ruled(backend, FAIR, *many, *orders("aab", 2_001))
-    assert len(await got(backend, read(ANA, 1_500, by_policy=False))) == 1_500
+    left = 1_500
+    while left:  # at most: a group is looked through in portions
+        taken = await got(backend, read(ANA, left, by_policy=False))
+        assert taken
+        left -= len(taken)
     assert await got(backend, read(ANA, 1)) == [1_501]
     await backend.perform(Trim(S, TrimTo(min_id=entry_id(2_001))))
     assert await got(backend, read(ANA)) == [2_001, 2_003, 2_002]

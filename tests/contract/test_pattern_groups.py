@@ -1,6 +1,7 @@
 """Groups over patterns: one consumer reads the groups of one name in all streams that match."""
 
 import asyncio
+from functools import partial
 
 import pytest
 from msgspec.structs import replace
@@ -31,6 +32,7 @@ from headgate.engine.requests.groups import (
 )
 from headgate.engine.requests.keyspace import DeleteStreams, NameFilter, RenameStream
 from headgate.engine.requests.streams import DescribeStream
+from tests.conditions import eventually
 from tests.contract.calls import ANA, BEN, G, blocked
 
 pytestmark = pytest.mark.needs(Ability.PATTERNS)
@@ -315,6 +317,22 @@ async def test_a_cancelled_read_gives_back_what_it_got(backend: Backend) -> None
     assert not backend.waiter_count
     if waiting.cancelled():
         assert await taken(backend, replace(ANY, consumer=BEN, wait_ms=None)) == ["1"]
+
+
+async def test_a_temporary_consumer_goes_with_a_read_that_is_cancelled(backend: Backend) -> None:
+    await add(backend, "a", "1")
+    await backend.perform(CreateGroup(b"orders.a", G, GroupStart(MIN_ID)))
+    for step in range(80):
+        reading = asyncio.create_task(backend.perform(replace(ANY, is_temporary=True)))
+        for _ in range(step):
+            await asyncio.sleep(0)
+        reading.cancel()
+        await asyncio.wait([reading])
+        if not reading.cancelled():  # it was faster
+            assert texts(reading.result()) == ["1"]
+            break
+        consumers = partial(backend.perform, ListConsumers(b"orders.a", G))
+        await eventually(consumers, lambda known: known == [])
 
 
 async def test_only_streams_that_may_be_read_are_read_and_get_groups(backend: Backend) -> None:

@@ -118,6 +118,21 @@ async def test_an_expired_entry_is_a_dead_letter_if_the_policy_says_so(backend: 
     assert await held(backend) == {3: ANA}
 
 
+async def test_a_dead_letter_says_how_often_it_was_delivered(backend: Backend) -> None:
+    policy = GroupPolicy(max_deliveries=9, dead_letter_stream=DEAD, on_expiry=True)
+    await ruled(backend, policy, entry(1), entry(2), entry(3, BRIEF))
+    assert await got(backend, read(ANA)) == [1, 2, 3]
+    await backend.perform(Nack(S, G, ids(1), mode=NackMode.FAIL))
+    assert await got(backend, read(ANA)) == [1]
+    await backend.perform(Nack(S, G, ids(1, 2), mode=NackMode.FATAL))
+    await over(backend)
+    await backend.perform(Nack(S, G, ids(3), mode=NackMode.FAIL))
+    dead = await eventually(lambda: dead_letters(backend), lambda letters: len(letters) >= 3)
+    counts = {each[b"_id"]: (each[b"_deliveries"], each[b"_reason"]) for each in dead}
+    fatal = {b"1-0": (b"2", b"fatal"), b"2-0": (b"1", b"fatal")}
+    assert counts == {**fatal, b"3-0": (b"1", b"expired")}
+
+
 async def test_an_expired_dead_letter_comes_back_as_a_new_entry(backend: Backend) -> None:
     policy = GroupPolicy(max_deliveries=9, dead_letter_stream=DEAD, on_expiry=True)
     await backend.perform(CreateStream(DEAD))

@@ -190,7 +190,11 @@ async def test_a_gateway_starts_on_a_torn_end_and_says_so(
     [name] = one_segment.disk.names()
     os.truncate(directory / name, one_segment.disk.size_bytes(name) - 1)
     gateway = await Gateway.start(directory)
-    [warning] = [json.loads(line) for line in gateway.log_lines if "torn tail put aside" in line]
+    [warning] = [
+        json.loads(line)
+        for line in gateway.log_lines
+        if "incomplete end of the journal was put aside" in line
+    ]
     assert (warning["level"], warning["file"]) == ("WARNING", name)
     assert warning["offset"] + warning["size_bytes"] == one_segment.disk.size_bytes(name) - 1
     assert "cut off" in warning["why"]
@@ -212,7 +216,7 @@ async def test_damage_is_named_and_a_repair_makes_it_start_again(
     checked = headgate("check", "--data-dir", directory)
     assert (checked.returncode, checked.stdout) == (1, "")
     assert re.search(rf"Error: {directory}: {name}, byte \d+: .+", checked.stderr)
-    assert "--repair saves what is before." in checked.stderr
+    assert "--repair keeps the data before it." in checked.stderr
     assert contents(directory) == before
 
     served = headgate("serve", "--port", "0", "--data-dir", directory)
@@ -222,7 +226,7 @@ async def test_damage_is_named_and_a_repair_makes_it_start_again(
 
     repaired = headgate("check", "--data-dir", directory, "--repair")
     assert (repaired.returncode, repaired.stderr) == (0, "")
-    assert f"put aside into aside-{name}-" in repaired.stdout
+    assert f"damaged data moved to aside-{name}-" in repaired.stdout
     disk = SystemDisk(directory)
     loaded = recovery.load(disk)
     disk.close()
@@ -279,7 +283,7 @@ async def test_check_names_each_damaged_chunk_and_a_repair_keeps_all_others(tmp_
     line = rf"{file}, byte \d+: 10 entries of stream b, 31-0 to 40-0: {why}"
     assert re.search(rf"^damaged: {line}$", checked.stdout, re.MULTILINE)
     assert f"{directory}: 1 damaged chunk of 10 entries" in checked.stderr
-    assert "--repair keeps all the rest." in checked.stderr
+    assert "--repair keeps all other data." in checked.stderr
 
     reported = headgate("check", "--data-dir", directory, "--json")
     facts = json.loads(reported.stdout)
@@ -303,7 +307,7 @@ async def test_check_names_each_damaged_chunk_and_a_repair_keeps_all_others(tmp_
 
     repaired = headgate("check", "--data-dir", directory, "--repair")
     assert (repaired.returncode, repaired.stderr) == (0, "")
-    assert f"put aside into aside-{file}-0" in repaired.stdout
+    assert f"damaged data moved to aside-{file}-0" in repaired.stdout
     assert re.search(rf"^lost: {line}$", repaired.stdout, re.MULTILINE)
     assert "2 streams, 80 entries" in repaired.stdout
     assert (directory / f"aside-{file}-0").samefile(directory / file)
@@ -327,6 +331,6 @@ async def test_a_gateway_warns_of_what_it_has_found_damaged(tmp_path: Path) -> N
     assert "warnings" not in before
     assert len(read.json()["entries"]) == 35
     why = "the checksum of 1 of 4 chunks is wrong"
-    text = f"Entries were damaged on the disk and are lost: 1 chunks, lately as {why}."
+    text = f"Entries on the disk were damaged and are lost: 1 chunks, the last one {why}."
     assert (answer.status_code, answer.json()["warnings"]) == (200, [text])
     assert (journal["damage_count"], journal["damage"]) == (1, why)

@@ -51,7 +51,7 @@ def test_a_task_that_dies_ends_the_process_with_a_code(tmp_path: Path) -> None:
     )
     assert ended.returncode == 1
     [line] = [line for line in ended.stderr.splitlines() if "CRITICAL" in line]
-    assert "the gateway has failed, and ends" in line
+    assert "the gateway has failed and is shutting down" in line
     assert "a mistake in housekeeping" in line
     checked = headgate("check", "--data-dir", tmp_path)
     assert "1 stream, 1 entry" in checked.stdout

@@ -61,9 +61,10 @@ def test_a_backup_is_made_verified_and_restored(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     printed = done.stdout.splitlines()
 
-    assert re.fullmatch(r"\d+ records? in \d+ bytes, of which \d+ were copied", printed[0])
-    assert printed[1].startswith("backups/orders is whole: ")
-    assert re.search(r"^restored holds .*: \d+ streams, [\d,]+ entries, \d+ pending$", printed[2])
+    assert re.fullmatch(r"\d+ records? in \d+ bytes, \d+ bytes copied", printed[0])
+    assert printed[1].startswith("backups/orders is intact: ")
+    counts = r"^restored contains .*: \d+ streams, [\d,]+ entries, \d+ pending$"
+    assert re.search(counts, printed[2])
     names = [path.name for path in (folder / "data").glob("*-0*")]
     assert sorted(path.name for path in (folder / "restored").glob("*-0*")) == sorted(names)
     assert (folder / "orders.tar").stat().st_size > 0
@@ -78,10 +79,10 @@ def test_damage_is_repaired(folder: Path) -> None:
 
     refused = run(check, folder)
     assert refused.returncode != 0
-    assert "--repair saves what is before" in refused.stderr
+    assert "--repair keeps the data before it" in refused.stderr
     repaired = run(repair, folder)
     assert repaired.returncode == 0, repaired.stderr
-    assert "put aside into aside-" in repaired.stdout
+    assert "damaged data moved to aside-" in repaired.stdout
     checked = run(check, folder)
     assert checked.returncode == 0, checked.stderr
     assert "records: " in checked.stdout

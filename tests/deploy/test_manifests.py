@@ -12,6 +12,15 @@ from pathlib import Path
 import pytest
 
 from headgate.app.settings import Settings
+from tests.deploy.cluster_tools import cluster_tool
+from tests.deploy.yaml_files import (
+    BIN,
+    check_manifest,
+    documents_of,
+    faults_of,
+    run,
+    write_document,
+)
 from tests.installed import program
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -19,11 +28,6 @@ FORMS = DEPLOY.parent / ".github" / "ISSUE_TEMPLATE"
 KUBERNETES = DEPLOY / "kubernetes"
 MANIFESTS = sorted(KUBERNETES.rglob("*.yaml"))
 COMPOSED = [DEPLOY / folder / "compose.yaml" for folder in (".", "bucket", "one")]
-BIN = Path(sys.executable).parent
-
-
-def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
 
 
 def check_compose(path: Path) -> subprocess.CompletedProcess[str]:
@@ -32,10 +36,6 @@ def check_compose(path: Path) -> subprocess.CompletedProcess[str]:
 
 def check_schema(name: str, *paths: Path) -> subprocess.CompletedProcess[str]:
     return run(BIN / "check-jsonschema", "--builtin-schema", f"vendor.{name}", *paths)
-
-
-def check_manifest(path: Path) -> subprocess.CompletedProcess[str]:
-    return run(BIN / "kubernetes-validate", "--strict", path)
 
 
 @pytest.mark.parametrize("path", COMPOSED, ids=lambda path: path.parent.name)
@@ -57,9 +57,30 @@ def test_a_manifest_is_valid(path: Path) -> None:
         assert listed
         assert {path.parent / name for name in listed} <= set(MANIFESTS) - {path}
         return
-    outcome = check_manifest(path)
-    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    assert "passed" in outcome.stdout + outcome.stderr
+    assert faults_of([path]) == []
+
+
+@pytest.mark.parametrize("folder", [".", "bucket", "keda", "one"])
+def test_kustomize_takes_a_folder(folder: str, tmp_path: Path) -> None:
+    shutil.copytree(KUBERNETES / folder, tmp_path / "folder")
+    for name in ("keys.json", "secrets.env"):  # those that are in no repository
+        (tmp_path / "folder" / name).write_text("a=b\n")
+    outcome = run(cluster_tool("kubectl"), "kustomize", tmp_path / "folder")
+    assert outcome.returncode == 0, outcome.stderr
+    documents = documents_of(outcome.stdout)
+    assert (
+        faults_of(
+            [
+                write_document(document, tmp_path / f"{at}.yaml")
+                for at, document in enumerate(documents)
+            ]
+        )
+        == []
+    )
+    # Without the secrets that are generated, each file is a resource.
+    text = (KUBERNETES / folder / "kustomization.yaml").read_text()
+    listed = re.findall(r"^  - \S+\.yaml$", text, re.MULTILINE)
+    assert len([one for one in documents if one["kind"] != "Secret"]) == len(listed)
 
 
 def test_a_word_that_kubernetes_does_not_know_is_refused(tmp_path: Path) -> None:
@@ -67,6 +88,25 @@ def test_a_word_that_kubernetes_does_not_know_is_refused(tmp_path: Path) -> None
     text = (KUBERNETES / "deployment.yaml").read_text()
     path.write_text(text.replace("readinessProbe:", "readynessProbe:"))
     assert check_manifest(path).returncode != 0
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "other"),
+    [
+        ("scaledobject.yaml", "valueLocation:", "valuePath:"),
+        ("scaledobject.yaml", 'target: "100"', "target: 100"),
+        ("redis-scaledobject.yaml", "lagCount:", "lag:"),
+        ("triggerauthentication.yaml", "parameter: token", "parameter: bearer"),
+    ],
+)
+def test_a_word_that_keda_does_not_know_is_refused(
+    tmp_path: Path, name: str, word: str, other: str
+) -> None:
+    text = (KUBERNETES / "keda" / name).read_text()
+    assert word in text
+    path = tmp_path / name
+    path.write_text(text.replace(word, other))
+    assert len(faults_of([path])) == 1
 
 
 @pytest.mark.parametrize("name", ["compose.yaml", "one/compose.yaml", "kubernetes/configmap.yaml"])

@@ -17,14 +17,15 @@ import httpx
 import pytest
 
 from deploy.local_cluster.server import free_ports
-from tests.deploy.test_manifests import DEPLOY, run
+from tests.conditions import WITHIN_S
+from tests.deploy.test_manifests import DEPLOY
+from tests.deploy.yaml_files import run
 from tests.installed import program
 from tests.processes.gateway import Gateway
 
 FOLDER = DEPLOY / "prometheus"
 RULES = FOLDER / "headgate.rules.yml"
 DASHBOARD = json.loads((DEPLOY / "grafana" / "headgate.json").read_text())
-WITHIN_S = 60.0
 
 COLD = "/v1/streams/cold/entries"
 GROUP = "/v1/streams/orders/groups/billing"

@@ -7,11 +7,14 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, async_playwright, expect
 
+from tests.conditions import WITHIN_S
 from tests.processes.gateway import Gateway
 
-WITHIN_S = 20
+WITHIN_MS = WITHIN_S * 1000
+expect.set_options(timeout=WITHIN_MS)
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
@@ -22,8 +25,11 @@ async def chromium() -> AsyncIterator[Browser]:
         if "CI" in os.environ:
             pytest.fail("chromium is missing")
         pytest.skip("chromium is missing")
+    arguments = ["--no-sandbox", "--host-resolver-rules=MAP gw.example 127.0.0.1"]
     async with async_playwright() as playwright:
-        yield await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        browser.on("context", lambda context: context.set_default_timeout(WITHIN_MS))
+        yield browser
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import http.server
 import json
+import os
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from playwright.async_api import Page
 
+from tests.conditions import WITHIN_S
 from tests.processes.gateway import headgate
 
 
@@ -28,6 +31,22 @@ def served(folder: Path) -> Iterator[str]:
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         pass
+
+
+@asynccontextmanager
+async def program(*command: str | Path, **variables: str) -> AsyncIterator[str]:
+    """Run a program that serves a page, once it says where; yields that."""
+    process = await asyncio.create_subprocess_exec(
+        *command, env={**os.environ, **variables}, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            line = await process.stdout.readline()
+        yield line.decode().split()[-1]
+    finally:
+        process.terminate()
+        await process.communicate()
 
 
 async def look(page: Page, visibility: str) -> None:

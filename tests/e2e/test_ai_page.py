@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import httpx
@@ -16,8 +16,9 @@ from playwright.async_api import Browser, Page, expect
 from deploy.local_cluster.server import free_ports
 from examples.ai.model import words_of
 from tests.conditions import WITHIN_S
-from tests.e2e.pages import new_key
+from tests.e2e.pages import new_key, program
 from tests.processes.gateway import ROOT, Gateway, no_gateway_left
+from tests.sdk.workshop import node_modules, output_of, tool
 
 __all__ = ["no_gateway_left"]
 
@@ -32,23 +33,12 @@ SLOW, QUICK = 5.0, 50.0
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-@asynccontextmanager
-async def model(url: str, port: int, words_per_s: float, **variables: str) -> AsyncIterator[str]:
+def model(
+    url: str, port: int, words_per_s: float, **variables: str
+) -> AbstractAsyncContextManager[str]:
     """Run the model beside a gateway; yields where its page is."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, EXAMPLE / "model.py", "--url", url, "--port", str(port)),
-        *("--words-per-second", str(words_per_s)),
-        env={**os.environ, **variables},
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(WITHIN_S):
-            line = await process.stdout.readline()
-        yield line.decode().split()[-1]
-    finally:
-        process.terminate()
-        await process.communicate()
+    words = ("--url", url, "--port", str(port), "--words-per-second", str(words_per_s))
+    return program(sys.executable, EXAMPLE / "model.py", *words, **variables)
 
 
 async def ask(page: Page, url: str) -> str:
@@ -129,3 +119,51 @@ async def test_with_a_key_the_page_has_a_ticket_and_our_client_reads_the_same(
         await page.goto(f"{url}/#{'0' * 32}")
         await expect(page.locator("#state")).to_have_text("There is no such answer.")
     await gateway.stop()
+
+
+async def test_a_chat_of_the_ai_sdk_survives_a_reload_and_a_kill_and_a_button_ends_the_answer(
+    browser: Browser, tmp_path: Path
+) -> None:
+    sdk, [port] = EXAMPLE / "sdk", free_ports(1)
+    await asyncio.to_thread(node_modules, sdk)
+    await output_of(tool("npm"), "run", "build", folder=sdk)
+    settings = {"allowed_origins": f"http://localhost:{port}"}
+    gateway = await Gateway.start(tmp_path, settings)
+    variables = {"HEADGATE_URL": gateway.url, "PORT": str(port), "WORD_MS": "1000"}
+    async with program(tool("node"), sdk / "server.js", **variables) as url:
+        first = await browser.new_page()
+        await first.goto(url)
+        await first.fill("input", QUESTION)
+        await first.press("input", "Enter")
+        await said(first, words_min=3)
+        second = await browser.new_page()
+        await second.goto(first.url)
+        await first.reload()
+        before = [await said(page, words_min=4) for page in (first, second)]
+
+        await gateway.kill()
+        gateway = await Gateway.start(tmp_path, settings | {"port": gateway.port})
+        for page in (first, second):
+            await said(page, words_min=len(before[1].split()) + 2)
+        await second.click("text=Stop")
+        for page in (first, second):
+            await expect(page.get_by_role("status")).to_have_text("ready")
+        texts = [await said(page, words_min=1) for page in (first, second)]
+
+        [answer] = re.findall(r"const ANSWER =\n((?: +\".*\n)+)", (sdk / "server.js").read_text())
+        whole = "".join(re.findall(r'"(.*)"', answer))
+        assert texts[0] == texts[1], "both tabs have seen the end"
+        assert whole.startswith(texts[0].strip()), "no word is missing, or comes twice"
+        assert len(texts[0]) < len(whole), "it was stopped in the middle"
+        await first.reload()
+        assert await said(first, words_min=1) == texts[0], "nothing is resumed"
+    await gateway.stop()
+
+
+async def said(page: Page, *, words_min: int) -> str:
+    """Return the answer that a page of the AI SDK shows, once it has so many words."""
+    script = (
+        "(count) => document.querySelector('.assistant')?.textContent.split(' ').length > count"
+    )
+    await page.wait_for_function(script, arg=words_min)
+    return await page.locator(".assistant").text_content() or ""

@@ -10,6 +10,8 @@ from pathlib import Path
 import httpx
 import httpx_sse
 import pytest
+import pytest_asyncio
+from playwright.async_api import Browser
 from websockets.asyncio.client import connect
 
 from deploy.local_cluster.server import free_ports, is_free
@@ -18,12 +20,32 @@ from tests.conditions import WITHIN_S, until
 from tests.installed import program
 from tests.processes.gateway import ROOT, Gateway
 
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
 CLIENT = "127.0.0.5"
 """Address of the client, so that it is not that of the proxy."""
 
+SOURCES = 200
+"""Event sources of one page. Over HTTP/1.1 a browser opens six of them."""
+
+_OPEN_ALL = """async ([count, ticket]) => {
+  const place = "/streams/v1/streams/orders";
+  const event = (source, name) => new Promise((resolve) => source.addEventListener(name, resolve));
+  const opening = [...Array(count)].map(() => new EventSource(`${place}/events?ticket=${ticket}`));
+  const socket = new WebSocket(`wss://${location.host}${place}/ws?ticket=${ticket}`);
+  const frame = (wanted) => new Promise((resolve) => socket.addEventListener("message", (event) => {
+    const { type, entries } = JSON.parse(event.data);
+    if (type === wanted) resolve(entries?.[0].id);
+  }));
+  await Promise.all([frame("subscribed"), ...opening.map((source) => event(source, "caught_up"))]);
+  const id = async (source) => (await event(source, "entry")).lastEventId;
+  window.arriving = Promise.all([frame("entries"), ...opening.map(id)]);
+  return performance.getEntriesByType("navigation")[0].nextHopProtocol;
+}"""
+
 _AROUND_NGINX = """
-daemon off; pid nginx.pid; error_log error.log; {user}
-events {{ worker_connections 256; }}
+daemon off; master_process off; pid nginx.pid; error_log error.log; {user}
+events {{ worker_connections 1024; }}
 http {{
     client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
     uwsgi_temp_path uwsgi; scgi_temp_path scgi;
@@ -101,11 +123,13 @@ class Proxy:
         transport = httpx.AsyncHTTPTransport(verify=self.trust, local_address=CLIENT)
         headers = {"host": "gw.example", **self.credential}
         return httpx.AsyncClient(
-            base_url=self.root, transport=transport, headers=headers, timeout=10
+            base_url=self.root, transport=transport, headers=headers, timeout=WITHIN_S
         )
 
 
-@pytest.fixture(params=["nginx", "nginx that takes the path off", "caddy"])
+@pytest_asyncio.fixture(
+    loop_scope="session", params=["nginx", "nginx that takes the path off", "caddy"]
+)
 async def proxy(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Proxy]:
     settings = {
         "root_path": "/streams",
@@ -202,9 +226,25 @@ async def a_ticket_is_in_no_log(proxy: Proxy) -> None:
     assert "s3cret" not in proxy.logs()
 
 
-async def test_what_users_copy_serves_them(proxy: Proxy) -> None:
+async def event_sources_share_a_connection(proxy: Proxy, browser: Browser) -> None:
+    context = await browser.new_context(ignore_https_errors=True)
+    page = await context.new_page()
+    async with proxy.client() as http, asyncio.timeout(WITHIN_S):
+        await http.post("/v1/streams/orders/entries", json={"fields": {"v": "1"}})
+        scope = {"stream": "orders", "do": ["read"]}
+        ticket = (await http.post("/v1/tickets", json=scope)).json()["ticket"]
+        await page.goto(f"https://gw.example:{proxy.port}/streams/healthz")
+        assert await page.evaluate(_OPEN_ALL, [SOURCES, ticket]) == "h2"
+        appended = await http.post("/v1/streams/orders/entries", json={"fields": {"v": "2"}})
+        arrived = await page.evaluate("window.arriving")
+        assert arrived == [appended.json()["id"]] * (SOURCES + 1)
+    await context.close()
+
+
+async def test_what_users_copy_serves_them(proxy: Proxy, browser: Browser) -> None:
     await requests_and_links_work(proxy)
     await events_are_not_held_back(proxy)
     await sockets_are_passed_on(proxy)
+    await event_sources_share_a_connection(proxy, browser)
     await the_gateway_knows_the_address_of_the_client(proxy)
     await a_ticket_is_in_no_log(proxy)

@@ -71,7 +71,36 @@ async def test_a_chat_has_its_history_and_says_who_is_here(
     await bert.reload()
     await expect(bert.get_by_role("listitem")).to_have_count(2)
     await bert.goto("about:blank")
-    await expect(anna.get_by_role("status")).to_have_text("Here: anna", timeout=20_000)
+    await expect(anna.get_by_role("status")).to_have_text("Here: anna")
+    assert errors == []
+
+
+async def test_cursors_move_in_the_windows_of_others(
+    gateway: Gateway, browser: Browser, pages_url: str
+) -> None:
+    errors: list[str] = []
+    url = f"{pages_url}/cursors.html?url={gateway.url}"
+    anna = await opened(browser, f"{url}#<i>anna", errors)
+    ben = await opened(browser, f"{url}#ben", errors)
+    for page, names in ((anna, ["<i>anna (you)", "ben"]), (ben, ["<i>anna", "ben (you)"])):
+        await expect(page.get_by_role("listitem")).to_have_text(names)
+    async with httpx.AsyncClient(base_url=f"{gateway.url}/v1/") as http:
+        for data in (None, {"key": "nobody", "x": 0.5, "y": 0.5}):
+            await http.post("channels/cursors/messages", json={"data": data})
+    await anna.mouse.move(10, 10)
+    await anna.mouse.move(640, 360)
+    cursor = ben.locator(".cursor")
+    await expect(cursor).to_have_text("<i>anna")
+    await expect(cursor).to_have_css("transform", "matrix(1, 0, 0, 1, 640, 360)")
+    await expect(anna.locator(".cursor")).to_have_count(0)
+
+    await anna.reload()
+    await expect(anna.get_by_role("listitem")).to_have_text(["<i>anna (you)", "ben"])
+    await anna.mouse.move(20, 20)
+    await expect(cursor).to_have_css("transform", "matrix(1, 0, 0, 1, 20, 20)")
+    await anna.goto("about:blank")
+    await expect(ben.get_by_role("listitem")).to_have_text(["ben (you)"])
+    await expect(cursor).to_have_count(0)
     assert errors == []
 
 
@@ -116,7 +145,7 @@ async def test_a_stock_list_is_changed_offline_and_merged(
     await expect(anna.get_by_role("listitem")).to_have_text("lamp−4+")
     await bert.context.set_offline(False)
 
-    await expect(bert.get_by_role("status")).to_have_text("saved", timeout=20_000)
+    await expect(bert.get_by_role("status")).to_have_text("saved")
     for page in (anna, bert):
         await expect(page.get_by_role("listitem")).to_have_text("lamp−6+")
     assert answers.count(412) >= 1, "it was counted on an older row"
@@ -191,7 +220,7 @@ async def test_an_audit_log_is_asked_in_its_lake(gateway: Gateway, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "name", ["audit.py", "chat.html", "dashboard.html", "jobs.py", "stock.html"]
+    "name", ["audit.py", "chat.html", "cursors.html", "dashboard.html", "jobs.py", "stock.html"]
 )
 async def test_an_example_is_short_enough_to_be_copied(name: str) -> None:
     text = await asyncio.to_thread((EXAMPLES / name).read_text)

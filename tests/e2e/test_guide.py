@@ -109,5 +109,5 @@ async def test_the_chosen_client_stays_and_nothing_is_cut_off_on_a_phone(
         heights = await page.locator(place).evaluate_all(HEIGHTS)
         assert heights
         assert min(heights) >= 40
-    await page.get_by_role("link", name="What there is").click()
+    await page.get_by_role("link", name="Concepts").click()
     await expect(page.get_by_role("img", name="The life of an entry")).to_be_visible()

@@ -164,5 +164,5 @@ def test_a_worker_is_told_how_to_get_the_gateway(worker: Path, words: list[str])
 
     assert (ended.returncode, ended.stdout) == (1, "")
     [line] = ended.stderr.splitlines()
-    assert line.startswith(f"Error: `headgate {words[0]}` needs the gateway, and here is only its")
-    assert line.endswith("Install headgate[server], which brings it.")
+    assert line.startswith(f"Error: `headgate {words[0]}` requires the gateway, but only its")
+    assert line.endswith("Install it with: pip install 'headgate[server]'")

@@ -215,16 +215,22 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
 
 def test_all_files_have_one_version(tmp_path: Path) -> None:
     assert version_of(ROOT) == VERSION
-    for name in ("clients/typescript", "deploy/kubernetes"):
+    for name in ("clients/typescript", "deploy/helm", "deploy/kubernetes"):
         ignored = shutil.ignore_patterns("node_modules", "dist")
         shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
     for name in ("pyproject.toml", "Dockerfile"):
         shutil.copy(ROOT / name, tmp_path)
     peer = tmp_path / "clients" / "typescript" / "react" / "package.json"
     peer.write_text(peer.read_text().replace(f'client": "{VERSION}"', 'client": "0.0.9"'))
-    place = "@headgate/client in clients/typescript/react/package.json has 0.0.9"
-    with pytest.raises(NotReleased, match=place):
-        version_of(tmp_path)
+    chart = tmp_path / "deploy" / "helm" / "headgate" / "Chart.yaml"
+    chart.write_text(chart.read_text().replace(f'"{VERSION}"', '"0.0.8"'))
+    places = (
+        "@headgate/client in clients/typescript/react/package.json has 0.0.9",
+        "deploy/helm/headgate/Chart.yaml has 0.0.8",
+    )
+    for place in places:
+        with pytest.raises(NotReleased, match=place):
+            version_of(tmp_path)
 
 
 CHANGELOG = (

@@ -70,7 +70,7 @@ async def test_the_first_entry_is_appended_and_read_without_another_word(
 ) -> None:
     await page.goto(gateway.url)
     await page.wait_for_selector("#health.good")
-    await page.get_by_text("It is not there yet").wait_for()
+    await page.get_by_text("This stream does not exist yet").wait_for()
 
     await page.get_by_role("button", name="append", exact=True).click()
 
@@ -113,6 +113,30 @@ async def test_the_commands_shown_do_what_they_say(gateway: Gateway, page: Page)
     assert await page.locator("#followed").text_content() == stream
 
 
+async def test_the_commands_end_with_an_entry_that_a_group_has_acknowledged(
+    gateway: Gateway, page: Page
+) -> None:
+    await page.goto(gateway.url)
+    await page.get_by_role("button", name="append", exact=True).click()
+    entry = await page.locator("#tail li b").first.text_content() or ""
+    commands = page.locator("#steps pre span")
+    outputs = []
+    for at in (3, 4, 5):
+        command = await commands.nth(at).text_content() or ""
+        process = await asyncio.create_subprocess_shell(
+            command.replace("curl ", "curl -s ", 1), stdout=asyncio.subprocess.PIPE
+        )
+        output, _ = await process.communicate()
+        outputs.append(json.loads(output))
+
+    assert await commands.count() == 6
+    assert [each["id"] for each in outputs[1]["entries"]] == [entry]
+    assert outputs[2]["results"] == [{"id": entry, "outcome": "acked"}]
+    async with httpx.AsyncClient(base_url=gateway.url) as client:
+        group = (await client.get("/v1/streams/orders/groups/billing")).json()
+    assert (group["lag"], group["pending"]) == (0, 0)
+
+
 async def test_a_problem_is_told_beside_the_form(gateway: Gateway, page: Page) -> None:
     await page.goto(gateway.url)
     await page.fill("#stream", "a/b")
@@ -153,16 +177,16 @@ async def test_a_key_is_asked_for_and_kept_for_the_tab_only(
     tab.on("request", lambda request: asked.append(request.url))
     await tab.goto(gateway.url)
     entrance = tab.locator("#enter")
-    await entrance.get_by_text("This gateway asks for a key").wait_for()
+    await entrance.get_by_text("This gateway requires a key").wait_for()
     assert not await tab.locator("#content").is_visible()
 
-    for wrong, refusal in [("no key", "no key or token"), ("hg_nobody_x", "not valid")]:
+    for wrong, refusal in [("no key", "Invalid key or token"), ("hg_nobody_x", "not valid")]:
         await tab.fill("#key", wrong)
         await tab.press("#key", "Enter")
         await entrance.get_by_text(refusal).wait_for()
     await tab.fill("#key", f" {key} ")
     await tab.press("#key", "Enter")
-    await tab.get_by_text("It is not there yet").wait_for()
+    await tab.get_by_text("This stream does not exist yet").wait_for()
     await tab.get_by_role("button", name="append", exact=True).click()
     await tab.locator("#tail li").wait_for()
     await tab.wait_for_selector("#tail-state.good")
@@ -174,9 +198,9 @@ async def test_a_key_is_asked_for_and_kept_for_the_tab_only(
     assert key not in await tab.evaluate("JSON.stringify(localStorage) + document.cookie")
     other = await browser.new_page()
     await other.goto(gateway.url)
-    await other.locator("#enter").get_by_text("This gateway asks for a key").wait_for()
-    await tab.get_by_role("button", name="forget the key").click()
-    await entrance.get_by_text("This gateway asks for a key").wait_for()
+    await other.locator("#enter").get_by_text("This gateway requires a key").wait_for()
+    await tab.get_by_role("button", name="Sign out").click()
+    await entrance.get_by_text("This gateway requires a key").wait_for()
     assert await tab.evaluate("sessionStorage.length") == 0
     await gateway.stop()
 
@@ -189,13 +213,13 @@ async def test_a_key_that_is_revoked_is_asked_for_again(browser: Browser, tmp_pa
     await tab.goto(f"{gateway.url}/#orders")
     await tab.fill("#key", key)
     await tab.press("#key", "Enter")
-    await tab.get_by_text("It is not there yet").wait_for()
+    await tab.get_by_text("This stream does not exist yet").wait_for()
     await tab.get_by_role("button", name="append", exact=True).click()
     await tab.locator("#told.bad").get_by_text("append").wait_for()
 
     headgate("keys", "revoke", key.split("_")[1], "--data-dir", tmp_path / "data")
 
-    await tab.locator("#enter").get_by_text("This gateway asks for a key").wait_for()
+    await tab.locator("#enter").get_by_text("This gateway requires a key").wait_for()
     await gateway.stop()
 
 
@@ -233,3 +257,9 @@ async def test_an_operation_can_be_tried_on_the_documentation_page(
     status = operation.locator(".live-responses-table .response .response-col_status")
     await status.wait_for()
     assert (await status.inner_text()).startswith("200")
+    tags = [tag.split("\n")[0] for tag in await tab.locator(".opblock-tag").all_inner_texts()]
+    assert tags[:4] == ["Entries", "Events", "Groups", "Delivery"]
+    assert tags[-1] == "Operations"
+    for name, path in [("Headgate", "/"), ("Guide", "/guide"), ("Console", "/console")]:
+        link = tab.locator("nav.pages").get_by_role("link", name=name)
+        assert await link.get_attribute("href") == path

@@ -7,7 +7,7 @@ from typing import Any
 from headgate.engine.decisions.details import group_details
 from headgate.engine.decisions.streams import stream_info
 from headgate.engine.entry import MAX_ID, MIN_ID
-from headgate.engine.replies import StreamInfo
+from headgate.engine.replies import GroupDetail, StreamInfo
 from headgate.engine.requests.streams import DetailStream
 from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
@@ -62,7 +62,7 @@ def _stream(keyspace: Keyspace, stream: Stream) -> dict[str, Any]:
         "former_id": stream.former_id,
         "entries": stream.log.range(MIN_ID, MAX_ID),
         "everything": stream.everything.range(MIN_ID, MAX_ID),
-        "details": group_details(keyspace, DetailStream(stream.name, count=None), _NOW_MS),
+        "details": _details(keyspace, stream),
         "trimmed_through": stream.trimmed_through,
         "times": None if stream.deadlines is None else list(stream.deadlines.items()) or None,
         "expires_at_ms": stream.expires_at_ms,
@@ -70,6 +70,15 @@ def _stream(keyspace: Keyspace, stream: Stream) -> dict[str, Any]:
         "keys_used": (stream.keys.added, stream.keys.duplicates),
         "groups": [_group(stream, group) for group in stream.groups.values()],
     }
+
+
+def _details(keyspace: Keyspace, stream: Stream) -> list[GroupDetail]:
+    """Describe groups without the times that depend on how entries lie in memory."""
+    details = group_details(keyspace, DetailStream(stream.name, count=None), _NOW_MS)
+    return [
+        each._replace(info=each.info._replace(waiting_since_ms=None, idle_since_ms=None))
+        for each in details
+    ]
 
 
 def unsized(info: StreamInfo) -> StreamInfo:

@@ -356,7 +356,7 @@ LEFT_OUT: Mapping[type, Mapping[str, Any]] = {
     Portion: {"epoch": 0},
     Commit: {"at_ms": 0},
     ClosedStream: {"epoch": 0},
-    GroupInfo: {"lag": None, "entries_read": None},
+    GroupInfo: {"lag": None, "entries_read": None, "waiting_since_ms": None, "idle_since_ms": None},
     GroupRead: {"lag": None},
     PendingItem: {"idle_ms": 0},
     ConsumerInfo: {"idle_ms": 0, "inactive_ms": None},

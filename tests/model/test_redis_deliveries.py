@@ -403,7 +403,9 @@ def _plain_item(item: Any) -> Any:
         case ClosedStream():
             item = item._replace(epoch=0)
         case GroupInfo():
-            item = item._replace(lag=None, entries_read=None)
+            item = item._replace(
+                lag=None, entries_read=None, waiting_since_ms=None, idle_since_ms=None
+            )
         case ConsumerInfo():
             item = item.name, item.pending_count
         case Redriven(outcome=outcome, entry_id=entry_id):

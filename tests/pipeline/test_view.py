@@ -22,6 +22,8 @@ from headgate.pipeline.lake import Lake
 from headgate.pipeline.offsets import parse_id
 from headgate.pipeline.views.table import ViewConflict, field_name
 from headgate.pipeline.views.view import View
+from tests.pipeline.gateway import Gateway
+from tests.pipeline.test_cold_tier import archive as archive_stream
 from tests.pipeline.test_read_lake import Pairs, archive
 
 FIRST: list[tuple[str, Pairs]] = [
@@ -219,6 +221,33 @@ def test_a_type_can_be_chosen_and_the_others_are_inferred(lake: Lake) -> None:
     assert view(lake, *words)[0]["added"] == 0
     assert view(lake, "--column", "price=text", "--anew")[0]["added"] == 3
     assert seen(lake)["price"].tolist() == ["1.5", "2", "123.45"]
+
+
+def test_types_can_be_those_of_the_schema_of_the_stream(
+    gateway: Gateway, name: str, tmp_path: Path
+) -> None:
+    kinds: dict[str, Any] = {
+        "sku": {"type": "string"},
+        "price": {"$ref": "#/$defs/amount"},
+        "at": {"type": "string", "format": "date-time"},
+        "tags": {"type": "array"},
+        "any": {},
+    }
+    amount = {"type": ["number", "integer", "null"]}
+    schema = {"properties": kinds, "$defs": {"amount": amount}}
+    url = f"/v1/streams/{name}/schema"
+    gateway.http.put(url, json={"schema": schema}).raise_for_status()
+    row = {"sku": "007", "price": "2", "at": "2026-11-30T08:00:00Z", "tags": "[1]", "any": "1"}
+    [entry_id] = gateway.append(name, [row])
+    archive_stream(gateway, name, entry_id, tmp_path / "lake")
+    lake = Lake(tmp_path / "lake")
+
+    view(lake, "--schema", "--url", gateway.url)
+
+    [seen_row] = seen(lake, name).to_dict("records")
+    assert [seen_row[each] for each in ("sku", "price", "tags", "any")] == ["007", 2.0, "[1]", 1]
+    assert seen_row["at"].isoformat() == "2026-11-30T08:00:00+00:00"
+    assert view(lake, "--schema", "--url", gateway.url)[0]["added"] == 0
 
 
 def test_fields_can_be_chosen(lake: Lake) -> None:

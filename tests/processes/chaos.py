@@ -62,7 +62,7 @@ OF_PROCESSES = ("engine", "worker", "SIGHUP")
 """Further endings of a gateway with workers: its engine or a worker is killed, or it reloads."""
 
 RELOAD_S_MAX = 30.0
-STARTED_ANEW = "process has ended, and is started anew"
+STARTED_ANEW = "process has ended and is restarted"
 
 LOOK_S = 0.05
 """Interval between an operator's looks for the end of all work."""

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-WITHIN_S = 40.0
+from tests.conditions import WITHIN_S
 
 
 class Program:

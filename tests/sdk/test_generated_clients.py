@@ -13,9 +13,11 @@ import pytest
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
 from tests.key_files import EVERYTHING, Keys
+from tests.processes.gateway import ROOT
 from tests.sdk.workshop import FOLDER, node_modules, npm_tool, output_of, tool
 
 SESSIONS = FOLDER / "sessions"
+GENERATORS = ROOT / "openapi" / "generators"
 
 # What openapi-generator says of every document like ours.
 _SAID_ALWAYS = (
@@ -63,16 +65,11 @@ async def check(live: Live, output: str) -> None:
     assert (group["pending"], group["lag"]) == (1, 1)
 
 
-async def generate(document: Path, language: str, **options: str) -> Path:
+async def generate(document: Path, language: str) -> Path:
     """Make a client with openapi-generator; returns its folder."""
     folder = document.parent / language
-    words: list[str | Path] = ["generate", "-i", document, "-g", language, "-o", folder]
-    library = options.pop("library", None)
-    if library is not None:
-        words += ["--library", library]
-    options["hideGenerationTimestamp"] = "true"
-    pairs = ",".join(f"{name}={value}" for name, value in options.items())
-    words += ["--additional-properties", pairs]
+    words: list[str | Path] = ["generate", "-i", document, "-o", folder]
+    words += ["-c", GENERATORS / f"{language}.yaml"]
     output = await output_of(tool("openapi-generator-cli"), *words, folder=document.parent)
     complaints = [
         line
@@ -88,7 +85,7 @@ async def test_python_with_openapi_python_client(live: Live, document: Path) -> 
     output = await output_of(
         tool("openapi-python-client"),
         *("generate", "--path", document, "--output-path", client),
-        *("--config", FOLDER / "openapi-python-client.yaml", "--fail-on-warning"),
+        *("--config", GENERATORS / "openapi-python-client.yaml", "--fail-on-warning"),
         folder=document.parent,
     )
     assert "arning" not in output, output
@@ -100,7 +97,7 @@ async def test_python_with_openapi_python_client(live: Live, document: Path) -> 
 
 
 async def test_python_with_openapi_generator(live: Live, document: Path) -> None:
-    client = await generate(document, "python", packageName="headgate_client")
+    client = await generate(document, "python")
 
     session = SESSIONS / "openapi_generator.py"
     path = {"PYTHONPATH": str(client)}
@@ -136,7 +133,7 @@ async def test_typescript_with_openapi_typescript_and_openapi_fetch(
 
 @pytest.mark.long
 async def test_typescript_with_hey_api(live: Live, document: Path, typescript: Path) -> None:
-    shutil.copy(SESSIONS / "openapi-ts.config.mjs", typescript)
+    shutil.copy(GENERATORS / "openapi-ts.config.mjs", typescript)
     output = await output_of(npm_tool("openapi-ts"), "-i", document, folder=typescript)
     assert "warn" not in output.lower(), output
 
@@ -148,16 +145,7 @@ async def test_typescript_with_hey_api(live: Live, document: Path, typescript: P
 @pytest.mark.long
 async def test_java_with_openapi_generator(live: Live, document: Path) -> None:
     javac = tool("javac")
-    client = await generate(
-        document,
-        "java",
-        library="native",
-        invokerPackage="headgate",
-        apiPackage="headgate.api",
-        modelPackage="headgate.model",
-        openApiNullable="false",
-        useJakartaEe="true",
-    )
+    client = await generate(document, "java")
     sources = [*(client / "src" / "main" / "java").rglob("*.java")]
     sources += (SESSIONS / "java").rglob("*.java")
     (client / "sources").write_text("\n".join(map(str, sources)))
@@ -194,9 +182,7 @@ async def jar_of_openapi_generator(folder: Path) -> str:
 @pytest.mark.long
 async def test_go_with_openapi_generator(live: Live, document: Path) -> None:
     go = tool("go")
-    client = await generate(
-        document, "go", packageName="headgate", withGoMod="false", enumClassPrefix="true"
-    )
+    client = await generate(document, "go")
     shutil.rmtree(client / "test", ignore_errors=True)  # needs a library
     (client / "go.mod").write_text("module headgate\n\ngo 1.18\n")
     shutil.copytree(SESSIONS / "go", client / "session")
@@ -204,3 +190,16 @@ async def test_go_with_openapi_generator(live: Live, document: Path) -> None:
     await output_of(go, "vet", "./...", folder=client, variables=alone)
     await output_of(go, "build", "-o", "run", "./session", folder=client, variables=alone)
     await check(live, await output_of(client / "run", live.url, folder=client))
+
+
+def test_the_page_names_the_versions_that_are_tried() -> None:
+    page = (ROOT / "openapi" / "README.md").read_text("utf-8")
+    named = dict(re.findall(r"^\| `([^`]+)` \| ([0-9.]+) \|", page, re.MULTILINE))
+    pins = (ROOT / "requirements-dev.txt").read_text("utf-8")
+    packages = json.loads((FOLDER / "npm" / "package-lock.json").read_text("utf-8"))["packages"]
+    tried = dict(re.findall(r"^(openapi-[a-z-]+)==([0-9.]+)$", pins, re.MULTILINE))
+    tried |= {
+        name: packages[f"node_modules/{name}"]["version"] for name in named if name not in tried
+    }
+    assert named == {name: tried[name] for name in named}
+    assert len(named) == 5

@@ -11,8 +11,9 @@ import pytest
 
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
+from tests.conditions import WITHIN_S
 from tests.receiver import Receiver
-from tests.sdk.program import WITHIN_S, running_program
+from tests.sdk.program import running_program
 from tests.sdk.restartable import Restartable
 from tests.sdk.typescript import README, program_folder, snippets
 from tests.sdk.workshop import output_of, tool
@@ -124,6 +125,20 @@ async def test_a_request_that_is_not_answered_is_given_up_and_its_connection_clo
     quiet = {"NODE_NO_WARNINGS": "1"}  # its clock to be set by hand is new
     output = await output_of(tool("node"), "late.mjs", folder=javascript, variables=quiet)
     assert output.splitlines() == ["Disconnected", "closed"]
+
+
+async def test_an_append_waits_for_the_gateway_all_the_time_it_may(javascript: Path) -> None:
+    """Whatever the pauses between the attempts are: each append has others."""
+    quiet = {"NODE_NO_WARNINGS": "1"}
+
+    async def outcomes(away_s: int) -> list[dict[str, object]]:
+        words = ("outage.mjs", str(away_s), "40")
+        output = await output_of(tool("node"), *words, folder=javascript, variables=quiet)
+        told: list[dict[str, object]] = json.loads(output)
+        return told
+
+    assert await outcomes(away_s=30) == 40 * [{"id": "1-0", "keys": 1}]
+    assert await outcomes(away_s=31) == 40 * [{"name": "Disconnected", "afterS": 30}]
 
 
 @pytest.mark.parametrize("transport", ["socket", "refused"])

@@ -1,4 +1,4 @@
-"""Client libraries of Redis over HTTP, unmodified: `upstash-redis` and `@upstash/redis`."""
+"""Clients of Redis over HTTP, unmodified: `upstash-redis`, and Upstash's for JavaScript."""
 
 import asyncio
 import json
@@ -92,7 +92,7 @@ async def session(tmp_path: Path) -> Path:
     if npm is None or shutil.which("node") is None:
         assert not os.environ.get("CI"), "node or npm is missing"
         pytest.skip("node or npm is not installed")
-    for name in ("package.json", "package-lock.json", "session.mjs"):
+    for name in ("package.json", "package-lock.json", "session.mjs", "realtime.mjs"):
         shutil.copy(FOLDER / name, tmp_path)
     quiet = ("--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund")
     await output_of(npm, "ci", *quiet, folder=tmp_path)
@@ -145,4 +145,14 @@ async def test_the_javascript_client_works_unmodified(live: Live, session: Path)
         "trim": 1,
         "multi": ["3-0", 1, {"3-0": {"n": 3}}],
         "del": 3,
+    }
+
+
+async def test_upstash_realtime_works_unmodified(live: Live, session: Path) -> None:
+    url = f"{live.url}/v1/commands"
+    assert json.loads(await output_of("node", "realtime.mjs", url, folder=session.parent)) == {
+        "connected": {"type": "connected", "channel": "room"},
+        "live": ["chat.said", "hello", "room"],
+        "missed": ["chat.said", "while away"],
+        "history": ["hello", "while away"],
     }

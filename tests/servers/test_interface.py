@@ -9,6 +9,7 @@ from tests.servers.failures import FailingCluster
 
 FILES = (
     "tests/api/rest/test_groups.py",
+    "tests/api/live/test_channels.py",
     "tests/api/live/test_subscriptions.py",
     "tests/sdk/test_upstash_redis.py",
 )

@@ -28,11 +28,11 @@ _EXPIRE_MS = 1_500
 Words = Sequence[str | int]
 
 
-async def _connect(target: Target, heads: Sequence[bytes], ready: bytes) -> None:
+async def connect(target: Target, heads: Sequence[bytes], ready: bytes) -> None:
     """Open a connection for each head of a request, and read until all are ready."""
     turns = asyncio.Semaphore(_CONNECTING)
 
-    async def connect(sent: bytes) -> None:
+    async def connect_one(sent: bytes) -> None:
         async with turns:
             reader, writer = await target.client.open()
             target.held.append((reader, writer))
@@ -40,10 +40,10 @@ async def _connect(target: Target, heads: Sequence[bytes], ready: bytes) -> None
             begin = await reader.readuntil(ready)
             assert begin.startswith((b"HTTP/1.1 200 ", b"HTTP/1.1 101 ")), begin
 
-    await asyncio.gather(*map(connect, heads))
+    await asyncio.gather(*map(connect_one, heads))
 
 
-async def _join(target: Target, paths: Sequence[str], consumer: str = "") -> None:
+async def join(target: Target, paths: Sequence[str], consumer: str = "") -> None:
     """Open event streams, and return when each has been told that it is ready."""
     names = [
         {"Headgate-Consumer": f"{consumer}{at}"} if consumer else {} for at in range(len(paths))
@@ -52,7 +52,7 @@ async def _join(target: Target, paths: Sequence[str], consumer: str = "") -> Non
         head("GET", path, headers={**_EVENTS, **name})
         for path, name in zip(paths, names, strict=True)
     ]
-    await _connect(target, heads, b"event: ready")
+    await connect(target, heads, b"event: ready")
 
 
 def _members(number: int) -> tuple[Act, Act]:
@@ -62,11 +62,11 @@ def _members(number: int) -> tuple[Act, Act]:
     async def make(target: Target) -> None:
         await target.client.command("XGROUP", "CREATE", stream, GROUP, "$")
 
-    async def join(target: Target) -> None:
+    async def enter(target: Target) -> None:
         path = f"/v1/streams/{stream}/groups/{GROUP}/events"
-        await _join(target, [path] * target.size.members, "member")
+        await join(target, [path] * target.size.members, "member")
 
-    return make, join
+    return make, enter
 
 
 async def _leave(target: Target) -> None:
@@ -91,7 +91,7 @@ async def _follow(target: Target) -> None:
 
 
 async def _catch_up(target: Target, paths: Sequence[str]) -> None:
-    await _join(target, paths)
+    await join(target, paths)
     for reader, _ in target.held:  # what was there is read before what comes
         await reader.readuntil(b"event: caught_up")
 
@@ -136,7 +136,7 @@ async def _listen(target: Target) -> None:
     """Open sockets at the end of one stream."""
     path = f"/v1/streams/{stream_name(2)}/ws?credit={_CREDIT}"
     sent = HANDSHAKE.format(path=path, more="").encode()
-    await _connect(target, [sent] * target.size.followers, b'"caught_up"')
+    await connect(target, [sent] * target.size.followers, b'"caught_up"')
 
 
 async def _read_all(target: Target, last: bytes) -> None:

@@ -16,14 +16,14 @@ _IDS = 10_000
 _FRAME_BYTES = 10**6
 
 
-async def _open(target: Target, path: str = "/v1/ws") -> RawSocket:
+async def opened(target: Target, path: str = "/v1/ws") -> RawSocket:
     socket = await RawSocket.open(await connected(target.client.url), path)
     target.sockets.append(socket)
-    await _next(socket, "welcome")
+    await next_frame(socket, "welcome")
     return socket
 
 
-async def _next(socket: RawSocket, kind: str) -> dict[str, Any]:
+async def next_frame(socket: RawSocket, kind: str) -> dict[str, Any]:
     """Return the next frame of this type; a problem fails the case."""
     while True:
         got = await socket.frame()
@@ -35,12 +35,12 @@ async def _next(socket: RawSocket, kind: str) -> dict[str, Any]:
 
 
 async def _connect(target: Target) -> None:
-    await _open(target)
+    await opened(target)
 
 
 async def _subscribe(target: Target) -> None:
     """Take as many entries of a group as one may hold."""
-    socket = await _open(target)
+    socket = await opened(target)
     credit = min(_CREDIT, target.size.entries // 4)
     await socket.say(type="subscribe", sub="s", stream=BIG, group=FRESH, credit=credit)
     await _take(socket, credit)
@@ -49,7 +49,7 @@ async def _subscribe(target: Target) -> None:
 async def _take(socket: RawSocket, credit: int) -> None:
     left = credit
     while left:
-        left = (await _next(socket, "entries"))["credit_left"]
+        left = (await next_frame(socket, "entries"))["credit_left"]
 
 
 async def _give_credit(target: Target) -> None:
@@ -65,7 +65,7 @@ def _settle(kind: str, answer: str, **more: Any) -> Act:
         socket = target.sockets[-1]
         ids = target.size.scattered_ids(min(_IDS * 4, target.size.entries))[:_IDS]
         await socket.say(type=kind, rid="r", sub="s", ids=ids, **more)
-        await _next(socket, answer)
+        await next_frame(socket, answer)
 
     return act
 
@@ -73,13 +73,13 @@ def _settle(kind: str, answer: str, **more: Any) -> Act:
 async def _ack_up_to(target: Target) -> None:
     socket = target.sockets[-1]
     await socket.say(type="ack", rid="r", sub="s", up_to=f"{FIRST_MS * 2}-0")
-    await _next(socket, "acked")
+    await next_frame(socket, "acked")
 
 
 async def _unsubscribe(target: Target) -> None:
     socket = target.sockets[-1]
     await socket.say(type="unsubscribe", sub="s")
-    await _next(socket, "unsubscribed")
+    await next_frame(socket, "unsubscribed")
 
 
 async def _vanish(target: Target) -> None:
@@ -91,7 +91,7 @@ def _append(entries: list[Any]) -> Act:
     async def act(target: Target) -> None:
         socket = target.sockets[-1]
         await socket.say(type="append", stream="written", entries=entries)
-        await _next(socket, "appended")
+        await next_frame(socket, "appended")
 
     return act
 
@@ -100,7 +100,7 @@ def _commit(*steps: dict[str, Any]) -> Act:
     async def act(target: Target) -> None:
         socket = target.sockets[-1]
         await socket.say(type="commit", steps=steps)
-        await _next(socket, "committed")
+        await next_frame(socket, "committed")
 
     return act
 
@@ -110,18 +110,18 @@ async def _ping(target: Target) -> None:
     for _ in range(target.size.many):
         await socket.say(type="ping")
     for _ in range(target.size.many):
-        await _next(socket, "pong")
+        await next_frame(socket, "pong")
 
 
 async def _short_form(target: Target) -> None:
     credit = min(_CREDIT, target.size.entries // 4)
-    await _take(await _open(target, f"/v1/streams/{BIG}/ws?after=0&credit={credit}"), credit)
+    await _take(await opened(target, f"/v1/streams/{BIG}/ws?after=0&credit={credit}"), credit)
 
 
 async def _short_group(target: Target) -> None:
     credit = min(_CREDIT, target.size.entries // 4)
     path = f"/v1/streams/{BIG}/groups/{FRESH}/ws?credit={credit}&ack=none"
-    await _take(await _open(target, path), credit)
+    await _take(await opened(target, path), credit)
 
 
 _WIDE = [{"fields": {f"f{n}": "v" for n in range(100)}} for _ in range(_FRAME_BYTES // 1200)]

@@ -45,6 +45,14 @@ async def _fail_many(target: Target) -> None:
         await target.ask("POST", f"{_GROUP}/nack", {"ids": ids, "delay_ms": 600_000})
 
 
+_AGAIN = {"start": "-", "filter": {"exact": {"v": "none"}}}
+
+
+async def _replay(target: Target) -> None:
+    await _set(target)
+    await target.ask("POST", f"{_PUSH}/replay", _AGAIN)
+
+
 _GROUPS = "/v1/groups/pushed"
 _MATCH = f"match={stream_name(2)[0]}*"
 _PATTERN = f"{_GROUPS}/push"
@@ -74,6 +82,10 @@ CHANGING: list[Case] = [
     request("pausePush", f"POST {_PUSH}/pause", prepare=_set),
     request("resumePush", f"POST {_PUSH}/resume", prepare=_set),
     request("retryPush", f"POST {_PUSH}/retry", prepare=_fail_many),
+    request("listPushAttempts", f"GET {_PUSH}/attempts?limit=1000", prepare=_set),
+    request("replayPush", f"POST {_PUSH}/replay", _AGAIN, prepare=_set),
+    request("cancelPushReplay", f"DELETE {_PUSH}/replay", prepare=_replay),
+    request("testPush", f"POST {_PUSH}/test", prepare=_set),
     request("rotatePushSecret", f"POST {_PUSH}/rotate", prepare=_set),
     request("getPushKeys", "GET /v1/push/jwks.json", prepare=_set),
     request("listPushes", "GET /v1/pushes?limit=1000", prepare=_set_several),
@@ -91,6 +103,8 @@ CHANGING: list[Case] = [
             ("pause", "", "POST", "/pause", _set_pattern),
             ("resume", "", "POST", "/resume", _set_pattern),
             ("retry", "", "POST", "/retry", _fail_in_many),
+            ("list", "Attempts", "GET", "/attempts", _set_pattern),
+            ("test", "", "POST", "/test", _set_pattern),
             ("rotate", "Secret", "POST", "/rotate", _set_pattern),
             ("delete", "", "DELETE", "", _set_pattern),
         )

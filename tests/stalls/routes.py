@@ -103,6 +103,23 @@ async def _bound_deliveries(target: Target) -> None:
     )
 
 
+_SCHEMA = {
+    "$defs": {"n": {"anyOf": [{"type": "integer", "minimum": n} for n in range(20)]}},
+    "properties": {f"n{n}": {"$ref": "#/$defs/n"} for n in range(99)},
+    "patternProperties": {"^x": {"type": "string"}},
+}
+"""As many subschemas as a stream may have, about."""
+
+
+_GRANTS = [
+    {"streams": [f"*{'?a' * 100}{n}*" for n in range(100)], "do": ["read"]} for _ in range(4)
+] + [{"streams": ["*"], "do": ["admin"]}]
+
+
+async def _check_entries(target: Target) -> None:
+    await target.ask("PUT", "/v1/streams/checked/schema", {"schema": _SCHEMA})
+
+
 async def _archive(target: Target) -> None:
     await target.client.ask("POST", f"{_ARCHIVING}/trim", b'{"max_length": 1}')
 
@@ -143,6 +160,12 @@ def _attempts(size: Size) -> dict[str, Any]:
     return {
         "attempts": [{"partition": 0, "attempt": "a", "chunks": max(size.staged // _CHUNK_ROWS, 1)}]
     }
+
+
+def _agent(name: str, tool: str, arguments: dict[str, Any]) -> Case:
+    params = {"name": tool, "arguments": arguments}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    return request("callMcp", "POST /mcp", message, name=name, headers={"Accept": JSON})
 
 
 READING: list[Case] = [
@@ -262,6 +285,14 @@ READING: list[Case] = [
     ),
     request("summarizePending", f"GET /v1/streams/{CROWD}/groups/{CROWD}/pending/summary"),
     request("readByPath", f"GET /v1/commands/XRANGE/{BIG}/-/+"),
+    _agent("the first call", "list_streams", {}),
+    _agent("widest", "read_entries", {"stream": WIDEST, "limit": 100}),
+    _agent("crowd", "describe_group", {"stream": CROWD, "group": CROWD}),
+    _agent(
+        "many fields",
+        "append_entry",
+        {"stream": BIG, "fields": {f"{n:0250}": "" for n in range(999)}},
+    ),
 ]
 
 CHANGING: list[Case] = [
@@ -270,6 +301,7 @@ CHANGING: list[Case] = [
         "POST /v1/streams/long/entries",
         lambda _: {"fields": {"v": "v" * BODY_BYTES}},
     ),
+    _agent("a long entry", "read_entries", {"stream": "long", "limit": 100}),
     *(
         request(
             "appendEntries",
@@ -297,6 +329,22 @@ CHANGING: list[Case] = [
     ),
     request("abortBatch", f"DELETE {_WRITER}/batches/1"),
     request("createStream", "PUT /v1/streams/new"),
+    request("listApiKeys", "GET /v1/keys"),
+    request("setSchema", "PUT /v1/streams/new/schema", {"schema": _SCHEMA}),
+    request("getSchema", "GET /v1/streams/checked/schema", prepare=_check_entries),
+    request(
+        "GET /v1/streams/{stream}/asyncapi.json",
+        "GET /v1/streams/checked/asyncapi.json",
+        prepare=_check_entries,
+    ),
+    request("deleteSchema", "DELETE /v1/streams/checked/schema", prepare=_check_entries),
+    request(
+        "appendEntries",
+        "POST /v1/streams/checked/entries/batch",
+        lambda size: [{"fields": {f"n{n}": "1" for n in range(99)}} for _ in range(size.many)],
+        name="a schema",
+        prepare=_check_entries,
+    ),
     request("updateStream", f"PATCH {_STREAM}", {"idempotency_max": 10000}),
     request("createGroup", f"PUT {_STREAM}/groups/new"),
     request("createConsumer", f"PUT /v1/streams/{CROWD}/groups/{CROWD}/consumers/new"),
@@ -395,5 +443,6 @@ DESTRUCTIVE: list[Case] = [
     destructive(
         "deleteConsumer", f"DELETE {_GROUP}/consumers/{HOLDER}?pending=drop", name="dropped"
     ),
+    destructive("createApiKey", "POST /v1/keys", {"name": "all", "grants": _GRANTS}),
     destructive("updateStream", f"PATCH {_STREAM}", {"max_length": 1}, name="a bound"),
 ]

@@ -31,6 +31,7 @@ CHANGING: list[Case] = [
     request("updateSchedule", f"PATCH {_LARGE}", {"fields": _FIELDS}, prepare=_set),
     request("describeSchedule", f"GET {_LARGE}", prepare=_set),
     request("listSchedules", "GET /v1/schedules?limit=1000", prepare=_set_several),
+    request("listScheduleTimes", "GET /v1/schedule-times?cron=0+0+29+2+*&count=5"),
     request("runSchedule", f"POST {_LARGE}/run", prepare=_set),
     request("deleteSchedule", f"DELETE {_LARGE}", prepare=_set),
 ]

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from tests.processes.gateway import ROOT, Gateway
 from tests.stalls import (
+    channels,
     cloud_events,
     commands,
     commits,
@@ -44,6 +45,7 @@ CASES: Sequence[Case] = [
     *keys.HARMLESS,
     *tables.HARMLESS,
     *frames.ALL,
+    *channels.HARMLESS,
     *commands.CHANGING,
     *routes.CHANGING,
     *schedules.CHANGING,

@@ -22,6 +22,9 @@ LEFT_OUT = {
     "frame auth": "a token has 8 KiB at most",
     "route followGatewayHistory": "an event is what a row of readGatewayHistory is",
     "route cutOffConnection": "it ends one connection",
+    **dict.fromkeys(
+        ("route rotateApiKey", "route revokeApiKey"), "one key is changed, as by createApiKey"
+    ),
     "route createTicket": "its body has a few names",
     "route /static-offline-docs": "files of a package, sent by Starlette",
 }

@@ -8,9 +8,9 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent.parent
 EXTRAS = {
-    "requirements.txt": {"server", "arrow"},
+    "requirements.txt": {"server", "arrow", "mcp"},
     "requirements-dev.txt": {
-        *("server", "arrow", "tables", "spark", "connect", "java", "cluster", "dev")
+        *("server", "arrow", "mcp", "tables", "spark", "connect", "java", "cluster", "dev")
     },
 }
 
@@ -35,3 +35,10 @@ def test_each_requirement_is_pinned_with_its_marker(file: str) -> None:
         [version] = pin.specifier
         assert version.version in requirement.specifier, pin
         assert pin.marker == requirement.marker, f"{file}: {pin}"
+
+
+def test_lock_files_name_no_address() -> None:
+    found = [path for depth in range(4) for path in ROOT.glob("*/" * depth + "package-lock.json")]
+    files = {path: path.read_text("utf-8") for path in found if "node_modules" not in path.parts}
+    assert len(files) > 1
+    assert [path for path, text in files.items() if "://" in text] == []

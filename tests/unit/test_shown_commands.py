@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent.parent
 SHOWN = ["app", "clients", "deploy", "engine", "pipeline", "examples", "openapi"]
 SHOWN += ["tests/bench", "tests/fuzz"]
 KINDS = {".md", ".py", ".html", ".js", ".ts", ".json"}
+MADE = {"node_modules", "assets"}  # of programs, which others have written in part
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\\?")
 _GLOB = re.compile(r"[?*\[]")
@@ -21,7 +22,7 @@ def files() -> list[Path]:
     paths = [path for folder in SHOWN for path in (ROOT / folder).rglob("*")]
     return [
         *ROOT.glob("*.md"),
-        *(path for path in paths if path.suffix in KINDS and "node_modules" not in path.parts),
+        *(path for path in paths if path.suffix in KINDS and MADE.isdisjoint(path.parts)),
     ]
 
 
@@ -48,17 +49,16 @@ def test_every_url_with_a_query_is_quoted() -> None:
 
 
 def test_every_block_of_commands_can_be_pasted() -> None:
-    lines = [
-        (path.relative_to(ROOT), line)
+    blocks = [
+        (path.relative_to(ROOT), block)
         for path in files()
         if path.suffix == ".md"
         for kind, block in _BLOCK.findall(path.read_text("utf-8"))
         if kind in ("", "sh")
-        for line in block.splitlines()
     ]
-    assert len(lines) > 50
-    assert [line for line in lines if globs_of(line[1])] == []
-    assert [line for line in lines if re.search(r"(^|\s)#", _QUOTED.sub("", line[1]))] == []
+    assert len(blocks) > 50
+    assert [(path, words) for path, block in blocks if (words := globs_of(block))] == []
+    assert [each for each in blocks if re.search(r"(^|\s)#", _QUOTED.sub("", each[1]))] == []
 
 
 def test_nothing_is_installed_from_an_index_before_it_is_there() -> None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.conditions import eventually, moment
+from tests.conditions import WITHIN_S, eventually, moment
 from tests.processes.gateway import Gateway
 from tests.processes.wire import Wire
 from tests.system_sockets import system_sockets
@@ -16,7 +16,6 @@ from tests.system_sockets import system_sockets
 TRIES_MAX = 500
 """A worker that was started anew takes connections a few seconds later."""
 
-WITHIN_S = 20.0
 TWO: Mapping[str, object] = {"workers": 2, "open_metrics": True}
 WORKERS = ("worker 1", "worker 2")
 

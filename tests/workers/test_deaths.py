@@ -6,14 +6,13 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from tests.conditions import until
+from tests.conditions import WITHIN_S, until
 from tests.processes.gateway import Gateway
 from tests.processes.wire import Wire
 from tests.workers.clients import TWO, WORKERS, client_of
 
 GROUP = "/v1/streams/jobs/groups/workers"
 COUNT = 200
-WITHIN_S = 60.0
 
 
 async def test_the_entries_of_a_killed_worker_go_to_others_and_it_is_started_anew(
@@ -42,7 +41,7 @@ async def test_the_entries_of_a_killed_worker_go_to_others_and_it_is_started_ane
         assert sorted(entry["id"] for entry in entries) == sorted(ids)
         assert {entry["deliveries"] for entry in entries} == {2}
         assert nameless not in {each["name"] for each in known.value["consumers"]}
-        await until(lambda: gateway.process_ids().get(first) not in (None, process_id), WITHIN_S)
+        await until(lambda: gateway.process_ids().get(first) not in (None, process_id))
         async with client_of(gateway, first) as again:
             assert (await again.ask("GET", GROUP)).value["pending"] == COUNT
     await gateway.stop()
@@ -59,12 +58,12 @@ async def test_a_killed_engine_comes_back_with_everything_that_was_acknowledged(
         await follower.send("GET", "/v1/streams/jobs/events?after=0")
         await follower.head()
         writing = asyncio.create_task(write(writer, ids, statuses))
-        await until(lambda: len(ids) > 20, WITHIN_S)
+        await until(lambda: len(ids) > 20)
         process_id = gateway.process_ids()["engine"]
         gateway.kill_process("engine")
-        await until(lambda: gateway.process_ids().get("engine") not in (None, process_id), WITHIN_S)
+        await until(lambda: gateway.process_ids().get("engine") not in (None, process_id))
         count = len(ids)
-        await until(lambda: len(ids) > count + 20, WITHIN_S)
+        await until(lambda: len(ids) > count + 20)
         writing.cancel()
         # The same connection. What was written when the engine was killed comes, too.
         seen: set[str] = set()

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from headgate.app.transport.sockets import FILES_RESERVED
-from tests.conditions import eventually, until
+from tests.conditions import WITHIN_S, eventually, until
 from tests.processes.gateway import Gateway
 from tests.processes.wire import Wire
-from tests.workers.clients import TWO, WITHIN_S, WORKERS, client_of, worker_of
+from tests.workers.clients import TWO, WORKERS, client_of, worker_of
 
 EACH_MAX = 32
 """Connections of a worker: the system lets it open so many files."""

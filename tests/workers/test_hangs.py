@@ -11,8 +11,6 @@ from tests.processes.gateway import Gateway
 from tests.workers.clients import TWO, client_of
 from tests.workers.test_deaths import append
 
-WITHIN_S = 120.0
-
 
 @pytest.mark.long
 async def test_what_hangs_is_replaced_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
@@ -27,8 +25,7 @@ async def test_what_hangs_is_replaced_and_nothing_acknowledged_is_lost(tmp_path:
             lambda: all(
                 gateway.process_ids().get(name) not in (None, before[name])
                 for name in ("engine", "worker 2")
-            ),
-            WITHIN_S,
+            )
         )
     async with client_of(gateway, "worker 2") as client:
         read = await client.ask("GET", "/v1/streams/jobs/entries?after=0&limit=100")
@@ -37,7 +34,7 @@ async def test_what_hangs_is_replaced_and_nothing_acknowledged_is_lost(tmp_path:
 
     assert [entry["id"] for entry in read.value["entries"]][: len(ids)] == ids
     assert after["worker 1"] == before["worker 1"]
-    hung = [line for line in gateway.log_lines if "process hangs, and is killed" in line]
+    hung = [line for line in gateway.log_lines if "process hangs and is killed" in line]
     assert sorted("worker 2" in line for line in hung) == [False, True]
 
 

@@ -13,8 +13,6 @@ from tests.conditions import until
 from tests.processes.gateway import Gateway, failure_of, headgate
 from tests.workers.clients import TWO, WORKERS, client_of, until_waiting
 
-WITHIN_S = 20.0
-
 
 def is_running(process_id: int) -> bool:
     """Tell whether a process has not ended; one that nobody has waited for has."""
@@ -87,7 +85,7 @@ async def test_all_processes_end_with_the_supervisor_and_the_next_gateway_waits_
     os.kill(processes["engine"], signal.SIGSTOP)  # it ends when it goes on
     os.kill(gateway.process_id, signal.SIGKILL)
     following = await Gateway.begin(tmp_path, {**TWO, "port": port})
-    await until(lambda: any("is in use: waiting" in line for line in following.log_lines), WITHIN_S)
+    await until(lambda: any("is in use: waiting" in line for line in following.log_lines))
     os.kill(processes["engine"], signal.SIGCONT)
     await following.until_greeting()
     assert not any(map(is_running, processes.values()))
@@ -97,10 +95,10 @@ async def test_all_processes_end_with_the_supervisor_and_the_next_gateway_waits_
 
 async def test_a_process_that_still_starts_ends_with_the_supervisor(tmp_path: Path) -> None:
     gateway = await Gateway.begin(tmp_path, TWO)
-    await until(lambda: len(gateway.process_ids()) == 3, WITHIN_S)
+    await until(lambda: len(gateway.process_ids()) == 3)
     processes = gateway.process_ids()
     os.kill(gateway.process_id, signal.SIGKILL)
-    await until(lambda: not any(map(is_running, processes.values())), WITHIN_S)
+    await until(lambda: not any(map(is_running, processes.values())))
     await gateway.until_end()
 
 

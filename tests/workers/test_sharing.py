@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.protocol import State
 
 from headgate.app.auth.grants import UsageLimits
 from tests.arrow_bodies import ARROW, body_of
-from tests.conditions import eventually
+from tests.conditions import WITHIN_S, eventually, until
 from tests.key_files import EVERYTHING, Keys
 from tests.processes.gateway import Gateway
 from tests.processes.wire import Wire
-from tests.workers.clients import TWO, WITHIN_S, WORKERS, client_of, until_waiting
+from tests.workers.clients import TWO, WORKERS, client_of, until_waiting
 
 EVENTS = "/v1/streams/orders/events"
 ENTRIES = "/v1/streams/orders/entries"
@@ -65,6 +68,24 @@ async def test_credentials_and_limits_of_use_hold_at_all_workers(tmp_path: Path)
             keys.revoke(admin)
             for client in (one_end, other_end):
                 assert (await client.event("problem"))["code"] == "unauthenticated"
+    await gateway.stop()
+
+
+async def test_a_key_changed_at_one_worker_changes_at_once_at_the_other(tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "keys.json")
+    admin = keys.add(EVERYTHING, name="admin")
+    gateway = await Gateway.start(tmp_path / "data", {**TWO, "keys_file": keys.path})
+    async with pair(gateway, admin) as (_, first, second):
+        new = {"name": "shop", "grants": [{"streams": ["orders"], "do": ["read"]}]}
+        made = (await first.ask("POST", "/v1/keys", new)).value
+        rotated = (await first.ask("POST", f"/v1/keys/{made['id']}/rotate")).value
+        statuses = []
+        for key in (made["key"], rotated["key"]):
+            second.token = key
+            statuses.append((await second.ask("GET", "/v1/principal")).status)
+        assert statuses == [401, 200]
+        assert (await first.ask("DELETE", f"/v1/keys/{made['id']}")).status == 204
+        assert (await second.ask("GET", "/v1/principal")).status == 401
     await gateway.stop()
 
 
@@ -137,6 +158,42 @@ async def test_the_connections_of_all_workers_are_listed_and_cut_off(tmp_path: P
 
     assert len(listed) == 2
     assert missing.status == 404
+
+
+async def test_messages_and_presence_reach_all_workers(tmp_path: Path) -> None:
+    gateway = await Gateway.start(tmp_path, {**TWO, "presence_ttl_ms": 500})
+    room, socket_url = "/v1/channels/room", f"ws{gateway.url.removeprefix('http')}/v1/ws"
+    present = {"type": "subscribe", "sub": "c", "channel": "room", "presence": {}}
+    async with pair(gateway) as (_, first, second), AsyncExitStack() as stack:
+        sockets = [await stack.enter_async_context(connect(socket_url)) for _ in range(8)]
+        for socket in sockets:
+            await socket.send(json.dumps(present))
+
+        async def member_count() -> int:
+            return int((await second.ask("GET", f"{room}/presence")).value["member_count"])
+
+        await eventually(member_count, lambda count: count == len(sockets))
+        for client in (first, second):  # neither has all of them
+            published = await client.ask("POST", f"{room}/messages", {"data": "hello"})
+            assert published.value == {"receivers": len(sockets)}
+        for socket in sockets:
+            assert await heard(socket, 2) == ["hello"] * 2
+        gateway.kill_process(WORKERS[0])
+        await until(first.reader.at_eof)
+        await eventually(
+            member_count, lambda count: count == sum(each.state is State.OPEN for each in sockets)
+        )
+    await gateway.stop()
+
+
+async def heard(socket: ClientConnection, count: int) -> list[Any]:
+    """Return the data of the next messages."""
+    data: list[Any] = []
+    async with asyncio.timeout(WITHIN_S):
+        while len(data) < count:
+            frame = json.loads(await socket.recv())
+            data += [frame["data"]] if frame["type"] == "message" else []
+    return data
 
 
 async def test_metrics_are_those_of_all_processes_and_never_fall(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import httpx
 
 from headgate.app.auth.grants import Grant, Verb
 
-_NAMES = ("orders", "billing", "anna", "ben", "carla", "fair")
-"""Names of the stream, the group and the consumers in the document's examples."""
+_NAMES = ("orders", "room-1", "billing", "anna", "ben", "carla", "fair")
+"""Names of the stream, the channel, the group and the consumers in the document's examples."""
 
 
 class About(NamedTuple):
@@ -29,7 +29,7 @@ class About(NamedTuple):
             return [self.named(part) for part in value]
         if not isinstance(value, str):
             return value
-        own = [self.stream, self.group, *[self.consumer] * 3, self.group]
+        own = [self.stream, self.stream, self.group, *[self.consumer] * 3, self.group]
         names = dict(zip(_NAMES, own, strict=True))
         return names.get(value, value)
 
@@ -98,9 +98,7 @@ class Operation(NamedTuple):
     @property
     def verbs(self) -> frozenset[str]:
         """Return the verbs of which it needs one; none: any will do."""
-        return frozenset(
-            scope for each in self.parts["security"] for scopes in each.values() for scope in scopes
-        )
+        return frozenset(self.parts["x-needs"])
 
     def names(self, what: str) -> bool:
         """Tell whether it is about a stream, a group or a consumer."""
@@ -143,7 +141,7 @@ class Operation(NamedTuple):
 
 
 _EXAMPLES = {
-    "stream": ("orders",),
+    "stream": ("orders", "room-1"),
     "group": ("billing", "fair"),
     "consumer": ("anna", "ben", "carla"),
 }

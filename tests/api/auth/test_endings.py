@@ -177,11 +177,31 @@ async def test_a_ticket_is_for_what_it_says_and_for_no_more_than_its_owner_may(
         await frames.next("welcome")
         await frames.send(**entry)
         assert await frames.problem() == ("a", "forbidden")
-        await frames.send(type="auth", rid="b", token=reading)
-        assert await frames.problem() == ("b", "unauthenticated")
+        await frames.send(type="auth", rid="b", token=await ticket(gateway, key, do=["append"]))
+        assert (await frames.next("authenticated"))["rid"] == "b"
+        await frames.send(**entry)
+        assert (await frames.next("appended"))["rid"] == "a"
+    async with gateway.client(reading) as http:
+        assert (await http.get("/v1/streams/orders/entries")).status_code == 200
+        for refusal in (
+            http.post("/v1/streams/orders/entries", json={"fields": {"v": "1"}}),
+            http.get("/v1/streams/news/entries"),
+            http.delete("/v1/streams/orders"),
+            http.post("/v1/tickets", json={"stream": "news", "do": ["read"]}),
+        ):
+            assert (await refusal).status_code == 403
     async with gateway.client(await gateway.key(READ)) as http:
         answer = await http.post("/v1/tickets", json={"stream": "orders", "do": ["read", "append"]})
         assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+
+
+async def test_a_ticket_makes_no_ticket_that_outlives_it(gateway: Secured) -> None:
+    wanted = {"stream": "orders", "do": ["read"], "ttl_ms": 60_000}
+    async with gateway.client(await gateway.key(READ)) as http:
+        first = (await http.post("/v1/tickets", json=wanted)).json()
+    async with gateway.client(first["ticket"]) as http:
+        second = (await http.post("/v1/tickets", json={**wanted, "ttl_ms": 3_600_000})).json()
+    assert second["expires_at_ms"] == first["expires_at_ms"]
 
 
 async def test_a_keys_file_that_cannot_be_read_leaves_the_last_good_keys(tmp_path: Path) -> None:

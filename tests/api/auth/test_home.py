@@ -168,11 +168,11 @@ async def test_keys_that_get_a_fault_stay_and_the_probe_says_so(tmp_path: Path) 
 
         ready = (await live.http.get("/readyz")).json()
         assert ready["warnings"] == [
-            "The keys that verify tokens may be old: those fetched last stay in use."
+            "The keys that verify tokens may be out of date: the last ones stay in use."
         ]
         assert (await live.http.get("/v1/limits", headers=headers)).status_code == 200
 
 
 def test_a_keys_file_that_is_named_and_missing_stops_the_start(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"none\.json: there is no such file"):
+    with pytest.raises(ValueError, match=r"none\.json does not exist"):
         open_credentials(Settings(keys_file=tmp_path / "none.json"))

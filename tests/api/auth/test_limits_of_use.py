@@ -18,6 +18,7 @@ from websockets.asyncio.client import connect
 from headgate.app.auth import usage
 from headgate.app.auth.grants import Grant, UsageLimits, Verb
 from headgate.app.settings import Settings
+from headgate.engine.clock import SystemClock
 from tests.api.auth.secured import Secured, secured
 from tests.api.conftest import running
 from tests.api.live.event_source import events_of
@@ -98,9 +99,13 @@ async def test_what_is_taken_is_paid_before_the_next_request(
 
 
 @pytest.mark.parametrize("way", ["pipeline", "multi-exec"])
-async def test_commands_append_entries(gateway: Secured, way: str) -> None:
+async def test_commands_append_entries(
+    gateway: Secured, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
     adds = [["XADD", "commanded", "*", "v", str(number)] for number in range(100)]
     async with limited(gateway, entries_per_s_max=10) as http:
+        now_ms = SystemClock().monotonic_ms()
+        monkeypatch.setattr(SystemClock, "monotonic_ms", lambda _: now_ms)  # nothing is refilled
         answers = (await http.post(f"/v1/commands/{way}", json=adds)).json()
         refused = await http.post("/v1/commands", json=adds[0])
 

@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed
 
 from headgate.app.auth.grants import Verb
 from headgate.app.backends.embedded import EmbeddedBackend
+from headgate.app.channels.channels import Channels
 from headgate.app.live.frames.client import AnyClientFrame
 from headgate.app.redis_syntax.server import ServerCommands
 from headgate.engine.engine import Engine
@@ -48,7 +49,10 @@ NARROWER = {"createTicket": frozenset({"read"})}
 """Operations whose example needs less than the operation may."""
 
 OF_TWO_VERBS = frozenset(
-    {"closeStream", "commit", "setSchedule", "setPush", "setPatternPush", "resumePush"}
+    {
+        *("closeStream", "commit", "setSchedule"),
+        *("setPush", "setPatternPush", "resumePush", "testPush", "replayPush"),
+    }
 )
 """Operations whose example needs two verbs or more: no grant of one is enough."""
 
@@ -130,7 +134,7 @@ _NAMES = {
         "COMMAND LIST, COMMAND HELP, CONFIG RESETSTAT, CONFIG HELP, ACL WHOAMI, ACL HELP, "
         "FUNCTION FLUSH, FUNCTION HELP, SCRIPT FLUSH, SCRIPT HELP, LATENCY LATEST, LATENCY HELP, "
         "SLOWLOG GET, SLOWLOG LEN, SLOWLOG RESET, SLOWLOG HELP, MEMORY HELP, OBJECT HELP, "
-        "XGROUP HELP, XINFO HELP"
+        "XGROUP HELP, XINFO HELP, PUBSUB CHANNELS, PUBSUB NUMPAT, PUBSUB NUMSUB, PUBSUB HELP"
     ),
     "{s}": (
         "XLEN, XINFO STREAM, XINFO GROUPS, DEL, UNLINK, EXISTS, TYPE, DUMP, EXPIRETIME, TOUCH, "
@@ -162,6 +166,7 @@ WORDS = {
     "XPENDING": "{s} {g} - + 10 {c}",
     "XCLAIM": "{s} {g} {c} 0 1-1",
     "XAUTOCLAIM": "{s} {g} {c} 0 0",
+    "PUBLISH": "{s} hello",
     "ECHO": "hello",
     "KEYS": "*",
     "SCAN": "0",
@@ -182,6 +187,7 @@ REFUSED = {"SAVE", "BGSAVE", "BGREWRITEAOF"}
 """Commands that fail here, whoever asks."""
 
 SERVER = ServerCommands(EmbeddedBackend(Engine(MemoryStorage())))
+SERVER.attach(channels=Channels())
 COMMANDS = {
     name: entry
     for name, entry in [
@@ -196,7 +202,7 @@ COMMANDS = {
 }
 
 OBJECT = frozenset({"OBJECT ENCODING", "OBJECT FREQ", "OBJECT IDLETIME", "OBJECT REFCOUNT"})
-OF_A_STREAM = frozenset(Verb) - {Verb.ADMIN}
+OF_A_STREAM = frozenset(Verb) - {Verb.ADMIN, Verb.PUBLISH, Verb.SUBSCRIBE}
 EXACT = {
     "EXISTS": OF_A_STREAM,  # any right on the stream
     "TYPE": OF_A_STREAM,
@@ -312,7 +318,12 @@ A_COMMIT = {
     "steps": [{"append": {"stream": "{s}", "entries": [{"fields": {"n": "1"}}]}}],
 }
 
+A_CHANNEL = {"type": "subscribe", "rid": "1", "sub": "s", "channel": "{s}", "presence": {}}
+A_MESSAGE = {"type": "publish", "rid": "1", "channel": "{s}", "data": 1}
+
 FRAMES = {
+    "subscribe to a channel": (A_CHANNEL, Verb.SUBSCRIBE),
+    "publish": (A_MESSAGE, Verb.PUBLISH),
     "subscribe to a stream": (A_STREAM, Verb.READ),
     "subscribe to a group": (A_GROUP, Verb.CONSUME),
     "append": (AN_APPEND, Verb.APPEND),
@@ -324,7 +335,7 @@ SHORT = {
     "socket of a group": ("/v1/streams/{s}/groups/{g}/ws?consumer={c}", Verb.CONSUME),
 }
 
-OF_A_SUBSCRIPTION = frozenset({"unsubscribe", "credit", "ack", "nack", "extend"})
+OF_A_SUBSCRIPTION = frozenset({"unsubscribe", "credit", "ack", "nack", "extend", "presence"})
 """Frames about a subscription, which is there only if it is allowed."""
 
 OPEN = frozenset({"ping", "auth"})
@@ -373,7 +384,7 @@ async def test_the_matrix_has_every_frame() -> None:
         get_args(model.model_fields["type"].annotation)[0]
         for model in get_args(get_args(AnyClientFrame)[0])
     }
-    assert kinds == {"subscribe", "append", "commit"} | OF_A_SUBSCRIPTION | OPEN
+    assert kinds == {"subscribe", "append", "commit", "publish"} | OF_A_SUBSCRIPTION | OPEN
 
 
 @pytest.mark.parametrize("name", FRAMES)

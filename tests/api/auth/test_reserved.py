@@ -125,8 +125,8 @@ async def test_a_policy_or_a_schedule_writes_to_none(matrix: Secured) -> None:
 async def test_lists_show_them_to_operators_who_ask(
     matrix: Secured, user: httpx.AsyncClient
 ) -> None:
-    async def listed(client: httpx.AsyncClient, prefix: str) -> list[str]:
-        answer = await client.get("/v1/streams", params={"prefix": prefix})
+    async def listed(client: httpx.AsyncClient, prefix: str, internal: str = "false") -> list[str]:
+        answer = await client.get("/v1/streams", params={"prefix": prefix, "internal": internal})
         return [stream["name"] for stream in answer.json()["streams"]]
 
     async def shown(*words: str) -> list[str]:
@@ -140,6 +140,22 @@ async def test_lists_show_them_to_operators_who_ask(
     assert (await matrix.admin.post("/v1/commands", json=["DBSIZE"])).json()["result"] == len(there)
     assert await listed(matrix.admin, "__") == sorted(NAMES)
     assert await listed(user, "__") == []
+    everything = await listed(matrix.admin, "", "true")
+    assert set(everything) == {*there, *NAMES}
+    assert everything == sorted(everything)
+    assert await listed(matrix.admin, "mine", "true") == await listed(matrix.admin, "mine")
+    assert sorted(await listed(user, "", "true")) == sorted(await listed(user, ""))
+
+
+async def test_an_operator_of_some_streams_lists_these_and_the_internal_ones(
+    matrix: Secured,
+) -> None:
+    operator = Grant(streams=["*"], do=[Verb.ADMIN])
+    reader = Grant(streams=["mine.a"], do=[Verb.READ])
+    async with matrix.client(await matrix.key(operator, reader)) as http:
+        answer = await http.get("/v1/streams", params={"internal": "true"})
+    names = [stream["name"] for stream in answer.json()["streams"]]
+    assert names == sorted(["mine.a", *NAMES])
 
 
 async def test_an_operator_deletes_one(matrix: Secured) -> None:

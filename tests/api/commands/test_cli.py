@@ -163,7 +163,7 @@ async def test_a_group_shows_what_is_delayed(live: Live) -> None:
     await headgate(live.url, "append", "orders", "a=1", "--deliver-at", "10m")
     await live.read_group("orders", "billing", "me")
 
-    assert (await headgate(live.url, "group", "list", "orders")).lines[1].split("\t")[-1] == "1"
+    assert (await headgate(live.url, "group", "list", "orders")).lines[1].split("\t")[-2] == "1"
     header, item = (await headgate(live.url, "pending", "orders", "billing")).lines
     delay = dict(zip(header.split("\t"), item.split("\t"), strict=True))["delay_ms"]
     assert 0 < int(delay) <= 600_000
@@ -172,9 +172,9 @@ async def test_a_group_shows_what_is_delayed(live: Live) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("x", "line 3 is no JSON"),
-        ("[]", "line 3 is no entry"),
-        ('{"sku": "1"}', 'line 3 is no entry: {"fields": {"name": "value"}} is one'),
+        ("x", "line 3 is not valid JSON"),
+        ("[]", "line 3 is not an entry"),
+        ('{"sku": "1"}', 'line 3 is not an entry such as {"fields": {"name": "value"}}'),
         ('{"fields": {"v": 1}}', "/body/2/fields/v: line 3: should be a valid string"),
     ],
 )
@@ -279,7 +279,8 @@ async def test_what_was_trimmed_before_it_was_read_is_said(live: Live) -> None:
     ended = await headgate(live.url, "tail", "orders", "--after", first, "--no-follow")
 
     assert (ended.code, ended.output) == (0, f"{last} v=5\n")
-    assert ended.error == f"trimmed and missed: after {first} to {second_last}\n"
+    missed = f"entries after {first} to {second_last}"
+    assert ended.error == f"trimmed before they were read: {missed}\n"
 
 
 async def test_a_stream_that_is_deleted_ends_its_tail(live: Live) -> None:
@@ -345,9 +346,10 @@ async def test_groups_are_shown_with_their_consumers(live: Live) -> None:
     as_json = await headgate(live.url, "group", "list", "orders", "--json")
     missing = await headgate(live.url, "group", "list", "nope")
     lines = [line.split("\t") for line in ended.lines]
-    assert lines[0] == ["group", "consumer", "pending", "lag", "idle_ms", "last_id", "delayed"]
+    columns = ["group", "consumer", "pending", "lag", "idle_ms", "last_id", "delayed", "verdict"]
+    assert lines[0] == columns
     assert lines[1][:4] == ['"audit log"', "-", "0", "0"]
-    assert lines[2] == ["billing", "-", "1", "2", "-", first, "0"]
+    assert lines[2] == ["billing", "-", "1", "2", "-", first, "0", "ok"]
     assert lines[3][:4] == ["billing", "me", "1", "-"]
     _, billing = map(json.loads, as_json.lines)
     shown = (billing["name"], billing["lag"], billing["consumers"][0]["name"])
@@ -376,7 +378,7 @@ async def test_a_gateway_that_is_not_there_is_said_with_what_to_do(words: str) -
     assert (ended.code, ended.output) == (1, "")
     assert ended.error.startswith(f"Error: no gateway at {NOWHERE}: ")
     assert ended.error.endswith(
-        "Start one with `headgate serve`, or say where it is with --url or HEADGATE_URL.\n"
+        "Start a gateway with `headgate serve`, or set its URL with --url or HEADGATE_URL.\n"
     )
     assert ended.error.count("\n") == 1
 
@@ -400,7 +402,7 @@ async def test_another_server_is_no_gateway() -> None:
         for words in ("append orders a=1", "tail orders"):
             for status in [200] * 5 + [404] * 5:
                 ended = await headgate(url, *words.split())
-                expected = f"Error: {url} answers {status}, but is no gateway.\n"
+                expected = f"Error: {url} answered {status}, but is not a Headgate gateway.\n"
                 assert ended == (1, "", expected), words
 
 
@@ -418,8 +420,8 @@ async def test_another_server_is_no_gateway() -> None:
         ("append orders a=\udcff", "Error: "),
         ("group list orders --watch", "Error: "),
         ("nonsense", "No such command"),
-        ("read orders --filter {", "it is not JSON"),
-        ("read orders --group g --consumer c --filter []", "filters of its own"),
+        ("read orders --filter {", "not valid JSON"),
+        ("read orders --group g --consumer c --filter []", "headgate group policy --filters"),
         ("read orders --group billing", "Error: "),
         ("read orders --after 0 --reverse", "Error: "),
         ("read orders --claim-idle 1m", "Error: "),
@@ -429,10 +431,10 @@ async def test_another_server_is_no_gateway() -> None:
         ("nack orders billing 1-0 --delay 1.minute", "Error: "),
         ("ack orders billing", "Error: "),
         ("pending orders a/b", "Error: "),
-        ("dump orders orders.xlsx", "should end with .csv, .ndjson, .jsonl, .parquet"),
-        ("tail a/b", "'a/b' cannot be the name"),
+        ("dump orders orders.xlsx", "does not end with one of .csv, .ndjson, .jsonl, .parquet"),
+        ("tail a/b", "'a/b' cannot be the name of a stream: a name cannot contain `/`"),
         (f"group list {'a' * 257}", "1 to 256 bytes"),
-        ("append a\x07b v=1", "no control"),
+        ("append a\x07b v=1", "control characters"),
     ],
 )
 async def test_what_makes_no_sense_is_told_before_anything_is_asked(words: str, fault: str) -> None:
@@ -514,7 +516,9 @@ COMMANDS = dict(commands(main, ["headgate"]))
 WITHOUT_JSON = {
     "headgate asyncapi": "what it prints is JSON",
     "headgate completion": "what it prints is a script for a shell",
+    "headgate mcp": "it speaks a protocol",
     "headgate openapi": "what it prints is JSON",
+    "headgate types": "what it prints are types",
     "headgate serve": "it ends when it is told to; its log is lines of JSON",
 }
 
@@ -539,7 +543,7 @@ def test_commands_stand_in_sections() -> None:
     text = CliRunner().invoke(main, ["--help"]).stdout
     shown = {line.split()[0] for line in text.splitlines() if line.startswith("  ")}
     assert {name.split()[1] for name in COMMANDS} <= shown
-    for section in ("Run a gateway:", "Use a running gateway:", "For tools:"):
+    for section in ("Run a gateway:", "Use a running gateway:", "Integrate with tools:"):
         assert section in text.splitlines()
 
 

@@ -101,8 +101,8 @@ async def test_a_missing_token_is_told_with_what_to_do(
     ended = await headgate(keeper.url, "stream", "list", **variables)
     assert is_one_line(ended)
     assert ended.error == (
-        "Error: This key is not known. (401 unauthenticated). No token was sent: HEADGATE_TOKEN "
-        "or --token-file gives one.\n"
+        "Error: This key is not known. (401 unauthenticated). No token was sent: set "
+        "HEADGATE_TOKEN or --token-file.\n"
     )
     assert "uthorization" not in keeper.heads[0]
 
@@ -117,9 +117,9 @@ async def test_a_refused_token_is_told_and_not_shown(
     denied = await headgate(keeper.url, *command, HEADGATE_TOKEN=TOKEN)
 
     assert is_one_line(unknown)
-    assert "(401 unauthenticated). The token was that of HEADGATE_TOKEN." in unknown.error
+    assert "(401 unauthenticated). The token came from HEADGATE_TOKEN." in unknown.error
     assert is_one_line(denied)
-    assert "(403 forbidden). The token was that of HEADGATE_TOKEN." in denied.error
+    assert "(403 forbidden). The token came from HEADGATE_TOKEN." in denied.error
     assert "hg_reader" not in unknown.error + denied.error
 
 
@@ -229,7 +229,7 @@ async def test_a_tail_lives_as_long_as_its_key(tmp_path: Path) -> None:
 
     assert (tail.returncode, output) == (1, b"")
     [refused] = error.decode().splitlines()
-    assert refused.endswith(" (401 unauthenticated). The token was that of HEADGATE_TOKEN.")
+    assert refused.endswith(" (401 unauthenticated). The token came from HEADGATE_TOKEN.")
 
 
 # TLS
@@ -266,4 +266,4 @@ async def test_a_file_without_certificates_is_told(tmp_path: Path) -> None:
     ended = await headgate("https://127.0.0.1:1", "stream", "list", "--ca", str(file))
 
     assert is_one_line(ended)
-    assert f"{file} has no certificates" in ended.error
+    assert f"{file} contains no certificates" in ended.error

@@ -92,7 +92,7 @@ async def test_sigterm_lets_the_running_command_end(live: Live, tmp_path: Path) 
 async def test_a_command_or_group_that_is_not_there_is_one_line(live: Live) -> None:
     await group_of(live, "1")
     ended = await separately(live.url, "consume", *GROUP, "--", "no-such-command")
-    assert (ended.code, ended.error) == (1, "Error: there is no command 'no-such-command'\n")
+    assert (ended.code, ended.error) == (1, "Error: command not found: 'no-such-command'\n")
     assert await pending_count(live) == 0
     ended = await separately(live.url, "consume", "orders", "other", "--", "cat")
     assert (ended.code, ended.output, ended.error.count("\n")) == (1, "", 1)
@@ -118,7 +118,7 @@ async def test_options_of_patterns_and_the_command_are_needed_where_they_say(liv
     without_command = await separately(live.url, "consume", *GROUP)
 
     assert without_match.code == 2
-    assert "give --match" in without_match.error
+    assert "--start requires --match" in without_match.error
     assert without_command.code == 2
     assert "COMMAND" in without_command.error
 
@@ -146,8 +146,8 @@ async def test_nothing_is_committed_if_the_command_fails_or_a_line_is_no_step(li
     missing = '{"delete_row":{"stream":"missing","key":"1"}}'
     errors = {
         f"echo '{STEP}'; exit 3": "exit 3",
-        f"echo '{STEP}'; echo; echo '[]'": "line 3 of the output: a step is an object",
-        f"echo '{STEP}'; echo oops": "line 2 of the output: not JSON",
+        f"echo '{STEP}'; echo; echo '[]'": "line 3 of the output: a step must be a JSON object",
+        f"echo '{STEP}'; echo oops": "line 2 of the output: not valid JSON",
         f"echo '{STEP}'; echo; echo '{missing}'": "line 3 of the output: /body/steps/1/delete_row",
         "echo '{}'": "line 1 of the output: /body/steps/0",
         f"yes '{STEP}' | head -100": "/body/steps: ",

@@ -56,7 +56,7 @@ async def test_a_push_is_set_and_its_secret_is_printed_alone_and_once(
     notice = await receiver.next()
     assert (notice.header("authorization"), notice.header("x-a")) == ("Bearer x=y", "b=c")
     again = await done(live, "set", *PLACE, receiver.url, "--disable-after", "1h")
-    assert (again.output, "keeps its secret" in again.error) == ("", True)
+    assert (again.output, "It keeps its secret" in again.error) == ("", True)
     rotated = await done(live, "rotate", *PLACE, "--overlap", "1h")
     assert rotated.lines[0].startswith("whsec_")
     assert rotated.lines != made.lines
@@ -70,11 +70,60 @@ async def test_a_push_is_paused_resumed_and_deleted(live: Live, receiver: Receiv
     assert (await shown(live, "resume", *PLACE))["state"] == "active"
     assert await shown(live, "retry", *PLACE) == {"entries": 0}
     async with terminal(live.url, "push", "delete", *PLACE) as screen:
-        await screen.until_shown("Delete the push of the group 'billing' of 'orders'?")
+        await screen.until_shown("Delete the push of the group 'billing' of the stream 'orders'?")
         screen.press("n\n")
         assert await screen.until_end() == 1
     assert await done(live, "delete", *PLACE) == (0, "", "")
     assert (await headgate(live.url, "push", "show", *PLACE)).code == 1
+
+
+async def test_a_test_event_tells_the_answer(live: Live, receiver: Receiver) -> None:
+    await done(live, "set", *PLACE, receiver.url)
+    receiver.answers = [("200 OK", b"welcome"), ("500 No", b"no room")]
+    assert "welcome" in (await done(live, "test", *PLACE)).output
+    ended = await headgate(live.url, "push", "test", *PLACE)
+    assert (ended.code, "answered 500" in ended.output, "no room" in ended.output) == (
+        1,
+        True,
+        True,
+    )
+
+
+async def test_the_attempts_of_an_entry_are_listed(live: Live, receiver: Receiver) -> None:
+    await done(live, "set", *PLACE, receiver.url, "--attempts-days", "1")
+    first, second = await live.append("orders", "1", "2")
+    listed = await eventually(lambda: listed_attempts(live), lambda found: len(found) == 2)
+    assert {each["ids"][0] for each in listed} == {first, second}
+    [attempt] = await listed_attempts(live, "--id", first)
+    assert (attempt["ids"], attempt["status"]) == ([first], 200)
+    assert second in (await done(live, "attempts", *PLACE, "--id", second)).output
+
+
+async def listed_attempts(live: Live, *words: str) -> list[dict[str, Any]]:
+    ended = await done(live, "attempts", *PLACE, *words, "--json")
+    return [json.loads(line) for line in ended.lines]
+
+
+async def test_entries_are_counted_and_sent_again(live: Live, receiver: Receiver) -> None:
+    await done(live, "set", *PLACE, receiver.url)
+    first, *_ = await live.append("orders", "1", "2", "3")
+    for _ in range(3):
+        await receiver.next()
+    await eventually(lambda: live.group(*PLACE), lambda group: group["pending"] == 0)
+    again = ("replay", *PLACE, "--from")
+    for start, count in (("1h", 3), ("2020-01-01T00:00", 3), (f"({first}", 2), ("-", 3)):
+        assert (await shown(live, *again, start, "--dry-run"))["entries"] == count
+    assert receiver.notices.empty()
+    condition = '{"exact":{"v":"2"}}'
+    assert "entries\t1" in (await done(live, *again, "-", "--filter", condition)).output
+    notice = await receiver.next()
+    assert (notice.json["fields"], bool(notice.header("headgate-replay"))) == ({"v": "2"}, True)
+    await eventually(
+        lambda: shown(live, "show", *PLACE), lambda it: it["replay"]["state"] == "done"
+    )
+    assert "state\tdone" in (await done(live, "show", *PLACE)).output
+    assert (await headgate(live.url, "push", "replay", *PLACE, "--cancel")).code == 1
+    assert "--from -" in (await headgate(live.url, "push", "replay", *PLACE)).error
 
 
 async def test_a_group_over_a_pattern_is_pushed(live: Live, receiver: Receiver) -> None:
@@ -92,7 +141,7 @@ async def test_a_group_over_a_pattern_is_pushed(live: Live, receiver: Receiver) 
     assert await done(live, "delete", *place) == (0, "", "")
     assert (await headgate(live.url, "push", "show", *place)).code == 1
     ended = await headgate(live.url, "push", "set", *PLACE, receiver.url, "--start", "0")
-    assert (ended.code, "give --match" in ended.error) == (2, True)
+    assert (ended.code, "--start requires --match" in ended.error) == (2, True)
 
 
 async def test_the_worst_is_listed_first_and_shown_with_its_answers(

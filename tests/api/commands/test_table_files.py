@@ -66,8 +66,8 @@ async def test_columns_have_types(live: Live, tmp_path: Path) -> None:
     ("name", "text", "fault"),
     [
         ("rows.csv", "a,b\n1,2,3\n", "line 2 has more cells than the first line"),
-        ("rows.ndjson", "[]\n", "line 1 is no JSON object"),
-        ("rows.ndjson", "{\n", "line 1 is no JSON"),
+        ("rows.ndjson", "[]\n", "line 1 is not a JSON object"),
+        ("rows.ndjson", "{\n", "line 1 is not valid JSON"),
         ("rows.parquet", "no", "Parquet"),
     ],
 )

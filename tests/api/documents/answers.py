@@ -8,6 +8,8 @@ from tests.api.documents.snippets import Snippet
 _ID = r"\d{13}-\d+|\d{20}_\d{20}"
 """Ids of entries, and offsets. What a page names twice is the same each time it is run."""
 
+_KEY_ID = r"[a-z2-7]{10}"
+
 _VARYING = {
     "id": _ID,
     "time": r"\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|\+00:00)|\d\d:\d\d:\d\d\.\d{3}|\b\d{13}\b",
@@ -16,7 +18,7 @@ _VARYING = {
     "size": r'(?<="bytes":)\d+|\d+ bytes|\d+ (?:objects|parts)',
     "uuid": r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     "checksum": r"\b[0-9a-f]{64}\b|sha384-[\w+/]{64}",
-    "secret": r"hg_\w+|whsec_[\w+/=]+|(?<=key )[a-z2-7]{10}\b",
+    "secret": r'hg_\w+|whsec_[\w+/=]+|(?<=key )[a-z2-7]{10}\b|(?<="id":")[a-z2-7]{10}\b',
     "name": r"msg_\w+-\d+|w_[0-9a-f]{24}|file://[\w/-]+",
     "cursor": r'(?<="position":")[\w-]{15,}|(?<="at":")[\w-]{15,}|(?<=id: )[a-z][\w-]{14,}',
 }
@@ -68,7 +70,7 @@ def check_answer(shown: str, printed: str, ids: dict[str, str], *, is_json: bool
     match = re.fullmatch(pattern, plain(printed), re.DOTALL)
     assert match, f"The page shows\n{shown}\nand the command prints\n{printed}"
     values = zip(names, match.groups(), strict=True)
-    ids |= {name: value for name, value in values if re.fullmatch(_ID, name)}
+    ids |= {name: value for name, value in values if re.fullmatch(f"{_ID}|{_KEY_ID}", name)}
 
 
 def _without_spaces(text: str) -> str:

@@ -42,6 +42,11 @@ class Snippet(NamedTuple):
     def is_endless(self) -> bool:
         return any(words in self.code for words in _ENDLESS)
 
+    @property
+    def is_check(self) -> bool:
+        """Return whether it is a function of a receiver, as tests/sdk/test_signatures.py runs."""
+        return '"webhook-signature"' in self.code
+
     def at(self, url: str) -> str:
         """Return the program for the gateway of a test; one it starts itself has a free port."""
         [port] = free_ports(1)
@@ -52,6 +57,13 @@ class Snippet(NamedTuple):
 def snippets(task: str, *languages: str) -> list[Snippet]:
     """Return the programs of a page of the guide that are in one of these languages."""
     return snippets_in(guide.source(task), *languages)
+
+
+def snippets_of_tab(task: str, tab: str | None, *languages: str) -> list[Snippet]:
+    """Return the programs that a reader runs who opens one tab of a page; None: it has none."""
+    parts = guide.parts_of(task)
+    text = [parts.introduction, *([] if tab is None else [parts.tabs[tab]]), parts.rest]
+    return snippets_in("\n".join(text), *languages)
 
 
 def snippets_in(text: str, *languages: str) -> list[Snippet]:

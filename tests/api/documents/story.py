@@ -9,7 +9,7 @@ import json
 import random
 import re
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,8 +23,14 @@ import pyarrow as pa
 from fastapi import FastAPI
 from pydantic import SecretStr
 
+from headgate.app.auth.grants import Grant, Verb
+from headgate.app.auth.key_file import ApiKey, KeyText, create_keys, make_key
+from headgate.app.automation import pushes
+from headgate.app.automation.pushes import PushAnswer, PushPlace
+from headgate.app.automation.targets import Targets
+from headgate.app.automation.webhooks import Sender, TargetAnswer
 from headgate.app.backends.embedded import EmbeddedBackend
-from headgate.app.backends.port import Backend
+from headgate.app.backends.port import Backend, Perform
 from headgate.app.gateway.credentials import open_credentials
 from headgate.app.http.operation import ARROW
 from headgate.app.main import create_app
@@ -48,10 +54,21 @@ from headgate.engine.buckets import SECONDS
 from headgate.engine.engine import Engine
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.requests.streams import Observe
+from tests.api.documents.conversation import spoken
+from tests.conditions import eventually
 
 EXAMPLES = Path(__file__).parents[3] / "app" / "examples.json"
 
 _SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+_KEY_ID = "6jze42yvcm"
+_KEY = f"hg_{_KEY_ID}_qr7fm2v5tkx4c6gyd3zlhn2b7wsa5jueoi4pvr6tqk3mxg7yz2aa"
+_CHANGING = (
+    (r"whsec_[A-Za-z0-9+/=]+", _SECRET),
+    (r'"id":"[0-9a-f]{16}","state"', '"id":"3f9c21ab40d7e658","state"'),
+    (r"msg_test_[0-9a-f]+", "msg_test_8d1c0bb5d3f2a47f6e09"),
+    (r'"took_ms":\d+', '"took_ms":38'),
+    (r'"webhook-timestamp":"[0-9]+"', '"webhook-timestamp":"1718000000"'),
+)
 _START_MS = 1_718_000_000_000
 _JSON = ("application/json", "application/jwk-set+json")
 _SSE = "text/event-stream"
@@ -73,6 +90,16 @@ class StoryClock:
         return self.now_ms
 
 
+class _Receiver(Sender):
+    """Every URL takes what is sent there."""
+
+    async def send(
+        self, url: str, body: bytes, headers: Mapping[str, str], *, within_s: float
+    ) -> TargetAnswer:
+        """Answer as a receiver."""
+        return TargetAnswer(200, b"received")
+
+
 Ask = Callable[..., Awaitable[Any]]
 
 
@@ -84,7 +111,9 @@ class Recorder:
     clock: StoryClock
     paths: dict[str, dict[str, Any]]
     history: HistoryRecorder
+    perform: Perform
     exchanges: dict[str, Any] = field(default_factory=dict)
+    key_id: str = "none yet"  # another one each time
 
     async def ask(
         self,
@@ -117,7 +146,15 @@ class Recorder:
         if json is not None:
             exchange["request"] = {media_type: json}
         kind = answer.headers.get("content-type", "").partition(";")[0]
-        text = re.sub(r"whsec_[A-Za-z0-9+/=]+", _SECRET, answer.text)  # another one each time
+        text = answer.text  # without what is another one each time
+        own = re.search(r"hg_(\w+)_\w+", text)
+        if own is not None:
+            self.key_id = own[1]
+        text = re.sub(r"hg_\w+", _KEY, text).replace(self.key_id, _KEY_ID)
+        if parameters.get("key") == self.key_id:
+            exchange["parameters"] = {"key": _KEY_ID}
+        for changing, shown in (*_CHANGING, (r'"at_ms":\d+', f'"at_ms":{self.clock.now_ms}')):
+            text = re.sub(changing, shown, text)
         content = loads(text) if text and kind in _JSON else text
         if answer.text:
             exchange["response"] = {kind: content}
@@ -133,7 +170,7 @@ class Recorder:
             text = ""
             async for part in response.aiter_text():
                 text += part
-                if re.search("event: (caught_up|sample)", text) and text.endswith("\n\n"):
+                if re.search("event: (caught_up|message|sample)", text) and text.endswith("\n\n"):
                     break
             text = re.sub(r"retry: \d+", "retry: 2000", text)
             return httpx.Response(response.status_code, text=text, headers={"content-type": _SSE})
@@ -154,7 +191,7 @@ class Recorder:
 
 
 async def played(data_dir: Path) -> dict[str, Any]:
-    """Play the story; returns the exchanges by operation.
+    """Play the story; returns the exchanges by operation, and the frames of a WebSocket.
 
     Args:
         data_dir: an empty directory, for the gateway whose journal is looked at.
@@ -165,10 +202,19 @@ async def played(data_dir: Path) -> dict[str, Any]:
         for chapter in CHAPTERS:
             await chapter(story.ask, story)
         exchanges = story.exchanges
+    async with _gateway(settings, StoryClock()) as story:
+        exchanges["frames"] = await spoken(story.http)
     async with _gateway(Settings(data_dir=data_dir, **OF_THE_MACHINE), None) as story:
         await story.http.put("/v1/streams/orders", json={})
         await story.ask("GET /v1/admin/journal")
         await story.ask("POST /v1/admin/rewrite")
+        exchanges |= story.exchanges
+    keys_file = data_dir / "examples.json"
+    admin = await asyncio.to_thread(_admin_key, keys_file)
+    keyed = settings.model_copy(update={"keys_file": keys_file})
+    async with _gateway(keyed, StoryClock()) as story:
+        story.http.headers["Authorization"] = f"Bearer {admin}"
+        await _keys(story.ask, story)
         return exchanges | story.exchanges
 
 
@@ -257,6 +303,20 @@ async def _tables_and_commits(ask: Ask, story: Recorder) -> None:
     await ask("POST /v1/commit", {"consumer": "anna", "steps": steps}, headers=key)
 
 
+async def _channels(ask: Ask, story: Recorder) -> None:
+    channel = "/v1/channels/room-1"
+    following = asyncio.ensure_future(ask(f"GET {channel}/events"))
+    message = {"data": {"text": "hello"}}
+    while not (await story.http.post(f"{channel}/messages", json=message)).json()["receivers"]:
+        await asyncio.sleep(0)
+    await following
+    await ask(f"POST {channel}/messages", message)
+    members = partial(story.http.get, f"{channel}/presence")
+    await eventually(members, lambda answer: answer.json()["settled"])
+    await ask(f"GET {channel}/presence")
+    await ask("GET /v1/streams/orders/presence")
+
+
 async def _bulk(ask: Ask, story: Recorder) -> None:
     cursors = [{"stream": "orders", "after": "0-0"}]
     await ask("POST /v1/bulk/plan", {"cursors": cursors, "max_entries": 4})
@@ -277,6 +337,7 @@ async def _schedules(ask: Ask, story: Recorder) -> None:
     await ask(f"PUT {schedule}", {**body, "time_zone": "Europe/Berlin"})
     await ask(f"GET {schedule}")
     await ask("GET /v1/schedules")
+    await ask("GET /v1/schedule-times?cron=0+2+*+*+*&time_zone=Europe/Berlin")
     await ask(f"PATCH {schedule}", {"paused": True})
     await ask(f"POST {schedule}/run")
     await ask(f"DELETE {schedule}")
@@ -284,25 +345,51 @@ async def _schedules(ask: Ask, story: Recorder) -> None:
 
 async def _pushes(ask: Ask, story: Recorder) -> None:
     group = "/v1/streams/parcels/groups/billing"
-    await story.http.put(group, json={"create_stream": True})
+    for sku in ("42", "43", "42"):
+        await story.http.post("/v1/streams/parcels/entries", json={"fields": {"sku": sku}})
+    await story.http.put(group, json={})
     headers = {"Authorization": "Bearer token-of-the-receiver"}
     body = {"url": "https://hooks.example/parcels", "concurrency": 20, "headers": headers}
     await ask(f"PUT {group}/push", body)
     await ask(f"GET {group}/push")
     await ask("GET /v1/pushes")
     await ask("GET /v1/push/jwks.json")
+    await _attempt(story, PushPlace(b"parcels", b"billing"))
+    await ask(f"GET {group}/push/attempts?id=1718000000250-0")
+    await story.http.post(f"{group}/push/pause")
+    again = {"start": "1718000000000", "end": "+", "filter": {"exact": {"sku": "42"}}}
+    await ask(f"POST {group}/push/replay", {**again, "dry_run": False})
+    await ask(f"DELETE {group}/push/replay")
+    await story.http.post(f"{group}/push/resume")
     await ask(f"POST {group}/push/rotate", {"overlap_ms": 3_600_000})
-    for verb in ("pause", "resume", "retry"):
+    for verb in ("pause", "resume", "retry", "test"):
         await ask(f"POST {group}/push/{verb}")
     await ask(f"DELETE {group}/push")
     push, match = "/v1/groups/billing/push", "match=parcels*"
     await ask(f"PUT {push}?{match}", {**body, "create": {"start": "0"}})
     await ask(f"GET {push}?{match}")
+    await _attempt(story, PushPlace(b"parcels*", b"billing", is_pattern=True))
+    await ask(f"GET {push}/attempts?{match}&limit=10")
     await ask(f"POST {push}/rotate?{match}", {"overlap_ms": 3_600_000})
-    for verb in ("pause", "resume", "retry"):
+    for verb in ("pause", "resume", "retry", "test"):
         await ask(f"POST {push}/{verb}?{match}")
     await ask(f"DELETE {push}?{match}")
     await story.http.delete("/v1/streams/parcels")
+
+
+async def _attempt(story: Recorder, place: PushPlace) -> None:
+    """Let a push have an attempt that failed."""
+    webhook_id = "msg_7a5afeb03f2f47a3a796_1718000000250-0"
+    headers = {"Authorization": "…", "Content-Type": "application/json"}
+    headers |= {"webhook-id": webhook_id, "webhook-timestamp": "1718000000"}
+    attempt = PushAnswer(
+        *(_START_MS, 38, webhook_id, 1, 500, "answered 500", "out of memory", None, "parcels"),
+        ids=["1718000000250-0"],
+        url="https://hooks.example",
+        headers=headers | {"webhook-signature": "…"},
+        next_at_ms=_START_MS + 1_000,
+    )
+    await pushes.add_attempts(story.perform, place.name, [attempt])
 
 
 async def _redis_words(ask: Ask, story: Recorder) -> None:
@@ -315,6 +402,14 @@ async def _redis_words(ask: Ask, story: Recorder) -> None:
     await ask("POST /v1/commands/XADD/orders/*/sku/101")
 
 
+async def _schemas(ask: Ask, story: Recorder) -> None:
+    schema = {"type": "object", "properties": {"count": {"type": "integer"}}}
+    await ask("PUT /v1/streams/counts/schema", {"schema": schema})
+    await ask("GET /v1/streams/counts/schema")
+    await ask("DELETE /v1/streams/counts/schema")
+    await story.http.delete("/v1/streams/counts")
+
+
 async def _histories(ask: Ask, story: Recorder) -> None:
     for _ in range(2):
         story.clock.now_ms += 1000
@@ -322,6 +417,31 @@ async def _histories(ask: Ask, story: Recorder) -> None:
     for subject in ("admin", "streams/orders", "streams/orders/groups/billing"):
         await ask(f"GET /v1/{subject}/history?step=second")
     await ask("GET /v1/admin/history/events")
+
+
+def _admin_key(path: Path) -> KeyText:
+    text = make_key("0admin")
+    create_keys(
+        path,
+        {
+            text.id: ApiKey(
+                id=text.id,
+                name="admin",
+                sha256=text.sha256,
+                grants=[Grant(streams=["*"], do=[Verb.ADMIN])],
+                created_at_ms=_START_MS,
+            )
+        },
+    )
+    return text
+
+
+async def _keys(ask: Ask, story: Recorder) -> None:
+    rights = {"streams": ["orders"], "do": ["append", "consume"], "create": True}
+    await ask("POST /v1/keys", {"name": "shop", "grants": [rights], "ttl_ms": 90 * 86_400_000})
+    await ask(f"POST /v1/keys/{story.key_id}/rotate", {"overlap_ms": 3_600_000})
+    await ask("GET /v1/keys")
+    await ask(f"DELETE /v1/keys/{story.key_id}")
 
 
 async def _the_end(ask: Ask, story: Recorder) -> None:
@@ -337,8 +457,8 @@ async def _the_end(ask: Ask, story: Recorder) -> None:
 
 
 CHAPTERS = (
-    *(_streams_and_entries, _groups, _tables_and_commits, _bulk, _schedules, _pushes),
-    *(_redis_words, _histories, _the_end),
+    *(_streams_and_entries, _groups, _tables_and_commits, _channels, _bulk, _schedules),
+    *(_pushes, _redis_words, _schemas, _histories, _the_end),
 )
 
 
@@ -372,7 +492,9 @@ async def _gateway(settings: Settings, clock: StoryClock | None) -> AsyncIterato
     app = await asyncio.to_thread(_app, settings, clock)
     clock = clock or StoryClock()
     history = HistoryRecorder(partial(_sampled, app.state.gateway.backend, clock), clock)
-    app.state.gateway = replace(app.state.gateway, random=random.Random(1), history=history)
+    app.state.gateway = replace(
+        app.state.gateway, random=random.Random(1), history=history, sender=_Receiver(Targets())
+    )
     listening = socket.create_server(("127.0.0.1", 0))
     server = Server(app, settings)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
@@ -380,7 +502,8 @@ async def _gateway(settings: Settings, clock: StoryClock | None) -> AsyncIterato
     async with httpx.AsyncClient(base_url=url, timeout=30) as http:
         try:
             document = await asyncio.to_thread(app.openapi)
-            yield Recorder(http, clock, document["paths"], history)
+            perform = app.state.gateway.backend.perform
+            yield Recorder(http, clock, document["paths"], history, perform)
         finally:
             server.should_exit = True
             await serving

@@ -1,6 +1,7 @@
 """The guide: each snippet runs as it stands, and the pages show them."""
 
 import asyncio
+import json
 import re
 import sys
 from pathlib import Path
@@ -11,12 +12,13 @@ from headgate.app.routes import guide
 from headgate.app.settings import Settings
 from tests.api.conftest import Live
 from tests.api.documents.answers import check_output
-from tests.api.documents.snippets import Snippet, run, shell_at, snippets, snippets_in
+from tests.api.documents.snippets import Snippet, run, shell_at, snippets_in, snippets_of_tab
 from tests.processes.gateway import ROOT
 from tests.servers.chosen import URL
 
 QUICK = {
     *(
+        "agents",
         "append",
         "cloudevents",
         "close",
@@ -28,12 +30,17 @@ QUICK = {
         "machines",
         "once",
     ),
-    *("patterns", "redis", "work"),
+    *("patterns", "redis", "schemas", "work"),
 }
 """Pages that the gate runs. The programs of the others take longer: `make long` runs them, too."""
 
+TABS = ("curl", "Python", "Terminal")
+"""Of the others, the programs are run by tests/sdk/test_guide.py and tests/e2e."""
+
 PAGES = [
-    pytest.param(task, marks=() if task in QUICK else pytest.mark.long) for task in guide.TASKS
+    pytest.param(task, tab, marks=() if task in QUICK else pytest.mark.long)
+    for task in guide.TASKS
+    for tab in (*filter(TABS.__contains__, guide.parts_of(task).tabs),) or (None,)
 ]
 
 
@@ -41,8 +48,12 @@ _TERMINAL = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(s
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(push_allow=["127.0.0.0/8"], data_dir=tmp_path / "data")
+def settings(tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
+    """Return those of `make serve`, or of the command with which the page starts a gateway."""
+    task = request.node.callspec.params.get("task") if hasattr(request.node, "callspec") else None
+    is_allowed = task is not None and "serve --push-allow 127.0.0.0/8" in guide.source(task)
+    push_allow = ["127.0.0.0/8"] if is_allowed else []
+    return Settings(push_allow=push_allow, data_dir=tmp_path / "data")
 
 
 @pytest.fixture
@@ -59,12 +70,14 @@ def command_of(snippet: Snippet, code: str) -> list[str]:
     return shell if "curl " in code else [sys.executable, "-c", _TERMINAL, *shell]
 
 
-@pytest.mark.parametrize("task", PAGES)
-async def test_a_snippet_runs(live: Live, shell: dict[str, str], tmp_path: Path, task: str) -> None:
+@pytest.mark.parametrize(("task", "tab"), PAGES)
+async def test_a_page_runs_from_its_beginning(
+    live: Live, shell: dict[str, str], tmp_path: Path, task: str, tab: str | None
+) -> None:
     ids: dict[str, str] = {}
-    for at, snippet in enumerate(await asyncio.to_thread(snippets, task, "sh", "python")):
-        if at == 0 or snippet.language == "python":
-            await live.http.post("/v1/streams/orders/entries", json={"fields": {"sku": "42"}})
+    for snippet in await asyncio.to_thread(snippets_of_tab, task, tab, "sh", "python"):
+        if snippet.is_check:
+            continue
         code = snippet.at(live.url)
         for shown, actual in ids.items():
             code = code.replace(shown, actual)
@@ -77,7 +90,9 @@ async def test_a_snippet_runs(live: Live, shell: dict[str, str], tmp_path: Path,
             lines=snippet.answer.count("\n") if is_compared else 1,
         )
         assert output or "-o " in code, code
-        assert '"code":' not in output, output
+        assert '"type":"/problems/' not in output, output
+        if '"is_first":true' in output:  # then the page says to put it there
+            shell["HEADGATE_TOKEN"] = str(json.loads(output)["key"])
         if is_compared:
             check_output(snippet, output, live.url, ids)
 
@@ -99,7 +114,7 @@ async def test_a_page_has_a_tab_for_each_client_and_its_links_lead_somewhere(sha
         parts = re.findall(r"^## (.+)$", guide.source(task or "concepts"), re.MULTILINE)
         assert titles == [part for part in parts if part in guide.CLIENTS], task
         others = [part for part in parts if part not in guide.CLIENTS]
-        assert re.findall(r"<h2>([^<]+)</h2>\n", answer.text) == others
+        assert re.findall(r"<h2 id=[^>]+>([^<]+)</h2>\n", answer.text) == others
         assert len(titles) <= 4  # the page's style shows so many
         assert answer.text.count(" checked>") == bool(titles)
         assert "<!--" not in answer.text
@@ -115,7 +130,7 @@ async def test_a_page_has_a_tab_for_each_client_and_its_links_lead_somewhere(sha
 @pytest.mark.asyncio(loop_scope="session")
 async def test_the_search_has_each_page_and_each_problem_in_words(shared: Live) -> None:
     pages = {page["path"]: page for page in (await shared.http.get("/guide/pages.json")).json()}
-    assert pages["/guide/work"]["title"] == "Work entries off"
+    assert pages["/guide/work"]["title"] == "Process entries"
     assert "claim_idle_ms" in pages["/guide/concepts"]["text"]
     assert not {"`", "#", "|"} & set(pages["/guide/concepts"]["text"])
     assert "HEADGATE_FULL" in pages["/problems/memory_full"]["text"]

@@ -52,7 +52,8 @@ async def test_the_limits_are_those_of_the_settings() -> None:
     assert {name: limits.pop(name) for name in chosen} == chosen
     assert limits.pop("durable") == "nothing"
     assert limits.pop("pattern_bytes_max") == PATTERN_BYTES_MAX
-    assert limits.pop("abilities") == ["bulk", "claim_feed", "commands", "patterns", "policies"]
+    abilities = ["bulk", "claim_feed", "commands", "patterns", "policies", "schemas"]
+    assert limits.pop("abilities") == abilities
     assert limits.pop("rules") == ["fair_groups", "tables", "pattern_groups"]
     defaults, others = Settings(), limits
     assert others == {name: getattr(defaults, name) for name in others}

@@ -85,6 +85,20 @@ async def test_a_standby_can_be_read_and_leads_once_the_leader_has_ended(tmp_pat
         await until_read(standby, ["1", "2", "3"])
 
 
+async def test_keys_are_changed_at_the_leader(tmp_path: Path) -> None:
+    anonymous = [{"streams": ["*"], "do": ["admin"]}]
+    key = {"name": "shop", "grants": [{"streams": ["orders"], "do": ["read"]}]}
+    async with (
+        running(settings(tmp_path, "a", anonymous=anonymous)) as leader,
+        running(settings(tmp_path, "b", anonymous=anonymous)) as standby,
+    ):
+        await until_status(leader, "/readyz", 200)
+        refused = problem_in(await standby.http.post("/v1/keys", json=key))
+        assert (refused["code"], refused["leader"]) == ("not_leader", "http://a.example")
+        assert not (tmp_path / "b" / "keys.json").exists()
+        assert (await leader.http.post("/v1/keys", json=key)).status_code == 201
+
+
 async def test_clients_and_commands_find_the_leader_of_two(tmp_path: Path) -> None:
     async with (
         running(settings(tmp_path, "a")) as leader,

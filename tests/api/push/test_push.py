@@ -116,6 +116,11 @@ async def test_a_receiver_that_is_gone_disables_it(live: Live, receiver: Receive
     await put(live, receiver)
     await live.append("orders", "1")
     assert "410" in (await until_state(live, "disabled"))["disabled_reason"]
+    listed = (await live.ask("GET /v1/streams/orders/groups"))["groups"]
+    for group in (await live.ask(f"GET {GROUP}"), *listed):
+        assert group["verdict"] == "critical"
+        told = {reason["code"]: reason["text"] for reason in group["reasons"]}
+        assert "410" in told["push_disabled"]
     receiver.answers = [OK]
     await live.http.post(f"{PUSH}/resume")
     first, second = await receiver.next(), await receiver.next()
@@ -328,7 +333,7 @@ async def test_no_error_has_the_url_in_it(live: Live, receiver: Receiver) -> Non
     await live.append("orders", "1")
     await until_settled(live, 1)
     push = await eventually(lambda: described(live), lambda push: push["answers"])
-    assert push["answers"][0]["error"] == "not sent: no answer of HTTP"
+    assert push["answers"][0]["error"] == "not sent: the answer is not HTTP"
     assert "a-part-that-is-secret" not in (await live.http.get("/v1/streams/dead/entries")).text
     await live.http.delete("/v1/streams/dead")
 
@@ -371,3 +376,100 @@ async def test_a_receiver_that_hangs_delays_no_other(live: Live, receiver: Recei
     await until_settled(live, 300)
     await live.http.delete("/v1/streams/orders/groups/slow")
     server.close()
+
+
+async def test_a_test_event_touches_no_entry(live: Live, receiver: Receiver) -> None:
+    secret = (await put(live, receiver, body="batch", headers={"X-Own": "1"}))["secret"]
+    await live.http.post(f"{PUSH}/pause")
+    await live.append("orders", "1")
+    receiver.answers = [("202 Yes", b"welcome"), ("500 No", b"no room")]
+    first, second = [await live.ask(f"POST {PUSH}/test") for _ in range(2)]
+    assert (first["status"], first["error"], first["excerpt"]) == (202, None, "welcome")
+    assert (second["status"], second["error"]) == (500, "answered 500")
+    notice = await receiver.next()
+    assert (notice.header("headgate-test"), notice.header("x-own")) == ("true", "1")
+    body = verified(secret, notice)
+    [entry] = body["entries"]
+    assert (body["stream"], entry["id"], entry["fields"]) == ("orders", "0-0", {"test": "true"})
+    push, group = await described(live), await live.ask(f"GET {GROUP}")
+    assert (push["delivered_count"], push["failed_count"], push["answers"]) == (0, 0, [])
+    assert (group["pending"], group["lag"]) == (0, 1)
+
+
+async def test_one_test_event_of_a_push_is_sent_at_a_time(live: Live, receiver: Receiver) -> None:
+    await put(live, receiver, timeout_ms=5_000)
+    receiver.may_answer.clear()
+    testing = asyncio.create_task(live.http.post(f"{PUSH}/test"))
+    await receiver.next()
+    refused = await live.http.post(f"{PUSH}/test")
+    assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
+    receiver.may_answer.set()
+    assert (await testing).json()["status"] == 200
+    assert (await live.ask(f"POST {PUSH}/test"))["status"] == 200
+
+
+async def test_a_test_event_tells_why_nobody_answers(live: Live, receiver: Receiver) -> None:
+    await put(live, receiver)
+    await receiver.close()
+    tested = await live.ask(f"POST {PUSH}/test")
+    assert (tested["status"], tested["error"]) == (
+        None,
+        "not sent: the connection to the host failed",
+    )
+
+
+async def attempts(live: Live, query: str = "") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (await live.ask(f"GET {PUSH}/attempts{query}"))["attempts"]
+    return found
+
+
+async def test_the_attempts_of_an_entry_are_kept(live: Live, receiver: Receiver) -> None:
+    receiver.answers = [FAILED, ("503 No\r\nRetry-After: 0", b""), OK]
+    await policy(live, backoff_ms=[10])
+    await put(live, receiver, headers={"X-Own": "secret-of-the-receiver"})
+    [entry_id] = await live.append("orders", "1")
+    await until_settled(live, 1)
+    await live.append("orders", "2")
+    await until_settled(live, 2)
+    await eventually(lambda: attempts(live), lambda found: len(found) == 4)
+    last, second, first = await attempts(live, f"?id={entry_id}")
+    assert [each["status"] for each in (first, second, last)] == [500, 503, 200]
+    assert (first["error"], first["excerpt"]) == ("answered 500", "no room")
+    assert (first["stream"], first["ids"]) == ("orders", [entry_id])
+    assert first["next_at_ms"] == first["at_ms"] + 10
+    assert last["next_at_ms"] is None
+    assert first["url"] == receiver.url.removesuffix("/hook")
+    assert (first["headers"]["X-Own"], first["headers"]["webhook-signature"]) == ("…", "…")
+    assert first["headers"]["webhook-id"] == last["webhook_id"]
+    page = await live.ask(f"GET {PUSH}/attempts?limit=3")
+    rest = await live.ask(f"GET {PUSH}/attempts?limit=3&cursor={page['next_cursor']}")
+    assert page["attempts"] + rest["attempts"] == await attempts(live)
+    assert (rest["attempts"], rest["next_cursor"]) == ([first], None)
+
+
+async def test_the_last_attempt_of_a_dead_letter_names_no_next(
+    live: Live, receiver: Receiver
+) -> None:
+    receiver.answers = [FAILED]
+    await policy(live, backoff_ms=[10], max_deliveries=2, dead_letter_stream="dead")
+    await put(live, receiver)
+    await live.append("orders", "1")
+    last, first = await eventually(lambda: attempts(live), lambda found: len(found) == 2)
+    assert (first["next_at_ms"] is None, last["next_at_ms"]) == (False, None)
+    await live.http.delete("/v1/streams/dead")
+
+
+async def test_attempts_are_kept_for_so_many_days(live: Live, receiver: Receiver) -> None:
+    await put(live, receiver, attempts_days=2)
+    log = PushPlace(b"orders", b"billing").name.decode()
+    await eventually(
+        lambda: live.ask(f"GET /v1/streams/{log}"),
+        lambda stream: stream["config"]["max_age_ms"] == 172_800_000,
+    )
+    await live.append("orders", "1")
+    await eventually(lambda: attempts(live), bool)
+    assert (await put(live, receiver, attempts_days=0))["attempts_days"] == 0
+    await eventually(lambda: attempts(live), lambda found: not found)
+    await live.append("orders", "2")
+    push = await eventually(lambda: described(live), lambda push: push["delivered_count"] == 2)
+    assert push["answers"] == []

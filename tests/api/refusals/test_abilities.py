@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -52,7 +52,7 @@ async def plain() -> AsyncIterator[Live]:
 
 
 XLEN = ["XLEN", "orders"]
-NEEDING = [
+NEEDING: list[tuple[str, str, Any, str]] = [
     ("POST", "/v1/bulk/plan", {"cursors": [{"stream": "orders"}]}, "bulk"),
     ("GET", WRITER, None, "bulk"),
     ("PUT", CHUNK, None, "bulk"),
@@ -64,6 +64,9 @@ NEEDING = [
     ("POST", "/v1/commands/multi-exec", [XLEN], "commands"),
     ("GET", "/v1/commands/XLEN/orders", None, "commands"),
     ("POST", "/v1/streams/orders/groups/billing/dead-letters/redrive", {}, "policies"),
+    ("PUT", "/v1/streams/orders/schema", {"schema": {}}, "schemas"),
+    ("GET", "/v1/streams/orders/schema", None, "schemas"),
+    ("DELETE", "/v1/streams/orders/schema", None, "schemas"),
 ]
 
 
@@ -79,4 +82,4 @@ async def test_what_needs_a_missing_ability_is_refused(plain: Live) -> None:
         answer = await plain.http.request(method, url, json=body, headers=headers)
         problem = problem_in(answer)
         assert (answer.status_code, problem["code"]) == (501, "not_supported"), url
-        assert f"lacks {ability}," in problem["detail"]
+        assert f"support {ability}," in problem["detail"]

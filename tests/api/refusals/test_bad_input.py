@@ -165,6 +165,27 @@ async def test_what_is_no_name_is_refused_wherever_a_name_can_stand(shared: Live
     await check_refused(shared, *name_cases())
 
 
+async def test_a_name_with_a_slash_in_a_path_is_told_what_is_wrong_with_it(shared: Live) -> None:
+    told = []
+    for method, path in (
+        ("POST", "/v1/streams/a/b/entries"),
+        ("PUT", "/v1/streams/a/groups/b/c"),
+        ("POST", "/v1/channels/a/b/messages"),
+        ("PUT", "/v1/schedules/a/b"),
+    ):
+        answer = await shared.http.request(method, path, json=ENTRY)
+        assert refusal_of(answer) == (404, "not_found", ""), path
+        told.append(problem_in(answer)["detail"])
+    async with httpx.AsyncClient(base_url=shared.url) as plain:  # the document has this path
+        encoded = await plain.post("/v1/streams/a%2Fb/entries", json=ENTRY)
+    assert encoded.status_code == 404
+    told.append(encoded.json()["detail"])
+    elsewhere = problem_in(await shared.http.get("/v1/nothing"))["detail"]
+
+    assert [text for text in told if "a name cannot contain `/`" not in text] == []
+    assert "`/`" not in elsewhere
+
+
 async def test_a_name_of_up_to_256_bytes_is_taken(shared: Live) -> None:
     for name in ("a" * 256, "é" * 128, "🍞" * 64, " ", "%", "...", "käse & brot? #1 50%"):
         stream = f"/v1/streams/{quote(name)}"
@@ -388,7 +409,10 @@ OF_GROUPS: list[tuple[str, str, Any]] = [
     ("POST", "/autoclaim?consumer=c", {"min_idle_ms": 0}),
     ("PUT", "/push", HOOK),
     *((method, "/push", None) for method in ("GET", "DELETE")),
-    *(("POST", f"/push/{verb}", None) for verb in ("pause", "resume", "retry", "rotate")),
+    ("GET", "/push/attempts", None),
+    ("POST", "/push/replay", {"start": "-"}),
+    ("DELETE", "/push/replay", None),
+    *(("POST", f"/push/{verb}", None) for verb in ("pause", "resume", "retry", "rotate", "test")),
 ]
 MISSING: list[tuple[str, str, Any, str]] = [
     *(

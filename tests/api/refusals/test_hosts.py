@@ -1,12 +1,17 @@
 """Names that a gateway answers to, pages that may call it, and requests that name two hosts."""
 
 import asyncio
+import json
+import logging
 
 import pytest
+from websockets import Origin
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, connected, problem_in, refusal_of, running
-from tests.conditions import WITHIN_S
+from tests.conditions import WITHIN_S, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -37,6 +42,7 @@ HEADS = {
         "GET http://evil@localhost/v1/streams HTTP/1.1\r\nhost: localhost",
         "GET http://localhost#@evil.example/ HTTP/1.1\r\nhost: localhost#@evil.example",
         f"{UPGRADE}host: localhost\r\norigin: null\r\norigin: http://localhost",
+        f"{UPGRADE}host: localhost\r\nhost: evil.example",
         UPGRADE.replace("/v1/ws", "http://evil/v1/ws") + "host: localhost",
     ],
     403: [
@@ -48,7 +54,6 @@ HEADS = {
         f"{GET}host: {'a' * 60_000}",
         f"{GET}x: y",
         "GET /v1/streams HTTP/1.0\r\nx: y",
-        f"{UPGRADE}host: localhost\r\nhost: evil.example",
         f"{UPGRADE}host: evil@localhost",
         f"{UPGRADE}host: localhost\r\norigin: https://localhost",
         f"{UPGRADE}host: localhost\r\norigin: null",
@@ -72,7 +77,9 @@ async def test_names_that_may_be_anybodys_are_refused(shared: Live) -> None:
     for host in ("localhost.evil.example", "127.0.0.1.evil.example", "[", "0.0.0.0", "x:"):
         answer = await shared.http.put(ORDERS, headers={"Host": host})
         assert refusal_of(answer) == REFUSED, host
-        assert "allowed_hosts" in problem_in(answer)["detail"]
+        detail = problem_in(answer)["detail"]
+        assert "--allow-host" in detail
+        assert "allowed_hosts" in detail
     assert (await shared.http.get(ORDERS)).status_code == 404
     for path in ("/healthz", "/readyz", "/metrics"):
         for host in ("10.0.0.7:8080", "gateway.internal", "[fd00::7]:8080"):
@@ -91,6 +98,34 @@ async def test_a_page_from_elsewhere_is_refused(shared: Live) -> None:
             assert "Access-Control-Allow-Origin" not in answer.headers
     answer = await shared.http.get("/healthz", headers={"Origin": shared.url})
     assert answer.status_code == 200  # a page of the gateway's own
+
+
+async def test_a_refused_page_is_told_the_flag_that_allows_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asked = {"Origin": APP, "Access-Control-Request-Method": "POST"}
+    async with running(Settings()) as live:  # of its own: one logs few refusals in a second
+        told = [
+            problem_in(await live.http.request(method, ORDERS, headers=asked))["detail"]
+            for method in ("GET", "OPTIONS")
+        ]
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(f"{live.ws_url}/v1/ws", origin=Origin(APP))
+        problem = json.loads(refused.value.response.body or b"")
+        await until(lambda: len(refusals_in(caplog)) == 3)  # the socket's is behind its answer
+    told += [problem["detail"], vars(refusals_in(caplog)[-1])["reason"]]
+
+    assert [record.levelname for record in refusals_in(caplog)] == ["WARNING"] * 3
+    assert refused.value.response.headers["content-type"] == "application/problem+json"
+    assert (refused.value.response.status_code, problem["code"]) == (403, "origin_refused")
+    for text in told:
+        assert APP in text
+        assert "--allow-origin" in text
+        assert "allowed_origins" in text
+
+
+def refusals_in(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [record for record in caplog.records if record.getMessage() == "request refused"]
 
 
 async def test_a_page_on_the_allow_list_may_call_and_see_what_it_needs() -> None:

@@ -35,7 +35,7 @@ async def test_an_append_is_answered_507_until_something_goes() -> None:
         assert problem["retryable"]
         ready = (await live.http.get("/readyz")).json()
         assert "Memory is full" in ready["warnings"][0]
-        assert "for entries" in ready["warnings"][0]
+        assert "by entries" in ready["warnings"][0]
         assert (await live.http.get("/v1/streams/s/entries?limit=1")).status_code == 200
         read = await live.read_group("s", "g", "me", limit=1)
         ids = [entry["id"] for entry in read["entries"]]

@@ -282,7 +282,7 @@ async def test_frames_that_arrive_slowly_have_a_bound_together() -> None:
         second.writer.write(frame)
         async with asyncio.timeout(WITHIN_S):
             frames = await second.reader.readuntil(b"send it again later")
-        assert (1013).to_bytes(2, "big") + b"too much is arriving" in frames
+        assert (1013).to_bytes(2, "big") + b"too much data is arriving" in frames
         assert gauge(live, "unread_bytes") < 500_000
         first.writer.transport.abort()
         await until(lambda: gauge(live, "unread_bytes") == 0)

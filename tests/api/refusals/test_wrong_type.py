@@ -46,7 +46,10 @@ OTHERS: list[tuple[str, Any]] = [
 """Operations whose bodies name a stream."""
 
 ACCEPTED = ["application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"]
-NOT_OF_SERVERS = ("/history", "/archive", "/keys", "/table", "/table/{key}", "/commit")
+NOT_OF_SERVERS = (
+    *("/history", "/archive", "/keys", "/table", "/table/{key}", "/commit", "/schema"),
+    "/presence",  # of a stream that is none, too
+)
 
 COMMANDS = [
     *(

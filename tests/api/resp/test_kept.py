@@ -104,7 +104,7 @@ async def test_what_is_too_much_breaks_the_transaction_and_nothing_else(
     other = await Talk.open(live.redis_port)
     await other.say(MULTI, b"+OK\r\n")
     other.send(ECHO)
-    assert (await other.line()).startswith(b"-ERR too much is arriving or queued at once")
+    assert (await other.line()).startswith(b"-ERR too much data is arriving or queued")
     await other.say(ECHO, QUEUED)
     await other.say(
         b"EXEC\r\n", b"-EXECABORT Transaction discarded because of previous errors.\r\n"
@@ -119,7 +119,7 @@ async def test_who_watches_too_much_watches_nothing(live: Live, talk: Talk) -> N
     for key in KEYS[:5]:
         await talk.say(command("WATCH", key), b"+OK\r\n")
     talk.send(command("WATCH", KEYS[5]))
-    assert (await talk.line()).startswith(b"-ERR too much is arriving or queued at once")
+    assert (await talk.line()).startswith(b"-ERR too much data is arriving or queued")
     assert kept_bytes(live) == 0
     await talk.say(command("PING"), b"+PONG\r\n")
 

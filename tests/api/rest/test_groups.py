@@ -34,6 +34,8 @@ async def test_a_group_begins_at_the_end_unless_told_otherwise(shared: Live) -> 
         "delayed": 0,
         "consumers": 0,
         "policy": {},
+        "verdict": "ok",
+        "reasons": [],
     }
 
 

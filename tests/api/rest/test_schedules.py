@@ -93,6 +93,39 @@ async def test_a_schedule_is_run_at_once(shared: Live) -> None:
     assert (await shared.http.get(NIGHTLY)).status_code == 404
 
 
+async def test_the_next_due_times_of_an_expression_are_listed(shared: Live) -> None:
+    asked = {"cron": str(BODY["cron"]), "time_zone": str(BODY["time_zone"])}
+    answer = await shared.http.get("/v1/schedule-times", params=asked)
+    times_ms = answer.json()["times_ms"]
+    assert len(times_ms) == 3
+    assert times_ms == sorted(set(times_ms))
+    assert times_ms[0] == (await put(shared))["next_due_ms"]
+    answer = await shared.http.get("/v1/schedule-times", params={**asked, "count": 5})
+    assert answer.json()["times_ms"][:3] == times_ms
+    answer = await shared.http.get("/v1/schedule-times", params={"cron": "@60000"})
+    assert answer.json() == {"times_ms": []}
+
+
+@pytest.mark.parametrize(
+    ("asked", "pointer"),
+    [
+        ({"cron": "0 25 * * *"}, "/query/cron"),
+        ({"cron": "0 0 30 2 *"}, "/query/cron"),
+        ({"cron": "* " * 300}, "/query/cron"),
+        ({"cron": "* * * * *", "time_zone": "Nowhere"}, "/query/time_zone"),
+        ({"cron": "* * * * *", "count": "6"}, "/query/count"),
+        ({"cron": "* * * * *", "count": "0"}, "/query/count"),
+        ({}, "/query/cron"),
+    ],
+)
+async def test_an_expression_without_due_times_is_refused(
+    shared: Live, asked: dict[str, str], pointer: str
+) -> None:
+    problem = problem_in(await shared.http.get("/v1/schedule-times", params=asked))
+    assert problem["code"] == "invalid_request"
+    assert [error["pointer"] for error in problem["errors"]] == [pointer]
+
+
 async def test_the_gateway_runs_what_is_due(shared: Live) -> None:
     await shared.http.put("/v1/streams/jobs")
     definition = Definition(b"jobs", (b"a", b"1"), "0 0 1 * *", "UTC")

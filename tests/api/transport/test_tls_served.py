@@ -184,7 +184,7 @@ def test_a_host_that_others_reach_is_refused(host: str, tmp_path: Path) -> None:
 
     assert (ended.exit_code, ended.stdout) == (1, "")
     failure = failure_of(ended.stderr)
-    assert failure.startswith(f"Other machines reach {host}, ")
+    assert failure.startswith(f"Other machines can reach {host}, ")
     for way_on in ("headgate keys add me --grant '{", f"--data-dir {data_dir}\n", "--allow-anon"):
         assert way_on in failure
     assert not data_dir.exists()

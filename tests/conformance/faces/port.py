@@ -17,7 +17,7 @@ from headgate.app.wire.schemas.settings import StreamConfig
 from headgate.app.wire.schemas.streams import GroupInput, GroupPatch
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.errors import GroupNotFound, StreamError, StreamNotFound
-from headgate.engine.replies import Claimed, GroupRead
+from headgate.engine.replies import Claimed, GroupInfo, GroupRead
 from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import (
     Ack,
@@ -212,14 +212,14 @@ class Port:
         form = GroupInput(**new)
         to = form.to_start(), form.create_stream, form.to_policy()
         created = await self._do(CreateGroup(stream.encode(), group.encode(), *to))
-        return group_wire(created.info)
+        return _described(created.info)
 
     async def update_group(self, stream: str, group: str, **patch: Any) -> Answer:
         request = GroupPatch(**patch).to_request(stream.encode(), group.encode())
-        return group_wire(await self._do(request))
+        return _described(await self._do(request))
 
     async def describe_group(self, stream: str, group: str) -> Answer:
-        return group_wire(await self._do(DescribeGroup(stream.encode(), group.encode())))
+        return _described(await self._do(DescribeGroup(stream.encode(), group.encode())))
 
     async def delete_group(self, stream: str, group: str) -> None:
         if not await self._do(DestroyGroup(stream.encode(), group.encode())):
@@ -365,3 +365,7 @@ def _claimed(claimed: Claimed) -> Answer:
         "entries": list(map(delivery_wire, claimed.deliveries)),
         "deleted_ids": list(map(str, claimed.deleted_ids)),
     }
+
+
+def _described(group: GroupInfo) -> Answer:
+    return group_wire(group, None, now_ms=0)

@@ -1,7 +1,7 @@
 // The readers of a gateway: how many wait for what comes, and an end of their connections as an operator makes it.
 
 export async function untilWaiting(gateway, count) {
-  for (let waiting = -1; waiting < count; ) {
+  for (let waiting = -1; waiting !== count; ) {
     const metrics = await (await fetch(`${gateway}/metrics`)).text();
     waiting = Number(metrics.match(/^headgate_waiters(?:\{.*\})? (\d+)/m)[1]);
   }

@@ -33,7 +33,7 @@ async def test_a_leader_shows_its_bucket_and_a_standby_the_way_to_it(
         await console.open()
         bucket = page.get_by_role("region", name="Bucket")
         await expect(bucket).to_contain_text("this gatewayleader")
-        await expect(bucket).to_contain_text("an answer waits forthe bucket")
+        await expect(bucket).to_contain_text("changes are confirmedonce in the bucket")
         await expect(page.locator(".standby")).to_have_count(0)
 
         standby = Console(page, pair.urls[1 - leader])

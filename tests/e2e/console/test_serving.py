@@ -69,7 +69,7 @@ async def test_where_it_is_not_built_the_gateway_says_so(
         answer = await client.get("/console/streams/orders")
 
     assert answer.status_code == 404
-    assert "`make console` builds it" in answer.json()["detail"]
+    assert "run `make console`" in answer.json()["detail"]
 
 
 async def test_a_file_that_is_not_there_is_no_page(running: Gateway) -> None:

@@ -44,7 +44,7 @@ async def test_rows_are_shown_and_found_by_the_beginning_of_their_keys(
     await console.press("/")
     await console.page.keyboard.type("eu/")
     await expect(console.rows("Rows")).to_have_count(2)
-    await expect(console.page.get_by_text("That is all.")).to_be_visible()
+    await expect(console.page.get_by_text("No more rows.")).to_be_visible()
 
 
 async def test_a_row_shows_what_it_was(
@@ -55,7 +55,7 @@ async def test_a_row_shows_what_it_was(
     await expect(history).to_contain_text(["count=4", "count=3"])
     await client.delete("streams/stock/table/eu%2F42")
     await expect(history).to_contain_text(["removed", "count=4", "count=3"])
-    await expect(panel_of(console)).to_contain_text("There is no row of this key now.")
+    await expect(panel_of(console)).to_contain_text("This row does not exist.")
 
 
 async def test_a_row_is_made_edited_and_removed(
@@ -65,7 +65,7 @@ async def test_a_row_is_made_edited_and_removed(
     await expect(console.rows("Rows")).to_have_count(4)
     await console.press("n")
     await console.confirm(Key="eu/43", Value_of_count="5")
-    await console.says("Row eu/43 is there")
+    await console.says("Row eu/43 is created")
 
     await console.rows("Rows").filter(has_text="eu/43").click()
     await panel_of(console).get_by_role("button", name="Edit").click()
@@ -93,11 +93,11 @@ async def test_a_row_that_somebody_has_changed_is_shown_before_it_is_overwritten
     await put(client, "us/1", 20)
     await console.confirm(Value_of_count="11")
     dialog = console.page.get_by_role("dialog", name="Row us/1 has changed")
-    await expect(dialog.get_by_label("The row now").locator("dd")).to_have_text("20")
+    await expect(dialog.get_by_label("Current row").locator("dd")).to_have_text("20")
     await expect(dialog.get_by_label("Value of count")).to_have_value("11")
     await put(client, "us/1", 21)
     await console.confirm()
-    await expect(dialog.get_by_label("The row now").locator("dd")).to_have_text("21")
+    await expect(dialog.get_by_label("Current row").locator("dd")).to_have_text("21")
     await console.confirm()
     await console.says("Row us/1 is saved")
     assert (await client.get("streams/stock/table/us/1")).json()["fields"]["count"] == "11"
@@ -109,7 +109,7 @@ async def test_a_new_row_takes_no_key_that_is_there(
     await console.open("streams/stock/table")
     await console.act("New row", Key="us/1", Value_of_count="1")
     dialog = console.page.get_by_role("dialog", name="Row us/1 has changed")
-    await expect(dialog.get_by_label("The row now").locator("dd")).to_have_text("9")
+    await expect(dialog.get_by_label("Current row").locator("dd")).to_have_text("9")
     await dialog.get_by_role("button", name="Cancel").click()
     assert (await client.get("streams/stock/table/us/1")).json()["fields"]["count"] == "9"
 

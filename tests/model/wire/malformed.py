@@ -117,8 +117,29 @@ READS = [
     )
 ]
 
+SUBSCRIPTIONS = [
+    *[b"SUBSCRIBE\r\n", b"PSUBSCRIBE\r\n", b"SUBSCRIBE a1 a1 b1\r\n", b"PSUBSCRIBE a1* ?\r\n"],
+    *[b"%bSUBSCRIBE\r\n" % kind for kind in (b"UN", b"PUN")],
+    *[b"%bSUBSCRIBE a2 b2\r\n" % kind for kind in (b"UN", b"PUN")],
+    b"SUBSCRIBE a3 b3\r\nPSUBSCRIBE c3*\r\nUNSUBSCRIBE a3\r\nUNSUBSCRIBE\r\nPUNSUBSCRIBE\r\n",
+    *[
+        b"SUBSCRIBE a4\r\n%b\r\nQUIT\r\n" % words
+        for words in (
+            *(b"PING", b"PING a", b"PING a b", b"XLEN a", b"PUBLISH a4 b", b"MULTI"),
+            *(b"FOO", b"SELECT 0", b"CLIENT ID x", b"SUBSCRIBE", b"RESET", b"unsubscribe"),
+        )
+    ],
+    b"SUBSCRIBE a5\r\nRESET\r\nPING\r\n",
+    b"SUBSCRIBE a6\r\nUNSUBSCRIBE a6\r\nECHO a\r\n",
+    *[b"PUBLISH\r\n", b"PUBLISH a\r\n", b"PUBLISH a7 b\r\n", b"PUBLISH a b c\r\n"],
+    *[b"MULTI\r\nPUBLISH a8 b\r\nPUBLISH\r\nEXEC\r\n", b"MULTI\r\nPUBLISH a8 b\r\nEXEC\r\n"],
+    *[b"PUBSUB\r\n", b"PUBSUB FOO\r\n", b"PUBSUB NUMSUB\r\n", b"PUBSUB NUMSUB a9 b9\r\n"],
+    *[b"PUBSUB CHANNELS a9*\r\n", b"PUBSUB CHANNELS a9 b9\r\n", b"PUBSUB NUMPAT a\r\n"],
+]
+"""Each has channels of its own, as they are sent at once."""
+
 CASES = MULTIBULKS + BULKS + LINES + LONG + UNKNOWN + ABOUT_CONNECTIONS
-CASES += TRANSACTIONS + REPLIES + READS
+CASES += TRANSACTIONS + REPLIES + READS + SUBSCRIPTIONS
 
 
 def is_cut_off_suddenly(case: bytes) -> bool:
@@ -146,7 +167,7 @@ OTHERWISE = {
     b"*1\0\r\n": "a NUL in a line",
     b"P\0ING\r\n": "a NUL in a line",
     b"SELECT 1\r\n": "`SELECT 1`",
-    b"SUBSCRIBE a\r\n": "`SUBSCRIBE`",
+    b"MULTI\r\nSUBSCRIBE a\r\nEXEC\r\n": "`SUBSCRIBE` in a transaction",
     b"CLIENT KILL USER foo\r\n": "`CLIENT KILL USER name`",
     b"CLIENT REPLY OFF\r\nQUIT\r\n": "`CLIENT REPLY OFF`, then `QUIT`",
     b"CLIENT REPLY OFF\r\n*x\r\n": "`CLIENT REPLY OFF`, then what is no command",

@@ -90,10 +90,13 @@ def test_each_code_has_an_exception() -> None:
     document = json.loads(DOCUMENT.read_text())
     schemas = document["components"]["schemas"]
     codes = schemas["Problem"]["properties"]["code"]["enum"]
-    own = [schemas[each]["properties"]["code"]["const"] for each in ("RowProblem", "FenceProblem")]
+    own = [schemas[each]["properties"]["code"]["const"] for each in OWN]
     assert sorted(problems.PROBLEMS) == sorted([*codes, *own])
     assert type(problems.problem_of({"code": "of tomorrow"})) is problems.Problem
 
+
+OWN = ("RowProblem", "FenceProblem", "KeyProblem")
+"""Problems of a few operations."""
 
 DOCUMENT = Path(__file__).parents[3] / "openapi/openapi.json"
 
@@ -181,6 +184,7 @@ def test_shapes_are_those_of_the_document() -> None:
         "ConsumerPending",
         "PendingSummary",
         "Redriven",
+        "Ticket",
     )
     for ours, theirs in (renamed | dict(zip(same, same, strict=True))).items():
         assert set(getattr(answers, ours).__annotations__) == set(shape(theirs))

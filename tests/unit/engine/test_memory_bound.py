@@ -66,7 +66,7 @@ async def test_an_append_is_refused_when_memory_is_full_and_changes_nothing() ->
     before = engine.storage.position, (await engine.perform(DescribeStream(b"s"))).length
 
     for stream in (b"s", b"another"):
-        with pytest.raises(MemoryFull, match="all the memory they may"):
+        with pytest.raises(MemoryFull, match="reached their memory limit"):
             await engine.perform(Add(stream, [Draft(None, PAIR)]))
     with pytest.raises(MemoryFull):
         await engine.perform(CreateGroup(b"s", b"g", GroupStart(MIN_ID)))

@@ -59,12 +59,12 @@ def stored_key(key_id: str) -> ApiKey:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        *(("[]", "no JSON object"), ('\n\n{"version": 1, "keys": []}\nx', "line 4")),
+        *(("[]", "should be a JSON object"), ('\n\n{"version": 1, "keys": []}\nx', "line 4")),
         ('{"version": 1}', "keys: Field required"),
         ('{"version": 1,\n"keys": [],\n"more": 1}', "more: Extra inputs"),
         ('{\n"version": true, "keys": []}', "version: should be a valid integer"),
         ('{"version": 2, "keys": []}', "version: should be less than or equal to 1"),
-        ('{"version": 1,\n"keys": [],\n"keys": []}', "'keys' is there twice"),
+        ('{"version": 1,\n"keys": [],\n"keys": []}', "'keys' occurs twice"),
         ('{"version": 1,\n "keys": [\n' + key() + ",\n]}", "line 4"),
         ('{"version": 1,\n "keys": [\n' + key() + " " + key() + "]}", "line 3"),
         ('{"version": 1,\n "keys": [\n' + "[" * 100_000, "line 3"),
@@ -72,14 +72,17 @@ def stored_key(key_id: str) -> ApiKey:
         (file_with(key(), '{"id":\n "x",,}'), "line 5"),
         (file_with(key(), "7"), "keys[1]: should be an object"),
         (file_with(key(), '{\n\n"id": 5}'), "keys[1].id: should be a valid string"),
-        (file_with(key(), key(id="abd", name="a\nb")), "keys[1].name: a name has no control"),
+        (
+            file_with(key(), key(id="abd", name="a\nb")),
+            "keys[1].name: a name must not have control",
+        ),
         (file_with(key(name="")), "keys[0].name: String should have at least 1"),
         (file_with(key(secret="hg_x_s3cret")), "keys[0].secret: Extra inputs"),
         (file_with(key(created_at_ms="1")), ".created_at_ms: should be a valid integer"),
-        (file_with(key(), key()), "keys[1]: the key 'abc' is there twice"),
-        (file_with(key()[:-1] + ', "id": "abc"}'), "'id' is there twice"),
+        (file_with(key(), key()), "keys[1]: the id 'abc' occurs twice"),
+        (file_with(key()[:-1] + ', "id": "abc"}'), "'id' occurs twice"),
         (file_with(key(grants=[{"streams": ["a"], "do": ["write"]}])), "grants[0].do[0]"),
-        (file_with(key(grants=[{"streams": ["a*b"], "do": ["read"]}])), "`*` stands at the end"),
+        (file_with(key(grants=[{"streams": ["a*b"], "do": ["read"]}])), "`*` is only allowed"),
         (file_with(key(grants=[{"streams": ["{email}"], "do": ["read"]}])), "claim 'email'"),
         (file_with(key(limits={"requests": 1})), "limits.requests"),
         (file_with(key(previous={"sha256": "1" * 64})), "previous.expires_at_ms"),
@@ -98,7 +101,7 @@ def test_what_is_no_file_or_too_large_is_a_fault(path: Path) -> None:
     with pytest.raises(KeyFileFault, match=r"keys\.json: No such file"):
         read_keys(path)
     os.mkfifo(path)
-    with pytest.raises(KeyFileFault, match=r"keys\.json: it is no file with data"):
+    with pytest.raises(KeyFileFault, match=r"keys\.json: it is a pipe or a device"):
         read_keys(path)
     with pytest.raises(KeyFileFault, match="Is a directory"):
         read_keys(path.parent)

@@ -80,7 +80,7 @@ async def test_a_file_that_appears_is_followed(
 
     assert gateway.appeared == 1
     assert gateway.watch.ring.is_configured
-    assert "asks for credentials" in caplog.text
+    assert "requires credentials" in caplog.text
     principal, other = gateway.principal(text), gateway.add(expires_at_ms=NOW_MS + 1)
     await until(lambda: gateway.takes(other))
     assert gateway.principal(text) is principal
@@ -138,5 +138,5 @@ async def test_an_unsaved_time_stops_nothing(
 
     await gateway.watch.close()
 
-    assert "times of use of keys not saved" in caplog.text
+    assert "last use of keys could not be saved" in caplog.text
     assert gateway.takes(text)

@@ -90,7 +90,8 @@ def test_operators_allow_networks_deny_others_and_choose_ports() -> None:
     ):
         assert targets.check(url).hostname
     for targets, url, text in (
-        (NETWORKS, "http://10.2.0.1/", None),
+        (NETWORKS, "http://10.2.0.1/", "--push-allow .*push_allow"),
+        (NETWORKS, "http://93.184.215.14/", "--push-allow"),
         *((DENYING, f"https://{host}/", None) for host in ("10.1.0.1", "[::ffff:10.1.0.1]")),
         (DENYING, "https://93.184.215.14/", None),
         *(

@@ -133,7 +133,7 @@ async def test_what_nobody_staged_is_left_alone(
                     await after.take(BATCH, [missing])
             assert await after.put(BATCH, ChunkName(1, 0, "c"), ROWS) == size_bytes
     assert [record.getMessage() for record in caplog.records] == [
-        "not staged by the gateway, left alone"
+        "a file that the gateway did not stage is left alone"
     ]
     assert all(path.is_symlink() or path.exists() for path in left)
     assert not (directory / BATCH.folder / "new").exists()
@@ -167,7 +167,7 @@ async def test_the_chunks_of_one_owner_leave_half_of_the_room_to_others(tmp_path
     await put(first, b"ann/v", 0)
     await first.close()
     second = opened()  # it knows by the folders whose they are
-    with pytest.raises(GatewayError, match="yours may take"):
+    with pytest.raises(GatewayError, match="your share is"):
         await put(second, b"ann/u", 0)
     await put(second, b"bob/w", 0)
     await put(second, b"w", 0)
@@ -183,5 +183,5 @@ async def test_a_directory_that_is_a_file_has_no_room(tmp_path: Path) -> None:
     directory.write_text("no directory")
     async with staging(directory) as opened:
         await opened.sweep()
-        with pytest.raises(GatewayError, match="cannot be staged"):
+        with pytest.raises(GatewayError, match="cannot be stored"):
             await opened.put(BATCH, CHUNK, ROWS)

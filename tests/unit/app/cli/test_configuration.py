@@ -66,7 +66,7 @@ def test_each_bad_value_is_a_line(tmp_path: Path) -> None:
         "Error: headgate_port = '70000': should be less than or equal to 65535",
         f"{file}: fsync = 'often': should be 'always', 'everysec' or 'no'",
         f"{file}: allowed_origins = 'example': {origin}",
-        f"{file}: prot is no setting; did you mean port?",
+        f"{file}: prot is not a setting; did you mean port?",
     ]
 
 
@@ -84,7 +84,7 @@ def test_what_stops_a_start_is_named(tmp_path: Path) -> None:
         assert (ended.exit_code, failure_of(ended.stderr)) == (1, expected)
     for name, missing in (("tls_cert", "tls_key"), ("tls_key", "tls_cert")):
         ended = check_config(**{f"HEADGATE_{name.upper()}": "file.pem"})
-        line = f"Error: {name} is set, and {missing} is not: TLS needs both\n"
+        line = f"Error: {name} is set, but {missing} is not: TLS needs both\n"
         assert (ended.exit_code, ended.stderr) == (1, line)
 
 
@@ -115,6 +115,6 @@ def test_a_variable_that_is_no_setting_is_named() -> None:
     assert ended.exit_code == 0
     warnings = [line for line in ended.stderr.splitlines() if "_TEST_" not in line]
     assert warnings == [
-        "Warning: HEADGATE_PROT is no setting of the gateway; did you mean HEADGATE_PORT?",
-        "Warning: HEADGATE_SERVICE_HOST is no setting of the gateway",
+        "Warning: HEADGATE_PROT is not a setting of the gateway; did you mean HEADGATE_PORT?",
+        "Warning: HEADGATE_SERVICE_HOST is not a setting of the gateway",
     ]

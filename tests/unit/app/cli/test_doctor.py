@@ -47,7 +47,7 @@ def test_a_server_with_a_file_and_no_replica_will_do(redis_7: Server) -> None:
     assert about["server"]["text"].startswith("Redis 7.0")
     assert about["mode"]["severity"] == "ok"
     assert about["disk"]["text"] == "appendonly yes, appendfsync everysec"
-    assert about["replicas"]["follows"] == "nothing takes over when the server fails"
+    assert about["replicas"]["follows"] == "no replica can take over if the server fails"
     assert about["WAITAOF"]["text"] == "the server lacks it"
     assert about["functions"]["text"] == "there"
     assert about["rights"]["severity"] == "ok"
@@ -88,7 +88,12 @@ def test_a_server_that_is_not_there_is_a_fault() -> None:
     assert ended.exit_code == 1
     assert ended.stdout.startswith("servers\tfault\t")
     assert doctor("ftp://ana:secret@here").exit_code == 1
-    assert CliRunner().invoke(main, ["doctor"]).exit_code == 2
+
+
+def test_without_servers_and_bucket_the_gateway_is_examined() -> None:
+    ended = CliRunner().invoke(main, ["doctor"], env={"HEADGATE_URL": "http://127.0.0.1:1"})
+    assert (ended.exit_code, ended.stderr) == (1, "")
+    assert ended.stdout.startswith("gateway\tfault\tno gateway at http://127.0.0.1:1: ")
 
 
 def test_every_command_of_our_functions_is_asked_for() -> None:
@@ -110,4 +115,4 @@ def test_a_cluster_is_described_as_a_whole(valkey_cluster: FailingCluster) -> No
     for name in ("replicas", "--redis-durability replica", "rights"):
         assert about[name]["severity"] == "ok"
     single = valkey_cluster.url.replace("redis+cluster", "redis").partition(",")[0]
-    assert findings(single)["mode"]["follows"] == "the URL has to begin with redis+cluster"
+    assert findings(single)["mode"]["follows"] == "the URL must begin with redis+cluster"

@@ -57,11 +57,11 @@ def test_streams_come_from_a_server(server: Server, tmp_path: Path) -> None:
     ended = bring(server.url, "--to", str(place))
     assert (ended.exit_code, ended.stderr) == (0, "")
     assert ended.stdout.startswith(
-        "3 of 3 streams copied with 55 entries, compared, and in force. Keys left out: "
+        "3 of 3 streams copied with 55 entries, compared, and active. Keys not copied: "
     )
     assert_same(server, place)
     ended = bring(server.url, HEADGATE_IMPORT_TO=str(place))
-    assert ended.stdout.startswith("0 of 3 streams copied with 0 entries, 3 were there already")
+    assert ended.stdout.startswith("0 of 3 streams copied with 0 entries, 3 already existed")
 
 
 def test_streams_come_from_a_file(server: Server, snapshot: Path, tmp_path: Path) -> None:
@@ -129,10 +129,10 @@ def place(redis_7: Server, tmp_path: Path) -> Iterator[Path]:
 def test_streams_go_to_a_server(place: Path, redis_7: Server) -> None:
     ended = export("--from", str(place), "--to", redis_7.url)
     assert (ended.exit_code, ended.stderr) == (0, "")
-    assert ended.stdout == "3 of 3 streams copied with 55 entries, compared, and in force.\n"
+    assert ended.stdout == "3 of 3 streams copied with 55 entries, compared, and active.\n"
     assert_same(redis_7, place)
     ended = export(HEADGATE_EXPORT_FROM=str(place), HEADGATE_EXPORT_TO=redis_7.url)
-    assert ended.stdout.startswith("0 of 3 streams copied with 0 entries, 3 were there already")
+    assert ended.stdout.startswith("0 of 3 streams copied with 0 entries, 3 already existed")
 
 
 def test_redis_cli_takes_the_commands(place: Path, redis_7: Server, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_streams_are_moved_and_the_source_stays_as_it_is(source: Path, tmp_path:
     target, before = tmp_path / "target", bytes_in(source)
     ended = move("--from", str(source), "--to", str(target))
     assert (ended.exit_code, ended.stderr) == (0, "")
-    assert ended.stdout == "2 of 2 streams copied with 3 entries, compared, and in force.\n"
+    assert ended.stdout == "2 of 2 streams copied with 3 entries, compared, and active.\n"
     assert bytes_in(source) == before
     names, entries = performed(target, [ListNames(), Range(b"orders")])
     assert names == [b"log", b"orders"]
@@ -202,8 +202,8 @@ def test_a_stream_that_is_no_copy_is_named_and_left_alone(source: Path, tmp_path
     ended = move("--from", str(source), "--to", str(target))
     assert (ended.exit_code, ended.stdout) == (1, "")
     refusal, summary = ended.stderr.splitlines()
-    assert refusal == "log refused: the target has another stream of this name"
-    assert summary.startswith("1 of 2 streams copied with 2 entries. They are not in force yet")
+    assert refusal == "log refused: the target has a different stream of this name"
+    assert summary.startswith("1 of 2 streams copied with 2 entries. They are not active yet")
     ended = move("--from", str(source), "--to", str(target), "--replace")
     assert ended.exit_code == 0
 

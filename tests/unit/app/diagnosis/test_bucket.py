@@ -60,13 +60,13 @@ def test_a_directory_has_all_there_is_to_have(tmp_path: Path) -> None:
     ("method", "how", "about", "severity", "text"),
     [
         ("put_new", overwrite, "create-only put", "fault", "missing"),
-        ("put_new", look_then_put, "create-only put", "fault", "missing when several put at once"),
-        ("read_range", read_whole, "ranged read", "fault", "not what was asked for"),
+        ("put_new", look_then_put, "create-only put", "fault", "missing for concurrent puts"),
+        ("read_range", read_whole, "ranged read", "fault", "the range has the wrong content"),
         (
             *("objects", list_late, "list after a write", "fault"),
-            "an object is missing that was just written",
+            "an object that was just written is missing",
         ),
-        ("objects", list_all, "list after a name", "fault", "not what was asked for"),
+        ("objects", list_all, "list after a name", "fault", "the list is wrong"),
         ("remove", refuse, "removal", "warning", "403 Forbidden (AccessDenied)"),
         ("read", refuse, "read", "fault", "403 Forbidden (AccessDenied)"),
         ("put_new", refuse, "write", "fault", "403 Forbidden (AccessDenied)"),

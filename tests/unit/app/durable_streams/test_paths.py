@@ -55,6 +55,7 @@ numbers = st.integers(0, U64_MAX)
 def test_offsets_sort_as_the_places_do_and_come_back(place: EntryId, other: EntryId) -> None:
     assert (offset_of(place) < offset_of(other)) == (place < other)
     assert parse_offset(offset_of(place), pointer="") == place
+    assert parse_offset(f"{place.ms:020d}_{place.seq:020d}", pointer="") == place
 
 
 segments = st.sampled_from(["a", "b", "*", "**"])

@@ -130,7 +130,7 @@ def test_damage_is_an_error_with_its_place() -> None:
         events_of(written(stream_parts(b"s"), checksum=1))
     with pytest.raises(RdbError, match="type 29 is not known in RDB version 15, at byte 10"):
         events_of(written(b"\x1d"))
-    with pytest.raises(RdbError, match="no file of RDB"):
+    with pytest.raises(RdbError, match="not an RDB file"):
         events_of(b"HEADGATE and more")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from headgate.app.backends.embedded import EmbeddedBackend
+from headgate.app.channels.channels import Channels
 from headgate.app.redis_syntax.command import error_text
 from headgate.app.redis_syntax.replies import NULL_ARRAY, Reply
 from headgate.app.redis_syntax.runs import CommandRunner
@@ -48,6 +49,7 @@ class Console:
         self.engine = Engine(MemoryStorage(), clock=clock or self.clock)
         self.engine.keyspace.defaults = Defaults(node_limits=NodeLimits(3, 4096))
         self._runner = CommandRunner(EmbeddedBackend(self.engine))
+        self._runner.server.attach(channels=Channels())
 
     async def say(self, line: str) -> Any:
         """Run a command; returns its reply with text for bytes, or the text of its error."""

@@ -92,7 +92,7 @@ async def test_a_description_in_full_is_bounded() -> None:
     await spoken.start(limits.DESCRIBED_MAX - 1)
     assert await spoken.lists("XINFO STREAM s FULL COUNT 0")
     await spoken.engine.put(limits.DESCRIBED_MAX)
-    text = f"would tell of more than {limits.DESCRIBED_MAX} things: use a smaller COUNT"
+    text = f"would list more than {limits.DESCRIBED_MAX} items: use a smaller COUNT"
     for count in ("0", "9999999"):
         assert text in await spoken.refusal(*["XINFO", "STREAM", "s", "FULL", "COUNT", count])
     assert await spoken.lists("XINFO STREAM s FULL")
@@ -106,7 +106,7 @@ async def test_descriptions_of_consumers_and_groups_are_bounded() -> None:
     assert len(await spoken.lists("XINFO CONSUMERS s g")) == limits.DESCRIBED_MAX
     await spoken.engine.perform(CreateConsumer(S, b"g", b"c"))
     for line in ("XINFO CONSUMERS s g", "XINFO STREAM s FULL"):
-        assert f"more than {limits.DESCRIBED_MAX} things" in await spoken.refusal(*line.split())
+        assert f"more than {limits.DESCRIBED_MAX} items" in await spoken.refusal(*line.split())
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.remote import messages
+from headgate.app.channels.channels import Channels
 from headgate.app.redis_syntax.catalog import CATALOG, described_commands
 from headgate.app.redis_syntax.command import error_text
 from headgate.app.redis_syntax.runs import CommandRunner
@@ -21,6 +22,7 @@ from tests.unit.app.backends.remote_backend.test_messages import made
 from tests.unit.app.redis_syntax.console import Console
 
 SERVER = ServerCommands(EmbeddedBackend(Engine(MemoryStorage(0))))
+SERVER.attach(channels=Channels())
 SUBCOMMANDS = SERVER.subcommands_by_name
 
 
@@ -89,7 +91,7 @@ async def test_errors_are_counted_by_the_code_that_is_sent() -> None:
     console = Console()
     console.engine.drain()
     refused = await console.say("XREAD BLOCK 0 STREAMS s 0")
-    assert refused == "ERR the gateway is about to stop"
+    assert refused == "ERR the gateway is shutting down"
     assert "errorstat_ERR:count=1" in await console.say("INFO errorstats")
 
 

@@ -79,7 +79,7 @@ async def test_who_goes_while_clients_are_listed_is_left_out() -> None:
 
     def add(on_line: Callable[[], object] = lambda: None) -> Any:
         client = SimpleNamespace(id=clients.next_id())
-        facts = ClientFacts(client.id, "127.0.0.1:1", "127.0.0.1:2", "default", 0)
+        facts = ClientFacts(client.id, "127.0.0.1:1", "127.0.0.1:2", "default", 0, "normal")
         client.facts = lambda: facts
         client.line = lambda: on_line() or f"id={client.id}"
         clients.add(client)

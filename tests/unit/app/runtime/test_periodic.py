@@ -24,7 +24,7 @@ from tests.conditions import WITHIN_S
 from tests.failures import FAILURES, each_failure
 from tests.virtual_time import in_virtual_time, settle
 
-_FAILED, _AGAIN = "periodic work has failed, and is tried again", "periodic work goes again"
+_FAILED, _AGAIN = "periodic work has failed and is retried", "periodic work succeeds again"
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -42,7 +42,7 @@ def test_a_file_that_does_not_do_is_named(files: tuple[Path, Path], text: str) -
     for file, what in zip(files, ("certificate", "private key"), strict=True):
         good = file.read_text()
         file.write_text(text)
-        assert fault_of(files) == f"{file}: there is no {what} in it; it should be PEM text"
+        assert fault_of(files) == f"{file} has no {what}; it should be PEM text"
         file.write_text(good)
     encrypted = key.with_name("encrypted.pem")
     command = ["openssl", "pkey", "-in", str(key), "-aes256", "-passout", "pass:secret"]
@@ -66,7 +66,7 @@ def test_a_new_pair_is_used_once_it_is_complete(
     assert certificate.context is first
     [line] = caplog.records
     assert line.levelname == "ERROR"
-    assert "does not belong" in line.reason  # type: ignore[attr-defined]
+    assert "does not match" in line.reason  # type: ignore[attr-defined]
 
     write(*files)
     certificate.look()

@@ -49,7 +49,7 @@ def test_a_plain_commit_is_what_the_model_makes_of_it(steps: list[Any]) -> None:
     for number, _ in enumerate(steps):
         location = ("steps", number, "drafts", 0)
         assert plain.place(location) == model.place(location)
-    with pytest.raises(GatewayError, match="different consumers"):
+    with pytest.raises(GatewayError, match="names another consumer"):
         plain.to_request(b"another")
 
 

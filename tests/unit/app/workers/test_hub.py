@@ -19,10 +19,8 @@ from headgate.app.workers.channel import Beat, Channel, Orders
 from headgate.app.workers.child import SILENT_LOOKS_MAX, Child, Heartbeats
 from headgate.app.workers.engine_socket import EngineSocket, InUse
 from headgate.app.workers.hub import Hub, Member
-from tests.conditions import until
+from tests.conditions import WITHIN_S, until
 from tests.virtual_time import in_virtual_time
-
-WITHIN_S = 10.0
 
 
 def member_at(there: socket.socket, number: int = 1) -> Member:
@@ -66,7 +64,7 @@ async def test_an_announcement_reaches_all_others_in_order() -> None:
             member.on_announcement("topic", lambda *what, own=own: own.append(what))
         for body in (b"a", b"b"):
             await members[0].announce("topic", body)
-        await until(lambda: sum(map(len, heard)) == 4, WITHIN_S)
+        await until(lambda: sum(map(len, heard)) == 4)
     assert heard == [[], [(1, b"a"), (1, b"b")], [(1, b"a"), (1, b"b")]]
 
 
@@ -106,9 +104,9 @@ async def test_arrivals_and_departures_are_noted() -> None:
         first.on_departure(departures.append)
         second = await member_of(hub, 2)
         second.on_arrival(lambda: arrivals.append(2))  # the first has not heard it so far
-        await until(lambda: sorted(arrivals) == [1, 2], WITHIN_S)
+        await until(lambda: sorted(arrivals) == [1, 2])
         leave(second)
-        await until(lambda: departures == [2], WITHIN_S)
+        await until(lambda: departures == [2])
 
 
 async def test_a_member_is_asked_to_end_when_its_supervisor_has_ended() -> None:
@@ -116,7 +114,7 @@ async def test_a_member_is_asked_to_end_when_its_supervisor_has_ended() -> None:
     member, stops = member_at(there), list[bool]()
     await member.open(stops.append)
     here.close()
-    await until(lambda: stops == [False], WITHIN_S)
+    await until(lambda: stops == [False])
     assert await member.gather("who", b"", within_s=WITHIN_S) == []
 
 

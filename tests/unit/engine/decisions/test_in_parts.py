@@ -139,7 +139,7 @@ async def test_a_stream_may_go_while_it_is_trimmed(engine: Driver) -> None:
 async def test_a_transaction_refuses_what_would_be_done_in_parts(engine: Driver) -> None:
     [refused] = await engine.perform_all([DeleteConsumer(S, G, b"a", release=False)])
 
-    assert str(refused) == "this changes too much for a transaction: run it by itself"
+    assert str(refused) == "this changes too much for a transaction: run it separately"
     assert (await engine.perform(SumPending(S, G))).total == COUNT
 
 

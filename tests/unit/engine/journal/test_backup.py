@@ -274,7 +274,7 @@ def test_a_tar_file_with_other_files_is_refused(name: str) -> None:
         tar.addfile(member, io.BytesIO(b"x"))
     file.seek(0)
     target = MemoryDisk()
-    with pytest.raises(Corrupt, match="it is no file of a backup"):
+    with pytest.raises(Corrupt, match="not a file of a backup"):
         restore(TarBackup(file), target)
     assert target.names() == []
 

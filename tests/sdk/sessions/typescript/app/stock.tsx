@@ -9,7 +9,7 @@ function Stock({ id, prefix }: { id: string; prefix?: string }) {
   return (
     <ul id={id} data-state={state}>
       {rows.map(({ key, fields }) => <li key={key}>{key}: {fields["count"]}</li>)}
-      {error !== undefined && <li>{String(error)}</li>}
+      {error !== null && <li>{String(error)}</li>}
     </ul>
   );
 }

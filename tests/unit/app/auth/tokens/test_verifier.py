@@ -135,10 +135,10 @@ def test_before_the_keys_of_the_issuer_are_there_nobody_is_refused_for_good() ->
     verifier = verifier_of("HS256", source=source)
 
     for header in ({"kid": "e"}, {}):
-        with pytest.raises(GatewayError, match="not fetched yet") as refused:
+        with pytest.raises(GatewayError, match="could not be fetched yet") as refused:
             verifier.verify(sign("ES256", header=header), NOW_MS)
         assert refused.value.code == "unavailable"
-    with pytest.raises(GatewayError, match="not fetched yet"):
+    with pytest.raises(GatewayError, match="could not be fetched yet"):
         verifier.knows("e")
     assert verifier.verify(sign("HS256"), NOW_MS).id == "ann"
     assert refusal(verifier, unsigned("none", "")) == INVALID
@@ -161,11 +161,11 @@ NO_NAME = "The claim `sub` should be a text of 1 to 256 characters."
         ({"iat": {}}, "The claim `iat` should be a time in seconds."),
         *(({"sub": name}, NO_NAME) for name in (None, "", "a" * 257)),
         ({"sub": "a\nb"}, "The claim `sub` has control characters."),
-        ({"aud": "other"}, "The token is for an audience (`aud`), and this gateway has none."),
+        ({"aud": "other"}, "The token is for an audience (`aud`), but this gateway has none."),
         ({"headgate": GRANT}, "wrong at headgate: should be a valid array."),
         ({"headgate": [GRANT | {"groups": []}]}, "wrong at headgate[0].groups: List should"),
-        ({"headgate": [GRANT | {"streams": ["{team}"]}]}, "needs the claim 'team', a text."),
-        ({"sub": "*"}, "the claim 'sub' has a character that no pattern takes."),
+        ({"headgate": [GRANT | {"streams": ["{team}"]}]}, "needs the claim 'team' with a text."),
+        ({"sub": "*"}, "the claim 'sub' has a character that is not allowed in a pattern."),
         ({"headgate_limits": {"waiters_max": 0}}, "headgate_limits.waiters_max: should be gr"),
     ],
 )

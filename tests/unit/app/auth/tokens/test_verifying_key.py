@@ -49,9 +49,12 @@ def of_file(tmp_path: Path, text: bytes, *names: str) -> verifying_key.Verifying
         *((b"x" * size, [], {"HS256"}) for size in (32, 47)),
         *((b"x" * 48, [], {"HS256", "HS384"}), (b"x" * 64, [], set(SYMMETRIC))),
         (SECRET, ["HS384", "RS256"], {"HS384"}),
-        *((b"x" * 31, names, "bytes or more") for names in ([], ["HS256"])),
-        (b"x" * 47, ["HS384"], "bytes or more"),
-        *((b"x" * 63, ["HS256", "HS512"], "bytes or more"), (SECRET, ["RS256"], "none of the key")),
+        *((b"x" * 31, names, "at least") for names in ([], ["HS256"])),
+        (b"x" * 47, ["HS384"], "at least"),
+        *(
+            (b"x" * 63, ["HS256", "HS512"], "at least"),
+            (SECRET, ["RS256"], "none of the algorithms of the key"),
+        ),
     ],
 )
 def test_a_secret_is_for_the_algorithms_that_it_is_long_enough_for(
@@ -77,7 +80,7 @@ def test_a_public_key_is_for_the_algorithms_of_its_kind(tmp_path: Path, algorith
     assert verifying_key.key_of_jwk(jwk_of(algorithm, alg=algorithm)).algorithms == {algorithm}
     assert of_file(tmp_path, text).algorithms == kind
     assert of_file(tmp_path, text, algorithm, "HS256").algorithms == {algorithm}
-    with pytest.raises(verifying_key.KeyFault, match="none of the key"):
+    with pytest.raises(verifying_key.KeyFault, match="none of the algorithms of the key"):
         of_file(tmp_path, text, "HS256")
     with pytest.raises(verifying_key.KeyFault, match="everybody may know it"):
         verifying_key.key_of_secret(text)
@@ -113,12 +116,18 @@ def pem_of(public: Any) -> bytes:
         (lambda: b"", "one public key or certificate"),
         (lambda: b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----", "should have a"),
         (lambda: b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "should have a"),
-        (private_pem, "a private key has no place here"),
+        (private_pem, "not the private key"),
         (lambda: public_pem(private_key("ES256")) * 2, "one public key or certificate"),
         (lambda: pem_of(rsa_key(1024).public_key()), "2048 to 8192 bits, not 1024"),
         (lambda: pem_of(ec.generate_private_key(ec.SECP256K1()).public_key()), "its curve is not"),
-        (lambda: pem_of(ed448.Ed448PrivateKey.generate().public_key()), "no public key that we"),
-        (lambda: pem_of(dsa.generate_private_key(2048).public_key()), "no public key that we"),
+        (
+            lambda: pem_of(ed448.Ed448PrivateKey.generate().public_key()),
+            "not a public key of a known",
+        ),
+        (
+            lambda: pem_of(dsa.generate_private_key(2048).public_key()),
+            "not a public key of a known",
+        ),
     ],
 )
 def test_a_file_without_a_good_public_key_is_refused(tmp_path: Path, make: Any, text: str) -> None:
@@ -127,19 +136,26 @@ def test_a_file_without_a_good_public_key_is_refused(tmp_path: Path, make: Any, 
 
 
 OTHERS = [
-    *((7, "JSON object"), ({}, "no public key that we know"), ({"kty": "new"}, "no public key")),
+    *(
+        (7, "JSON object"),
+        ({}, "not a public key of a known type"),
+        ({"kty": "new"}, "not a public key"),
+    ),
     *(({"kty": "oct", "k": "AAAA"} | alg, "it is a secret") for alg in ({}, {"alg": "RS256"})),
-    ({"kty": "RSA", "n": "AQAB", "e": "AQAB"}, "no public key|2048"),
-    ({"kty": "RSA", "n": 5, "e": "AQAB"}, "no public key"),
-    ({"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"}, "no public key"),
-    *(({"kty": "EC", "crv": ["P-256"]}, "no public key"), ({"kty": ["RSA"]}, "no public key")),
-    ({"kty": "OKP", "crv": "X25519", "x": "AAAA"}, "no public key"),
+    ({"kty": "RSA", "n": "AQAB", "e": "AQAB"}, "not a public key|2048"),
+    ({"kty": "RSA", "n": 5, "e": "AQAB"}, "not a public key"),
+    ({"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"}, "not a public key"),
+    *(
+        ({"kty": "EC", "crv": ["P-256"]}, "not a public key"),
+        ({"kty": ["RSA"]}, "not a public key"),
+    ),
+    ({"kty": "OKP", "crv": "X25519", "x": "AAAA"}, "not a public key"),
 ]
 NOT_FOR_THIS: list[tuple[dict[str, Any], str]] = [
-    *(({"use": use}, "its use") for use in ("enc", None)),
-    *(({"key_ops": operations}, "its operations") for operations in (["sign"], "verify")),
+    *(({"use": use}, "its `use`") for use in ("enc", None)),
+    *(({"key_ops": operations}, "its `key_ops`") for operations in (["sign"], "verify")),
     *(({"alg": alg}, "does not fit") for alg in ("RS256", "ES384", "HS256", "none", "", ["ES256"])),
-    *(({"kid": kid}, "a kid is a text") for kid in (7, "a" * 257)),
+    *(({"kid": kid}, "a kid must be a text") for kid in (7, "a" * 257)),
     ({"d": "AAAA"}, "it is a private key"),
 ]
 
@@ -155,7 +171,7 @@ def test_a_key_that_may_verify_is_taken() -> None:
     key = jwk_of("ES256", use="sig", key_ops=["sign", "verify"], x5c=["A"], more=1)
 
     assert verifying_key.key_of_jwk(key).algorithms == {"ES256"}
-    with pytest.raises(verifying_key.KeyFault, match="none of the key"):
+    with pytest.raises(verifying_key.KeyFault, match="none of the algorithms of the key"):
         verifying_key.key_of_jwk(key, pinned("RS256"))
 
 
@@ -173,9 +189,10 @@ def test_keys_that_cannot_be_used_are_skipped_and_named(caplog: pytest.LogCaptur
     assert len(keys) == 1
     [record] = caplog.records
     assert record.__dict__["reasons"] == [
-        "keys[1]: it is a secret, which has no place in a set of public keys",
-        "keys[2]: its use is not to verify signatures",
-        *("keys[3]: a key before it has the same kid", "keys[4]: it is no public key that we know"),
+        "keys[1]: it is a secret, which must not be in a set of public keys",
+        "keys[2]: its `use` is not to verify signatures",
+        "keys[3]: an earlier key has the same kid",
+        "keys[4]: it is not a public key of a known type",
     ]
 
 

@@ -42,7 +42,7 @@ async def running(server: Server, level: str) -> AsyncIterator[Backend]:
 @pytest.mark.parametrize(
     ("level", "reason"),
     [
-        ("fsync", "refused: no WAITAOF, and not `appendfsync always`"),
+        ("fsync", "refused: the server has neither WAITAOF nor `appendfsync always`"),
         ("replica", "refused: no replica is connected"),
     ],
 )

@@ -46,6 +46,7 @@ EXAMPLES: dict[str, Any] = {
     "row_id": FIRST,
     "as_of": FIRST,
     "through": FIRST,
+    "faults": [errors.FieldFault("count", "is required")],
     "held": [errors.EntryHolder(FIRST, b"ana", 2)],
 }
 

@@ -166,7 +166,7 @@ async def test_a_worker_of_another_version_is_turned_away() -> None:
             answer = await exchanged(sock, frame(hello))
             [turned_away] = msgspec.msgpack.decode(answer[4:], type=list[OfEngine])
             assert isinstance(turned_away, TurnedAway)
-            assert "the worker of version 0" in turned_away.why
+            assert "the worker has version 0" in turned_away.why
 
 
 @pytest.mark.parametrize(
@@ -204,12 +204,12 @@ async def test_what_cannot_cross_ends_nothing(monkeypatch: pytest.MonkeyPatch) -
     async with worker_of_engine() as (backend, engine):
         monkeypatch.setattr("headgate.app.backends.remote.frames.MESSAGE_BYTES_MAX", 10_000)
         [waiting] = await blocked(backend, read_after(backend, MIN_ID, None))
-        with pytest.raises(Invalid, match="too much"):
+        with pytest.raises(Invalid, match="too large"):
             await backend.perform(Add(S, [Draft(None, (b"n", b"x" * 20_000))]))
         with pytest.raises(Invalid, match="int"):
             await backend.perform(Range(S, limit=2**70))
         await engine.perform(Add(b"large", [Draft(None, (b"n", b"x" * 20_000))]))
-        with pytest.raises(Invalid, match="too much"):
+        with pytest.raises(Invalid, match="too large"):
             await backend.perform(Range(b"large"))
         await backend.perform(Add(S, drafts(1)))
         assert await waiting == [1]

@@ -1,4 +1,0 @@
-// As compiled modules are found by Node: with their extension.
-export default {
-  output: { path: "client", module: { extension: ".js" } },
-};
