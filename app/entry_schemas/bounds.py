@@ -80,10 +80,14 @@ def children_of(schema: Mapping[str, Any], keyword: str) -> Iterator[tuple[str |
         yield "", value
 
 
+def name_of(ref: str) -> str:
+    """Return the name of the definition that a `$ref` is for."""
+    return ref.removeprefix(REF).replace("~1", "/").replace("~0", "~")
+
+
 def target_of(root: Mapping[str, Any], ref: str) -> Any:
     """Return the schema that a `$ref` names."""
-    name = ref.removeprefix(REF).replace("~1", "/").replace("~0", "~")
-    return root["$defs"][name]
+    return root["$defs"][name_of(ref)]
 
 
 def _check_shape(keyword: str, value: Any, place: tuple[str | int, ...]) -> None:

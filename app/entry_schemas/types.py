@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-REF = "#/$defs/"
+from headgate.app.entry_schemas.bounds import name_of, target_of
 
 _NOTE = "From the schema of stream {stream}, by `headgate types`: values as the schema reads them."
 
@@ -143,7 +143,7 @@ class _Types:
         if not isinstance(schema, Mapping):
             return language.unknown
         if "$ref" in schema:
-            return self._definition(schema["$ref"].removeprefix(REF))
+            return self._definition(schema["$ref"])
         if "const" in schema or "enum" in schema:
             values = schema.get("enum", [schema.get("const")])
             return _union([language.literal(v) if v is not None else language.null for v in values])
@@ -175,13 +175,13 @@ class _Types:
         self._texts.append(language.declared_object(own, fields))
         return own
 
-    def _definition(self, key: str) -> str:
-        if key not in self._definitions:
-            name = self._definitions[key] = self._name(key)
-            text = self._of(self._root["$defs"][key], name, is_named=True)
+    def _definition(self, ref: str) -> str:
+        if ref not in self._definitions:
+            name = self._definitions[ref] = self._name(name_of(ref))
+            text = self._of(target_of(self._root, ref), name, is_named=True)
             if text != name:
                 self._texts.append(self._language.declared(name, text))
-        return self._definitions[key]
+        return self._definitions[ref]
 
 
 def _union(texts: list[str]) -> str:

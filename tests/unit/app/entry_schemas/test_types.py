@@ -13,14 +13,14 @@ SCHEMA: dict[str, Any] = {
         "status": {"enum": ["open", 'say "done"', None, 1, True]},
         "kind": {"const": "a"},
         "tags": {"type": "array", "items": {"type": "string"}},
-        "buyer": {"$ref": "#/$defs/person"},
+        "buyer": {"$ref": "#/$defs/people~1person"},
         "sizes": {"type": "object", "additionalProperties": {"type": "number"}},
         "box": {"type": "object", "properties": {"a": {"anyOf": [{"type": "boolean"}, {}]}}},
         "any": True,
     },
     "required": ["count", "buyer"],
     "$defs": {
-        "person": {
+        "people/person": {
             "type": "object",
             "properties": {"name": {"type": "string"}},
             "required": ["name"],
@@ -30,7 +30,7 @@ SCHEMA: dict[str, Any] = {
 
 TYPESCRIPT = """\
 // From the schema of stream "shop-orders", by `headgate types`: values as the schema reads them.
-export type Person = {
+export type PeoplePerson = {
   name: string;
 };
 
@@ -44,7 +44,7 @@ export type ShopOrders = {
   status?: "open" | "say \\"done\\"" | null | 1 | true;
   kind?: "a";
   tags?: Array<string>;
-  buyer: Person;
+  buyer: PeoplePerson;
   sizes?: Record<string, number>;
   box?: ShopOrdersBox;
   any?: unknown;
@@ -64,5 +64,5 @@ def test_python() -> None:
     assert entry.__required_keys__ == {"count", "buyer"}
     hints = get_type_hints(entry)
     assert hints["unit price"] == float | None
-    assert hints["buyer"] is module["Person"]
+    assert hints["buyer"] is module["PeoplePerson"]
     assert module["T2"] is Any
