@@ -68,7 +68,7 @@ from headgate.client.commits import Step
 from headgate.client.credential import TokenSource
 from headgate.client.entries import Claimed, Delivery, Draft, Entry, Fields, Gap, Pairs, Value
 from headgate.client.group import Consuming, Group
-from headgate.client.groups import Groups, IdsOfStreams, NewGroups, OutcomesOfStreams
+from headgate.client.groups import Groups, IdsOfStreams, MissingGroups, OutcomesOfStreams
 from headgate.client.job import Job
 from headgate.client.shapes.answers import (
     ClosedStream,

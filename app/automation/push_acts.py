@@ -55,7 +55,7 @@ from headgate.app.wire.pushes import (
     SecretRotation,
     SignatureKind,
 )
-from headgate.app.wire.schemas.pattern_groups import NewGroups, weights_of
+from headgate.app.wire.schemas.pattern_groups import MissingGroups, weights_of
 from headgate.engine.clock import SystemClock
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import NotFound, StreamsChanged
@@ -131,7 +131,7 @@ def _pattern_wire(push: PushRecord) -> Any:
     return {
         "match": text_of(push.stream),
         "weights": {text_of(stream): weight for stream, weight in groups.weights.items()},
-        "create": None if groups.create is None else NewGroups.wire(groups.create),
+        "create": None if groups.create is None else MissingGroups.wire(groups.create),
     }
 
 

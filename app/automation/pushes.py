@@ -31,7 +31,7 @@ from headgate.engine.entry import MAX_ID, Draft, Entry, EntryId
 from headgate.engine.errors import StreamExists, StreamNotFound, StreamsChanged
 from headgate.engine.limits import PATTERN_GROUPS_MAX
 from headgate.engine.patterns import literal_prefix, matcher
-from headgate.engine.requests.deliveries import NewGroups
+from headgate.engine.requests.deliveries import MissingGroups
 from headgate.engine.requests.entries import Add, Range, Trim, TrimTo
 from headgate.engine.requests.keyspace import NameFilter
 from headgate.engine.requests.streams import (
@@ -94,7 +94,7 @@ class PushedGroups(msgspec.Struct, frozen=True):
 
     only: NameFilter  # the streams in which whoever set it could set a push
     weights: dict[bytes, int] = {}
-    create: NewGroups | None = None
+    create: MissingGroups | None = None
 
     def names_for(self, pattern: bytes) -> NameFilter:
         """Return the names of the streams that may be read by a pattern, and maybe more."""

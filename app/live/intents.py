@@ -10,7 +10,7 @@ from headgate.engine.config import OnDisconnect
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.patterns import PatternCursor
 from headgate.engine.requests.commits import CommitSteps
-from headgate.engine.requests.deliveries import NackMode, NewGroups
+from headgate.engine.requests.deliveries import MissingGroups, NackMode
 from headgate.engine.requests.entries import From
 
 
@@ -26,7 +26,7 @@ class SubscriptionChoices(NamedTuple):
     auto_credit: bool = False  # what is settled gives its credit back
     max_pending: int | None = None  # unacknowledged entries
     weights: Mapping[bytes, int] | None = None  # with a pattern: by stream
-    create: NewGroups | None = None  # with a pattern: where there is no such group
+    create: MissingGroups | None = None  # with a pattern: where there is no such group
     # Of tables:
     view: Literal["entries", "table"] = "entries"
     prefix: bytes = b""  # of the keys

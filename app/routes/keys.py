@@ -70,7 +70,7 @@ class NewKey(BaseModel):
         description="Rights of the key. They add up."
     )
     limits: KeyLimits = Field(
-        KeyLimits(), description="Limits of use that replace those of the settings."
+        default_factory=KeyLimits, description="Limits of use that replace those of the settings."
     )
     ttl_ms: Annotated[int, Field(ge=1, le=_CENTURY_MS, strict=True)] | None = Field(
         None, description="Lifetime of the key. Default: it never expires."

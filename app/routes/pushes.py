@@ -27,8 +27,8 @@ from headgate.app.http.dependencies import (
     page_after,
 )
 from headgate.app.http.operation import Operation
-from headgate.app.wire.ids import parse_id
-from headgate.app.wire.problems import Code, responses
+from headgate.app.wire.ids import AnId, parse_id
+from headgate.app.wire.problems import SETTING, responses
 from headgate.app.wire.pushes import (
     PatternPushInput,
     Push,
@@ -61,20 +61,11 @@ _ROTATE = _CHANGE | responses("malformed", "unsupported_media_type", "not_suppor
 _REPLAY = _CHANGE | responses("malformed", "unsupported_media_type", "invalid_id", "limit_reached")
 _ATTEMPTS = _FIND | responses("invalid_id")
 _TEST = _CHANGE | responses("rate_limited", "not_supported")
-_SETTING: tuple[Code, ...] = (
-    "malformed",
-    "limit_reached",
-    "unsupported_media_type",
-    "invalid_request",
-    "overloaded",
-    "memory_full",
-    "not_supported",
-)
 _THERE: dict[int | str, dict[str, object]] = {
     200: {"description": "The push already existed, and now has these settings.", "model": Push}
 }
-_SET = _THERE | responses(*_SETTING, "stream_not_found", "group_not_found")
-_PATTERN_SET = _THERE | responses(*_SETTING, "invalid_id")
+_SET = _THERE | responses(*SETTING, "stream_not_found", "group_not_found")
+_PATTERN_SET = _THERE | responses(*SETTING, "invalid_id")
 _PATTERN_FIND = responses("not_found", "invalid_request", "not_supported")
 _PATTERN_CHANGE = _PATTERN_FIND | responses("overloaded", "memory_full")
 _PATTERN_TEST = _PATTERN_CHANGE | responses("rate_limited")
@@ -109,7 +100,7 @@ def attempts_page(
     ] = 100,
     cursor: Annotated[str | None, CURSOR] = None,
     entry_id: Annotated[
-        str | None, Query(alias="id", description="Id of an entry: only its attempts are listed.")
+        AnId | None, Query(alias="id", description="Id of an entry: only its attempts are listed.")
     ] = None,
 ) -> AttemptsPage:
     after = page_after(cursor, limit).after

@@ -19,7 +19,7 @@ from headgate.app.http.dependencies import AccessDep, StreamDep, gateway_of
 from headgate.app.http.operation import Operation
 from headgate.app.live.asyncapi import document_of_stream
 from headgate.app.runtime.threads import PAGES
-from headgate.app.wire.problems import GatewayError, pointer_to, responses
+from headgate.app.wire.problems import SETTING, GatewayError, pointer_to, responses
 from headgate.app.wire.schemas.entry_schemas import StreamSchema
 from headgate.engine.errors import StreamExists, StreamNotFound, StreamsChanged
 from headgate.engine.requests.streams import (
@@ -45,15 +45,7 @@ _REASONS_MAX = 10
     operation_id="setSchema",
     responses={
         201: {"description": "The stream was created with it.", "model": StreamSchema},
-        **responses(
-            "malformed",
-            "limit_reached",
-            "unsupported_media_type",
-            "invalid_request",
-            "overloaded",
-            "memory_full",
-            "not_supported",
-        ),
+        **responses(*SETTING),
     },
 )
 @needs(Verb.MANAGE)

@@ -26,7 +26,7 @@ from headgate.app.http.streaming import PatientResponse, while_present, while_va
 from headgate.app.transport.scopes import path_of, request_id_of
 from headgate.app.wire.encoding import row_wire, unbroken
 from headgate.app.wire.filters import Selection, narrowed
-from headgate.app.wire.ids import parse_id
+from headgate.app.wire.ids import AnId, parse_id
 from headgate.app.wire.problems import (
     GatewayError,
     RowIsAnother,
@@ -134,7 +134,7 @@ async def read_table(
         str | None, Query(description="Only keys after this one: `next_after_key` of a page.")
     ] = None,
     as_of: Annotated[
-        str | None,
+        AnId | None,
         Query(description="Return the rows as they were at this id: `as_of` of the first page."),
     ] = None,
     limit: Annotated[int, Query(ge=1, description="Maximum number of rows.")] = 100,
@@ -263,7 +263,7 @@ async def read_row(
     stream: StreamDep,
     key: KeyDep,
     after: Annotated[
-        str | None, Query(description="With `wait_ms`: wait for a change after this id.")
+        AnId | None, Query(description="With `wait_ms`: wait for a change after this id.")
     ] = None,
     wait_ms: Annotated[
         int, Query(ge=0, description="With `after`: how long to wait for a change.")

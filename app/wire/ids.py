@@ -29,6 +29,7 @@ AnId = Annotated[str, _text(_FORM)]
 NewIdText = Annotated[str, _text(rf"\*|[0-9]{{1,20}}-\*|{_FORM}")]
 BoundText = Annotated[str, _text(rf"[-+]|\(?{_FORM}")]
 AfterText = Annotated[str, _text(rf"[$+]|{_FORM}")]
+FromText = Annotated[str, _text(rf">|{_FORM}")]
 StartText = Annotated[str, _text(rf"\$|{_FORM}")]
 
 _ID = re.compile(r"([0-9]{1,20})(?:-([0-9]{1,20}))?")

@@ -66,6 +66,17 @@ _OfKeys = Literal["last_admin_key"]
 
 Code = Literal[_General, _OfRows, _OfCommits, _OfKeys]
 
+SETTING: tuple[Code, ...] = (
+    "malformed",
+    "limit_reached",
+    "unsupported_media_type",
+    "invalid_request",
+    "overloaded",
+    "memory_full",
+    "not_supported",
+)
+"""Problems of an operation that creates or replaces something with settings of its own."""
+
 
 class ProblemError(BaseModel):
     """One fault of a request."""

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from headgate.app.wire.filters import FilterForm
 from headgate.app.wire.schemas.entries import NextCursor, Request
-from headgate.app.wire.schemas.pattern_groups import NewGroups, Weights
+from headgate.app.wire.schemas.pattern_groups import MissingGroups, Weights
 
 CONCURRENCY, CONCURRENCY_MAX = 10, 256
 BATCH_MAX = 100
@@ -179,7 +179,7 @@ class PatternPushInput(PushInput):
     """Settings of a push over a pattern."""
 
     weights: Weights = Field({})
-    create: NewGroups | None = Field(
+    create: MissingGroups | None = Field(
         None, description="Create the group, with these settings, in streams that lack it."
     )
 
@@ -282,7 +282,7 @@ class PushSummary(TypedDict):
     match: NotRequired[Annotated[str, Field(description="Pattern, for a push over a pattern.")]]
     weights: NotRequired[Annotated[Weights, Field(description="For a push over a pattern.")]]
     create: NotRequired[
-        Annotated[NewGroups | None, Field(description="For a push over a pattern.")]
+        Annotated[MissingGroups | None, Field(description="For a push over a pattern.")]
     ]
     group: str
     url: Annotated[

@@ -17,7 +17,7 @@ from headgate.client.channel import Channel
 from headgate.client.commits import Step
 from headgate.client.credential import Credential, TokenSource
 from headgate.client.group import Group
-from headgate.client.groups import Groups, NewGroups
+from headgate.client.groups import Groups, MissingGroups
 from headgate.client.live import Live
 from headgate.client.shapes.answers import (
     PushSummary,
@@ -188,7 +188,7 @@ class AsyncClient:
         name: str,
         *,
         match: str,
-        create: NewGroups | None = None,
+        create: MissingGroups | None = None,
         weights: Mapping[str, int] | None = None,
     ) -> Groups:
         """Return the group of this name in all streams that match; none of them need exist.

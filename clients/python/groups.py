@@ -21,7 +21,7 @@ OutcomesOfStreams = dict[str, dict[str, Outcome]]
 """What became of each entry, by stream and id."""
 
 
-class NewGroups(TypedDict, total=False):
+class MissingGroups(TypedDict, total=False):
     """The groups that are created where there is none: where they begin, and their rules."""
 
     start: str
@@ -46,7 +46,7 @@ class Groups(Worked):
         name: str,
         match: str,
         *,
-        create: NewGroups | None = None,
+        create: MissingGroups | None = None,
         weights: Mapping[str, int] | None = None,
     ) -> None:
         """See `AsyncClient.groups`."""

@@ -20,7 +20,7 @@ const PUBLIC = {
   Redriven: "Redriven", RedrivenLetters: "RedrivenEntries", PendingEntries: "PendingEntries", Trimmed: "Trimmed",
   DeletedEntries: "DeletedEntries", DeletedConsumer: "DeletedConsumer", Ticket: "Ticket", TicketRequest: "TicketRequest", Gap: "Gap", Schedule: "ScheduleInfo",
   Schedules: "Schedules", Push: "PushInfo", PushInput: "PushInput", PatternPushInput: "PatternPushInput", PushSummary: "PushSummary", PushAttempt: "PushAttempt", PushAttempts: "PushAttempts", PushReplay: "PushReplay", PushReplayInput: "PushReplayInput", Pushes: "Pushes",
-  ReadGroups: "ReadGroups", GroupsEntries: "GroupsEntries", StreamDelivery: "StreamDelivery", NewGroups: "NewGroups",
+  ReadGroups: "ReadGroups", GroupsEntries: "GroupsEntries", StreamDelivery: "StreamDelivery", MissingGroups: "MissingGroups",
   StreamIds: "StreamIds", SettledStream: "SettledStream", SettledStreams: "SettledStreams", RetriedPush: "RetriedPush", CommitStepInput: "CommitStep", CommitDone: "CommitDone", PresentMembers: "PresentMembers", PresentMember: "PresentMember", PresentConnection: "PresentConnection", Row: "Row", TableRows: "TableRows", RowWritten: "RowWritten",
   Problem: "ProblemDetails", RowProblem: "RowProblemDetails", FenceProblem: "FenceProblemDetails",
 };

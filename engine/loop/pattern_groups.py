@@ -26,7 +26,7 @@ from headgate.engine.loop import signals
 from headgate.engine.loop.concerned import Concerned, NamePattern, WorkInTurns
 from headgate.engine.loop.wait_queue import QueueKey
 from headgate.engine.loop.waiters import Waiters
-from headgate.engine.requests.deliveries import NewGroups, ReadGroups
+from headgate.engine.requests.deliveries import MissingGroups, ReadGroups
 from headgate.engine.requests.keyspace import NameFilter
 from headgate.engine.state.keyspace import Keyspace
 
@@ -207,7 +207,7 @@ class PatternGroup(NamePattern):
         self._next_name = None
 
 
-_Kind = tuple[bytes, bytes, NameFilter | None, NewGroups | None, int | None, bool]
+_Kind = tuple[bytes, bytes, NameFilter | None, MissingGroups | None, int | None, bool]
 
 
 class PatternGroups:

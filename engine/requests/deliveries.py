@@ -73,7 +73,7 @@ class ReadGroup(Request[list[GroupRead]], frozen=True):
         return self.claim_idle_ms
 
 
-class NewGroups(NamedTuple):
+class MissingGroups(NamedTuple):
     """The groups that a read creates in streams that have none of its name."""
 
     start: GroupStart
@@ -112,7 +112,7 @@ class ReadGroups(Request[GroupsRead], frozen=True):
     no_ack: bool = False  # new entries do not become pending
     max_pending: int | None = None  # how many entries the consumer may hold
     weights: Mapping[bytes, int] = {}  # by stream; 1 for all others
-    create: NewGroups | None = None
+    create: MissingGroups | None = None
     wait_ms: int | None = 0
     only: NameFilter | None = None
     own_after: GroupCursor | None = None  # what the consumer holds behind here, by name and id

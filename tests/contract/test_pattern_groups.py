@@ -15,9 +15,9 @@ from headgate.engine.requests.deliveries import (
     Ack,
     GroupCursor,
     ListPending,
+    MissingGroups,
     Nack,
     NackMode,
-    NewGroups,
     ReadGroup,
     ReadGroups,
 )
@@ -38,7 +38,7 @@ from tests.contract.calls import ANA, BEN, G, blocked
 pytestmark = pytest.mark.needs(Ability.PATTERNS)
 
 ORDERS = b"orders.*"
-FROM_START = NewGroups(GroupStart(MIN_ID))
+FROM_START = MissingGroups(GroupStart(MIN_ID))
 ANY = ReadGroups(ORDERS, G, ANA, create=FROM_START)
 
 
@@ -102,7 +102,7 @@ async def test_without_create_a_stream_that_has_no_such_group_has_nothing(backen
 async def test_groups_are_created_as_the_request_says(backend: Backend) -> None:
     await add(backend, "a", "before")
     policy = GroupPolicy(max_pending=2)
-    request = replace(ANY, create=NewGroups(GroupStart(None), policy))
+    request = replace(ANY, create=MissingGroups(GroupStart(None), policy))
     assert await taken(backend, request) == []
     info = await backend.perform(DescribeGroup(b"orders.a", G))
     assert info.policy == policy
@@ -115,7 +115,7 @@ async def test_no_group_is_created_where_its_policy_moves_dead_letters_to(backen
     await add(backend, "a", "1")
     await add(backend, "dead", "letter")
     policy = GroupPolicy(max_deliveries=1, dead_letter_stream=b"orders.dead")
-    request = replace(ANY, create=NewGroups(GroupStart(MIN_ID), policy), claim_idle_ms=0)
+    request = replace(ANY, create=MissingGroups(GroupStart(MIN_ID), policy), claim_idle_ms=0)
     assert await taken(backend, request) == ["1"]
     assert await taken(backend, request) == []  # the one that was delivered once is a dead letter
     assert not await backend.perform(ListPending(b"orders.a", G))
@@ -236,7 +236,7 @@ async def test_a_policy_that_fills_a_consumer_in_one_stream_leaves_the_others(
     backend: Backend,
 ) -> None:
     await add(backend, "a", "1", "2")
-    request = replace(ANY, create=NewGroups(GroupStart(MIN_ID), GroupPolicy(max_pending=1)))
+    request = replace(ANY, create=MissingGroups(GroupStart(MIN_ID), GroupPolicy(max_pending=1)))
     read = await backend.perform(request)
     assert texts(read) == ["1"]
     first, second = await blocked(
@@ -272,7 +272,7 @@ async def test_pauses_and_filters_hold_for_each_stream(backend: Backend) -> None
 
 async def test_the_order_by_key_holds_within_each_stream(backend: Backend) -> None:
     policy = GroupPolicy(key_field=FieldName(b"k"), key_pending_max=1)
-    request = replace(ANY, create=NewGroups(GroupStart(MIN_ID), policy))
+    request = replace(ANY, create=MissingGroups(GroupStart(MIN_ID), policy))
     for name in (b"orders.a", b"orders.b"):
         drafts = [Draft(None, (b"n", each, b"k", b"same")) for each in (b"1", b"2")]
         await backend.perform(Add(name, drafts))
@@ -379,7 +379,7 @@ async def test_bad_requests_are_refused(backend: Backend, change: dict[str, obje
 
 async def test_streams_whose_groups_are_fair_come_too(backend: Backend) -> None:
     policy = GroupPolicy(fair_field=FieldName(b"n"), key_field=FieldName(b"n"))
-    create = NewGroups(GroupStart(MIN_ID), policy)
+    create = MissingGroups(GroupStart(MIN_ID), policy)
     await add(backend, "a", "x", "x", "x", "y")
     await backend.perform(CreateGroup(b"orders.a", G, GroupStart(MIN_ID), policy=policy))
     request = replace(ANY, create=create)
@@ -396,7 +396,7 @@ async def test_streams_made_since_a_time_are_read_whole_though_the_first_read_is
 ) -> None:
     await add(backend, "old", "1")
     info = await backend.perform(DescribeStream(b"orders.old"))
-    create = NewGroups(GroupStart(None), since_ms=info.epoch)
+    create = MissingGroups(GroupStart(None), since_ms=info.epoch)
     await add(backend, "new", "2")
     assert await taken(backend, replace(ANY, create=create)) == ["2"]
     await add(backend, "old", "3")

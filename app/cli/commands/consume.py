@@ -17,7 +17,7 @@ from headgate.app.cli.words import one_line
 from headgate.client.client import AsyncClient
 from headgate.client.entries import Delivery, encoded
 from headgate.client.group import Worked
-from headgate.client.groups import NewGroups
+from headgate.client.groups import MissingGroups
 from headgate.client.job import Job
 from headgate.client.problems import NotYours, Problem
 
@@ -186,7 +186,7 @@ async def consume_command(
     """
     if match is not None:  # no stream was given: what stands in its place is the group
         words = (group, *words)
-        create: NewGroups | None = None if start is None else {"start": start}
+        create: MissingGroups | None = None if start is None else {"start": start}
         worked: Worked = gateway.groups(stream, match=match, create=create)
     else:
         if start is not None:

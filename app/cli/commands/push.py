@@ -12,7 +12,7 @@ from headgate.app.cli.listing import show_deletion, show_item, show_items
 from headgate.app.cli.words import fields_of, one_line
 from headgate.client.blocking import Client
 from headgate.client.blocking.classes import BlockingPush
-from headgate.client.groups import NewGroups
+from headgate.client.groups import MissingGroups
 from headgate.client.shapes.answers import (
     PushAttempt,
     PushBody,
@@ -36,7 +36,7 @@ def push_of(
     gateway: Client, stream: str, group: str, *, match: bool, start: str | None = None
 ) -> BlockingPush:
     if match:
-        create: NewGroups | None = None if start is None else {"start": start}
+        create: MissingGroups | None = None if start is None else {"start": start}
         return gateway.groups(group, match=stream, create=create).push
     if start is not None:
         raise click.UsageError("--start requires --match.")

@@ -32,7 +32,7 @@ from headgate.app.wire.problems import GatewayError, Problem, validation_problem
 from headgate.app.wire.schemas.commits import CommitInput
 from headgate.app.wire.schemas.deliveries import NackError
 from headgate.app.wire.schemas.entries import EntryInput, Flag, IdText, Milliseconds, OnDisconnect
-from headgate.app.wire.schemas.pattern_groups import NewGroups, Weights, weights_of
+from headgate.app.wire.schemas.pattern_groups import MissingGroups, Weights, weights_of
 from headgate.app.wire.structure import SIZE_BYTES_MIN, check_members, is_too_nested
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
@@ -112,7 +112,7 @@ class SubscribeFrame(ClientFrame):
         "pattern, including streams that are created later. With `group`: read the group of that "
         "name in each of them.",
     )
-    create: NewGroups | None = Field(
+    create: MissingGroups | None = Field(
         None, description="With `match` and `group`: create the group in streams that lack it."
     )
     weights: Weights = Field({})

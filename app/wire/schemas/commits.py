@@ -13,12 +13,12 @@ from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.deliveries import NackChoices
 from headgate.app.wire.schemas.entries import (
     Count,
+    EntryDraft,
     FieldsInput,
     Flag,
     Ids,
     IdText,
     Milliseconds,
-    NewEntry,
     Request,
 )
 from headgate.app.wire.schemas.tables import check_key, key_of_text
@@ -50,7 +50,7 @@ class CommitAppend(_Step):
     """Append entries to a stream. The stream generates their ids."""
 
     stream: Name
-    entries: Annotated[list[NewEntry], Field(fail_fast=True)] = Field(
+    entries: Annotated[list[EntryDraft], Field(fail_fast=True)] = Field(
         min_length=1, max_length=COMMIT_ITEMS_MAX
     )
     if_last_id: IdText | None = Field(

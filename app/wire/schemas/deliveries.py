@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from headgate.app.wire.filters import NoFilter
-from headgate.app.wire.ids import BoundText
+from headgate.app.wire.ids import BoundText, FromText
 from headgate.app.wire.schemas.entries import Count, Entry, Flag, Ids, IdText, Milliseconds, Request
 from headgate.engine.limits import NACK_ERROR_LENGTH_MAX
 from headgate.engine.replies import GroupState, Outcome, RedriveOutcome
@@ -37,7 +37,7 @@ class ReadGroup(Request):
         description="First claim entries that are pending with any consumer and have been idle "
         "for this long.",
     )
-    after: str = Field(
+    after: FromText = Field(
         ">",
         alias="from",
         description="`>`: entries new to the group. `0` or an id: pending entries of the consumer "

@@ -176,7 +176,7 @@ class FieldsInput(Request):
         return self.fields.items() if self.fields is not None else self.pairs or ()
 
 
-class NewEntry(FieldsInput):
+class EntryDraft(FieldsInput):
     """An entry to append. The stream generates its id."""
 
     delay_ms: Milliseconds | None = Field(
@@ -202,7 +202,7 @@ class NewEntry(FieldsInput):
         return Draft(None, self.to_fields(place), timing.or_none())
 
 
-class EntryInput(NewEntry):
+class EntryInput(EntryDraft):
     """An entry to append."""
 
     id: NewIdText = Field(

@@ -15,7 +15,7 @@ from headgate.app.wire.schemas.settings import Policy
 from headgate.app.wire.schemas.streams import GroupStartText
 from headgate.engine.limits import WEIGHTS_MAX
 from headgate.engine.replies import GroupState
-from headgate.engine.requests.deliveries import NewGroups as EngineNewGroups
+from headgate.engine.requests.deliveries import MissingGroups as EngineMissingGroups
 from headgate.engine.requests.groups import GroupStart
 
 STREAMS_MAX = 1_000
@@ -28,28 +28,28 @@ class StreamDelivery(Delivery):
     stream: str
 
 
-class NewGroups(Request):
+class MissingGroups(Request):
     """How to create the group in matching streams that lack it."""
 
     start: GroupStartText = "$"
     policy: Policy | None = None
 
-    def to_engine(self) -> EngineNewGroups:
+    def to_engine(self) -> EngineMissingGroups:
         policy = None if self.policy is None else self.policy.to_engine()
         start = parse_group_start(self.start, field="/body/create/start")
-        return EngineNewGroups(GroupStart(start), policy)
+        return EngineMissingGroups(GroupStart(start), policy)
 
     @staticmethod
-    def wire(create: EngineNewGroups) -> Any:
+    def wire(create: EngineMissingGroups) -> Any:
         start = "$" if create.start.last_id is None else str(create.start.last_id)
         policy = None if create.policy is None else Policy.wire(create.policy)
         return {"start": start, "policy": policy}
 
 
-def new_groups_of(text: str, *, pointer: str) -> EngineNewGroups:
-    """Read `NewGroups` from JSON; GatewayError if it is none."""
+def new_groups_of(text: str, *, pointer: str) -> EngineMissingGroups:
+    """Read `MissingGroups` from JSON; GatewayError if it is none."""
     try:
-        return NewGroups.model_validate_json(text).to_engine()
+        return MissingGroups.model_validate_json(text).to_engine()
     except ValidationError as error:
         [first, *_] = error.errors(include_url=False, include_input=False)
         place = "".join(f"/{part}" for part in first["loc"])
@@ -104,7 +104,7 @@ class ReadGroups(Request):
     )
     max_pending: MaxPending = None
     weights: Weights = Field({})
-    create: NewGroups | None = None
+    create: MissingGroups | None = None
     ack: StreamIdsList = Field([], description="Acknowledge these entries first.")
 
 

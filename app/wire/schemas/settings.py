@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from typing_extensions import TypeAliasType
 
 from headgate.app.wire.filters import filter_text
-from headgate.app.wire.names import check_name, text_of
+from headgate.app.wire.names import NameText, check_name, text_of
 from headgate.app.wire.schemas.entries import OnDisconnect, OnExpiry, Request
 from headgate.engine import config
 from headgate.engine.config import Form, Patch, Setting, settings_of
@@ -120,7 +120,7 @@ def _type_of(setting: Setting) -> Any:
         case Form.WEIGHTS:
             return dict[Annotated[str, Field(max_length=_VALUE_LENGTH_MAX)], number] | None
         case Form.STREAM:
-            return str | None
+            return NameText | None
         case Form.FIELD:
             return Annotated[str, Field(min_length=1, max_length=_FIELD_LENGTH_MAX)] | None
         case Form.CHOICE:

@@ -19,7 +19,7 @@ from headgate.client.commits import Step
 from headgate.client.credential import TokenSource
 from headgate.client.entries import Claimed, Delivery, Draft, Entry, Fields, Gap, Pairs, Value
 from headgate.client.group import Consuming, Group
-from headgate.client.groups import Groups, IdsOfStreams, NewGroups, OutcomesOfStreams
+from headgate.client.groups import Groups, IdsOfStreams, MissingGroups, OutcomesOfStreams
 from headgate.client.job import Job
 from headgate.client.shapes.answers import (
     ClosedStream,
@@ -1754,7 +1754,7 @@ class Client:
         name: str,
         *,
         match: str,
-        create: NewGroups | None = None,
+        create: MissingGroups | None = None,
         weights: Mapping[str, int] | None = None,
     ) -> BlockingGroups:
         """Return the group of this name in all streams that match; none of them need exist.

@@ -43,6 +43,11 @@ async def test_every_operation_has_a_name_a_description_and_problems(shared: Liv
     assert all(list(error["content"]) == ["application/problem+json"] for error in errors)
 
 
+async def test_no_schema_has_the_name_of_the_constructor_of_another_in_go(shared: Live) -> None:
+    schemas = (await shared.http.get("/openapi.json")).json()["components"]["schemas"]
+    assert schemas.keys().isdisjoint({f"New{name}" for name in schemas})
+
+
 async def test_every_code_of_a_problem_stands_where_it_can_occur(shared: Live) -> None:
     document = (await shared.http.get("/openapi.json")).json()
     codes = document["components"]["schemas"]["Problem"]["properties"]["code"]["enum"]

@@ -6,13 +6,13 @@ import type { Wanted } from "./live/line.js";
 import { Push } from "./push.js";
 import { toWire } from "./wire/names.js";
 import { path } from "./wire/rest.js";
-import type { GroupsEntries, NewGroups, ReadGroups, SettledStream, SettledStreams, StreamIds } from "./wire/types.js";
+import type { GroupsEntries, MissingGroups, ReadGroups, SettledStream, SettledStreams, StreamIds } from "./wire/types.js";
 
 export interface GroupsOptions {
   /** A pattern of Redis, such as `orders.*`. */
   match: string;
   /** Create the group where there is none; otherwise such streams are left out. */
-  create?: NewGroups;
+  create?: MissingGroups;
   /** Entries of a stream in each of its turns, by name; 1 for all others, and over events. */
   weights?: Record<string, number>;
 }

@@ -6,7 +6,7 @@ from headgate.app.automation.pushes import PushedGroups, PushPlace, PushRecord
 from headgate.app.automation.signing import PushSecrets
 from headgate.app.wire.pushes import PushBody
 from headgate.engine.entry import MIN_ID
-from headgate.engine.requests.deliveries import NewGroups
+from headgate.engine.requests.deliveries import MissingGroups
 from headgate.engine.requests.groups import GroupStart
 from headgate.engine.requests.keyspace import UNRESERVED, NameFilter
 
@@ -37,7 +37,7 @@ def over(pattern: bytes, groups: PushedGroups) -> PushRecord:
 
 
 def test_what_is_read_is_kept_as_it_was() -> None:
-    create = NewGroups(GroupStart(MIN_ID), only=NameFilter(frozenset({b"a"})), since_ms=5)
+    create = MissingGroups(GroupStart(MIN_ID), only=NameFilter(frozenset({b"a"})), since_ms=5)
     push = over(b"a*", PushedGroups(UNRESERVED, {b"a": 2}, create))
     assert msgspec.json.decode(msgspec.json.encode(push), type=PushRecord) == push
 
@@ -50,7 +50,7 @@ def test_it_may_read_what_begins_as_the_pattern_and_is_shown() -> None:
 
 def test_a_push_that_is_set_anew_reads_streams_whole_that_came_since_it_was_set_first() -> None:
     first, later = [
-        PushedGroups(UNRESERVED, create=NewGroups(GroupStart(None), since_ms=since_ms))
+        PushedGroups(UNRESERVED, create=MissingGroups(GroupStart(None), since_ms=since_ms))
         for since_ms in (1, 9)
     ]
     assert later.since(first) == first

@@ -18,9 +18,9 @@ from headgate.engine.requests.deliveries import (
     Ack,
     Extend,
     GroupCursor,
+    MissingGroups,
     Nack,
     NackMode,
-    NewGroups,
     ReadGroup,
     ReadGroups,
 )
@@ -39,7 +39,7 @@ from tests.virtual_time import VirtualClock
 G = b"g"
 CONSUMERS = [b"ana", b"ben", b"cleo"]
 NAMES = [b"s.%d" % number for number in range(6)] + [b"other"]
-FROM_START = NewGroups(GroupStart(MIN_ID))
+FROM_START = MissingGroups(GroupStart(MIN_ID))
 ANY = ReadGroups(b"s.*", G, CONSUMERS[0], create=FROM_START)
 
 

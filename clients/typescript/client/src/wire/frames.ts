@@ -76,7 +76,7 @@ export interface SubscribeFrame {
   /**
    * With `match` and `group`: create the group in streams that lack it.
    */
-  create?: NewGroups | null;
+  create?: MissingGroups | null;
   /**
    * Number of entries per turn, by name of the stream. Default: 1.
    */
@@ -163,7 +163,7 @@ export interface PresenceForm {
 /**
  * How to create the group in matching streams that lack it.
  */
-export interface NewGroups {
+export interface MissingGroups {
   /**
    * Read entries after this id; `$` is the last id, `0` reads all entries.
    */
@@ -464,7 +464,7 @@ export interface CommitAppend {
    * @minItems 1
    * @maxItems 500
    */
-  entries: NewEntry[];
+  entries: EntryDraft[];
   /**
    * Fail unless this is the last id of the stream before the commit.
    */
@@ -477,7 +477,7 @@ export interface CommitAppend {
 /**
  * An entry to append. The stream generates its id.
  */
-export interface NewEntry {
+export interface EntryDraft {
   fields?: FieldMap | null;
   /**
    * Names of fields whose values are base64-encoded bytes.

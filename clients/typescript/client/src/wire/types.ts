@@ -72,7 +72,7 @@ export interface Types {
   ReadGroups: ReadGroups;
   GroupsEntries: GroupsEntries;
   StreamDelivery: StreamDelivery;
-  NewGroups: NewGroups;
+  MissingGroups: MissingGroups;
   StreamIds: StreamIds;
   SettledStream: SettledStream;
   SettledStreams: SettledStreams;
@@ -1356,7 +1356,7 @@ export interface PushInfo {
   /**
    * For a push over a pattern.
    */
-  create?: NewGroups | null;
+  create?: MissingGroups | null;
   group: string;
   /**
    * Null if the key that encrypted the secrets is missing.
@@ -1438,7 +1438,7 @@ export interface PushInfo {
 /**
  * How to create the group in matching streams that lack it.
  */
-export interface NewGroups {
+export interface MissingGroups {
   /**
    * Read entries after this id; `$` is the last id, `0` reads all entries.
    */
@@ -1622,7 +1622,7 @@ export interface PatternPushInput {
   /**
    * Create the group, with these settings, in streams that lack it.
    */
-  create?: NewGroups | null;
+  create?: MissingGroups | null;
 }
 /**
  * A push and its state.
@@ -1645,7 +1645,7 @@ export interface PushSummary {
   /**
    * For a push over a pattern.
    */
-  create?: NewGroups | null;
+  create?: MissingGroups | null;
   group: string;
   /**
    * Null if the key that encrypted the secrets is missing.
@@ -1789,7 +1789,7 @@ export interface ReadGroups {
   weights?: {
     [k: string]: number;
   };
-  create?: NewGroups | null;
+  create?: MissingGroups | null;
   /**
    * Acknowledge these entries first.
    *
@@ -1915,7 +1915,7 @@ export interface CommitAppend {
    * @minItems 1
    * @maxItems 500
    */
-  entries: NewEntry[];
+  entries: EntryDraft[];
   /**
    * Fail unless this is the last id of the stream before the commit.
    */
@@ -1928,7 +1928,7 @@ export interface CommitAppend {
 /**
  * An entry to append. The stream generates its id.
  */
-export interface NewEntry {
+export interface EntryDraft {
   fields?: FieldMap | null;
   /**
    * Names of fields whose values are base64-encoded bytes.
