@@ -76,6 +76,10 @@ async def test_a_gateway_with_keys_has_them_in_its_commands(
     await page.get_by_role("button", name="try it").first.click()
     await expect(page.get_by_role("status")).to_contain_text("201")
     assert key not in await page.content()
+    await page.goto(f"{gateway.url}/guide/keys")
+    commands = await page.locator("pre", has_text="/v1/").all_text_contents()
+    requests = [each for text in commands for each in text.splitlines() if "curl " in each]
+    assert {each.count("Authorization: Bearer") for each in requests} == {1}
     await gateway.stop()
 
 
