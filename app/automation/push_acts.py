@@ -219,8 +219,9 @@ class PushActs:
             opened = await opened_push(self._perform, tools.sealing, push)
             if opened is None:
                 raise GatewayError("not_supported", _NO_KEY)
-            now_ms, longest_ms = tools.now_ms(), push.definition.timeout_ms + _TEST_SLACK_MS
-            if not await pushes.begin_test(self._perform, push.name, now_ms, now_ms + longest_ms):
+            now_ms = tools.now_ms()
+            until_ms = now_ms + push.definition.timeout_ms + _TEST_SLACK_MS
+            if not await pushes.begin_test(self._perform, push.name, now_ms, until_ms):
                 raise GatewayError("rate_limited", "a test event of this push is being sent")
             try:
                 async with tools.sender.places.within(push.name):
@@ -228,7 +229,7 @@ class PushActs:
                     webhook_id = f"msg_test_{secrets.token_hex(10)}"
                     answer = await posting.post(_test_of(push), webhook_id, _TEST_MARK)
             finally:
-                await pushes.end_test(self._perform, push.name)
+                await pushes.end_test(self._perform, push.name, until_ms)
             return answer.wire
 
     async def replay(self, wanted: PushReplayInput) -> PushReplay:

@@ -381,9 +381,11 @@ async def begin_test(perform: Perform, name: bytes, now_ms: int, until_ms: int) 
     return False
 
 
-async def end_test(perform: Perform, name: bytes) -> None:
-    with suppress(StreamNotFound):
-        await perform(ChangeAttributes(name, AttributeChange({_TEST: None})))
+async def end_test(perform: Perform, name: bytes, until_ms: int) -> None:
+    """End the test that `begin_test` noted, unless another one has begun after its time."""
+    with suppress(StreamsChanged, StreamNotFound):
+        change = AttributeChange({_TEST: None}, {_TEST: b"%d" % until_ms})
+        await perform(ChangeAttributes(name, change))
 
 
 async def announce(perform: Perform, name: bytes) -> None:
