@@ -82,7 +82,7 @@ def _check_name(text: str) -> str:
     return text
 
 
-PatternText = Annotated[str, AfterValidator(_check_name)]
+PatternText = Annotated[str, Field(json_schema_extra={"minLength": 1}), AfterValidator(_check_name)]
 KeyPattern = Annotated[str, Field(max_length=ROW_KEY_BYTES_MAX), AfterValidator(_check_key)]
 Patterns = Annotated[list[PatternText], Field(min_length=1, max_length=PATTERNS_MAX)]
 

@@ -82,7 +82,13 @@ def _check_name(name: str) -> str:
 
 
 KeyName = Annotated[
-    str, Field(min_length=1, max_length=NAME_CHARACTERS_MAX), AfterValidator(_check_name)
+    str,
+    Field(
+        min_length=1,
+        max_length=NAME_CHARACTERS_MAX,
+        json_schema_extra={"pattern": r"^[^\u0000-\u001f\u007f-\u009f]+$"},
+    ),
+    AfterValidator(_check_name),
 ]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Instant = Annotated[int, Field(ge=0, lt=2**53)]

@@ -19,7 +19,7 @@ from headgate.app.runtime.threads import PAGES
 from headgate.app.wire.credentials import SECURITY_SCHEMES
 from headgate.app.wire.examples import examples
 from headgate.app.wire.problems import FenceProblem, KeyProblem, Problem, RowProblem, responses
-from headgate.app.wire.schemas.entries import CloudEvent, EntryInput
+from headgate.app.wire.schemas.entries import CloudEvent, EntryInput, without_null
 
 _EVERYWHERE = responses(
     "unauthenticated",
@@ -164,11 +164,7 @@ def _say_needs(operation: dict[str, Any], needs: Needs) -> None:
 def _tighten(operation: dict[str, Any], *, names_consumer: bool) -> None:
     """Say what the signatures cannot: no parameter is null, and some operations need a consumer."""
     for parameter in operation.get("parameters", ()):
-        schema = parameter["schema"]
-        variants = [each for each in schema.pop("anyOf", ()) if each != {"type": "null"}]
-        parameter["schema"] = variants[0] | schema if len(variants) == 1 else schema
-        if len(variants) > 1:
-            schema["anyOf"] = variants
+        parameter["schema"] = without_null(parameter["schema"])
         if names_consumer and (parameter["name"], parameter["in"]) == ("consumer", "query"):
             parameter["required"] = True
 

@@ -24,7 +24,7 @@ from headgate.app.http.operation import (
     plain_body,
     prompt,
 )
-from headgate.app.wire.ids import parse_id
+from headgate.app.wire.ids import EtagText, parse_etag
 from headgate.app.wire.plain import plain_entry
 from headgate.app.wire.problems import GatewayError, place_drafts, responses
 from headgate.app.wire.schemas.entries import (
@@ -52,15 +52,13 @@ _NDJSON = "application/x-ndjson"
 
 def expected_last_id(
     if_match: Annotated[
-        str | None,
+        EtagText | None,
         Header(
             alias="If-Match", description="Append only if this ETag is the last id of the stream."
         ),
     ] = None,
 ) -> EntryId | None:
-    if if_match is None:
-        return None
-    return parse_id(if_match.strip().strip('"'), field="/header/If-Match")
+    return None if if_match is None else parse_etag(if_match)
 
 
 ExpectedDep = Annotated[EntryId | None, Depends(expected_last_id)]

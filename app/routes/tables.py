@@ -26,7 +26,7 @@ from headgate.app.http.streaming import PatientResponse, while_present, while_va
 from headgate.app.transport.scopes import path_of, request_id_of
 from headgate.app.wire.encoding import row_wire, unbroken
 from headgate.app.wire.filters import Selection, narrowed
-from headgate.app.wire.ids import AnId, parse_id
+from headgate.app.wire.ids import AnId, EtagText, parse_etag, parse_id
 from headgate.app.wire.problems import (
     GatewayError,
     RowIsAnother,
@@ -66,7 +66,8 @@ KeyDep = Annotated[bytes, Depends(row_key)]
 
 def row_condition(
     if_match: Annotated[
-        str | None, Header(alias="If-Match", description="Only if this ETag is the id of the row.")
+        EtagText | None,
+        Header(alias="If-Match", description="Only if this ETag is the id of the row."),
     ] = None,
     if_none_match: Annotated[
         str | None,
@@ -74,9 +75,7 @@ def row_condition(
     ] = None,
 ) -> RowCondition | None:
     if if_none_match is None:
-        if if_match is None:
-            return None
-        return RowCondition(parse_id(if_match.strip().strip('"'), field="/header/If-Match"))
+        return None if if_match is None else RowCondition(parse_etag(if_match))
     if if_match is not None or if_none_match.strip() != "*":
         text = "should be *, without If-Match"
         raise GatewayError("invalid_request", text, pointer="/header/If-None-Match")

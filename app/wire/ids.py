@@ -31,6 +31,7 @@ BoundText = Annotated[str, _text(rf"[-+]|\(?{_FORM}")]
 AfterText = Annotated[str, _text(rf"[$+]|{_FORM}")]
 FromText = Annotated[str, _text(rf">|{_FORM}")]
 StartText = Annotated[str, _text(rf"\$|{_FORM}")]
+EtagText = Annotated[str, _text(rf'"?{_FORM}"?')]
 
 _ID = re.compile(r"([0-9]{1,20})(?:-([0-9]{1,20}))?")
 _PLAIN_IDS = re.compile(r"[0-9]{1,19}-[0-9]{1,19}(?: [0-9]{1,19}-[0-9]{1,19})*+")
@@ -48,6 +49,11 @@ def parse_id(text: str, *, field: str, missing_seq: int = 0) -> EntryId:
     if ms > U64_MAX or seq > U64_MAX:
         raise _not_an_id(text, field)
     return EntryId(ms, seq)
+
+
+def parse_etag(text: str) -> EntryId:
+    """Read `If-Match`: an id, in quotes or not. Raises GatewayError."""
+    return parse_id(text.strip().strip('"'), field="/header/If-Match")
 
 
 def parse_ids(texts: Sequence[str], *, field: str = "/body/ids") -> list[EntryId]:

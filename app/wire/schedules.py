@@ -1,13 +1,14 @@
 """Schedules as they are set and described."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic.config import JsonDict
 from typing_extensions import TypedDict
 
 from headgate.app.wire.fields import FieldsRead, wire_fields
 from headgate.app.wire.names import NameText, check_name, text_of
-from headgate.app.wire.schemas.entries import FieldsInput, Flag, IdText, NextCursor
+from headgate.app.wire.schemas.entries import FieldsInput, Flag, IdText, NextCursor, without_null
 from headgate.engine import schedules as definition
 from headgate.engine import schedules as progress
 
@@ -55,10 +56,16 @@ class ScheduleInput(FieldsInput):
         )
 
 
+def _describe_patch(schema: JsonDict) -> None:
+    parts = cast(dict[str, JsonDict], schema["properties"])
+    schema["properties"] = {name: without_null(part) for name, part in parts.items()}
+    schema |= {"minProperties": 1, "not": {"required": ["fields", "pairs"]}}
+
+
 class SchedulePatch(FieldsInput):
     """A change of a schedule; give at least one part. `fields` are replaced as a whole."""
 
-    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+    model_config = ConfigDict(json_schema_extra=_describe_patch)
 
     stream: StreamName | None = None
     cron: Cron | None = None
@@ -71,9 +78,14 @@ class SchedulePatch(FieldsInput):
     def _has_parts(cls, parts: Any) -> Any:
         if not parts:
             raise ValueError("give at least one part")
-        if isinstance(parts, dict) and None in parts.values():
-            raise ValueError("a part of a schedule cannot be null")
         return parts
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_not_null(cls, part: Any) -> Any:
+        if part is None:
+            raise ValueError("a part of a schedule cannot be null")
+        return part
 
     def _leaves_fields(self) -> bool:
         return self.model_fields_set.isdisjoint(FieldsInput.model_fields)

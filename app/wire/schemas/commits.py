@@ -12,6 +12,7 @@ from headgate.app.wire.names import NameText, check_name
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.deliveries import NackChoices
 from headgate.app.wire.schemas.entries import (
+    FIELDS_OR_PAIRS_OR_NONE,
     Count,
     EntryDraft,
     FieldsInput,
@@ -98,7 +99,7 @@ class _RowStep(_Step):
 class CommitPutRow(_RowStep, FieldsInput):
     """Write the row of a key. The gateway adds the key field."""
 
-    model_config = ConfigDict(json_schema_extra=None)
+    model_config = ConfigDict(json_schema_extra=FIELDS_OR_PAIRS_OR_NONE)
 
     def _leaves_fields(self) -> bool:
         return not self.fields and not self.pairs

@@ -57,15 +57,35 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+def without_null(schema: JsonDict) -> JsonDict:
+    """Return the JSON Schema of a part that may be left out, but not be null."""
+    variants = schema.get("anyOf")
+    if not isinstance(variants, list):
+        return schema
+    others = [each for each in variants if each != {"type": "null"}]
+    rest: JsonDict = {name: part for name, part in schema.items() if name != "anyOf"}
+    if len(others) == 1 and isinstance(others[0], dict):
+        return others[0] | rest
+    return {**rest, "anyOf": others}
+
+
+def _not_both(name: str, schema: JsonDict, other: str) -> JsonDict:
+    is_given: JsonDict = {"required": [name], "properties": {name: schema}}
+    without: JsonDict = {"properties": {other: {"type": "null"}}}
+    return {"if": is_given, "then": without}
+
+
 def _either(name: str, schema: JsonDict, other: str, other_schema: JsonDict) -> ConfigDict:
     """Say in the document that one of two parts is given; a model checks that by itself.
 
     With `oneOf`, generators of clients make a class of each alternative, without the other parts.
     """
-    is_given: JsonDict = {"required": [name], "properties": {name: schema}}
-    without: JsonDict = {"properties": {other: {"type": "null"}}}
     instead: JsonDict = {"required": [other], "properties": {other: other_schema}}
-    return ConfigDict(json_schema_extra={"if": is_given, "then": without, "else": instead})
+    return ConfigDict(json_schema_extra={**_not_both(name, schema, other), "else": instead})
+
+
+FIELDS_OR_PAIRS_OR_NONE = _not_both("fields", {"type": "object"}, "pairs")
+"""What the document says of fields that may be left out."""
 
 
 class Ids(Request):

@@ -3,7 +3,7 @@
 from typing import Annotated, NotRequired, Self
 
 from msgspec import UNSET
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import TypedDict
 
 from headgate.app.wire.ids import StartText, parse_group_start
@@ -100,6 +100,8 @@ class GroupInput(Request):
 
 class GroupPatch(Request):
     """A change of a group; give at least one part."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     start: GroupStartText | None = None
     entries_read: Count | None = Field(

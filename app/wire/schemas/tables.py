@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from headgate.app.wire.problems import GatewayError
-from headgate.app.wire.schemas.entries import Entry, FieldsInput, IdText
+from headgate.app.wire.schemas.entries import FIELDS_OR_PAIRS_OR_NONE, Entry, FieldsInput, IdText
 from headgate.engine.limits import ROW_KEY_BYTES_MAX
 
 _BASE64 = "base64:"
@@ -83,7 +83,7 @@ class TableRows(TypedDict):
 class RowFields(FieldsInput):
     """Fields of a row. The gateway adds the key field."""
 
-    model_config = ConfigDict(json_schema_extra=None)
+    model_config = ConfigDict(json_schema_extra=FIELDS_OR_PAIRS_OR_NONE)
 
     def _leaves_fields(self) -> bool:
         return not self.fields and not self.pairs
