@@ -27,6 +27,7 @@ from headgate.app.gateway.credentials import open_credentials, share_keys
 from headgate.app.gateway.gateway import Behind, Gateway
 from headgate.app.http import document, handlers
 from headgate.app.http.dispatch import WithoutRootPath, WithRootPath, put_together
+from headgate.app.http.home_guard import HomeGuard
 from headgate.app.http.origin import OriginGuard
 from headgate.app.http.parameters import Unsupported
 from headgate.app.live.frames.client import undeclared
@@ -240,6 +241,8 @@ def _in_front(settings: Settings, gateway: Gateway) -> list[Middleware]:
         is_open=lambda: settings.allow_anonymous or gateway.auth.is_open,
     )
     layers = [Middleware(RequestMetrics, gateway.metrics), guard]
+    if settings.trusted_proxies and not settings.allow_anonymous:
+        layers.append(Middleware(HomeGuard, is_open=lambda: gateway.auth.is_open))
     if settings.standby_reads:
         layers.append(Middleware(Behind, lambda: bucket_of(gateway.backend)))
     if settings.root_path:

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
 from headgate.app.auth.grants import Grant, Verb
 from headgate.app.gateway.credentials import open_credentials
@@ -55,6 +56,22 @@ async def test_from_the_first_key_on_everybody_needs_one(live: Live, tmp_path: P
     live.http.headers["Authorization"] = f"Bearer {key}"
     assert (await live.http.get("/v1/streams/news")).status_code == 200
     assert (await live.http.delete("/v1/streams/news")).status_code == 403
+
+
+async def test_without_keys_a_proxy_serves_this_machine_only(tmp_path: Path) -> None:
+    there, here = {"X-Forwarded-For": "127.0.0.1, 203.0.113.9"}, {"X-Forwarded-For": "127.0.0.1"}
+    settings = Settings(data_dir=tmp_path, trusted_proxies=["127.0.0.1"])
+    async with running(settings) as live:
+        for path in ("/v1/streams", "/v1/keys", "/console", "/metrics"):
+            refused = await live.http.get(path, headers=there)
+            assert (refused.status_code, refused.json()["code"]) == (401, "unauthenticated"), path
+        with pytest.raises(InvalidStatus) as handshake:
+            await connect(f"{live.ws_url}/v1/ws", additional_headers=there)
+        assert handshake.value.response.status_code == 401
+        assert (await live.http.get("/v1/streams", headers=here)).status_code == 200
+        key = await _first_key(live, tmp_path)
+        with_key = {**there, "Authorization": f"Bearer {key}"}
+        assert (await live.http.get("/v1/streams/news", headers=with_key)).status_code == 404
 
 
 async def test_a_long_answer_breaks_off_with_its_credential(live: Live, tmp_path: Path) -> None:

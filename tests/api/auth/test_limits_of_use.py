@@ -225,7 +225,7 @@ async def test_settings_limit_those_who_need_no_credential_by_their_address() ->
     limits = {"entries_per_s_max": 10, "principal_connections_max": 1}
     settings = Settings.model_validate({**limits, "trusted_proxies": ["127.0.0.1"]})
     async with running(settings) as live:
-        first, second = ({"X-Forwarded-For": f"10.0.0.{number}"} for number in (1, 2))
+        first, second = ({"X-Forwarded-For": f"127.0.0.{number}"} for number in (2, 3))
         await live.http.post(ENTRIES, json=ENTRY, headers=first)
         async with events_of(live, f"{STREAM}/events?after=$", **first) as events:
             await events.next("ready")

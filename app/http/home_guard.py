@@ -1,0 +1,44 @@
+"""The guard of a gateway without credentials: it serves this machine, and nobody behind a proxy.
+
+Such a gateway listens on loopback. So a client of another machine comes by a proxy on this one, and
+is told by its address if the proxy is trusted.
+"""
+
+from collections.abc import Callable
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from headgate.app.addresses import address_of
+from headgate.app.http.handlers import problem_response
+from headgate.app.transport.proxies import client_address
+from headgate.app.transport.scopes import path_of
+from headgate.app.wire.problems import make_problem
+
+_REFUSAL = (
+    "This gateway has no keys, so it accepts requests from its own machine only. Create a key "
+    "there: `headgate keys add`."
+)
+
+
+class HomeGuard:
+    """ASGI middleware that refuses clients of other machines while there are no credentials."""
+
+    def __init__(self, app: ASGIApp, *, is_open: Callable[[], bool]) -> None:
+        """Guard `app`; `is_open` tells whether everybody may do everything."""
+        self._app = app
+        self._is_open = is_open
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_asked = scope["type"] in {"http", "websocket"}
+        if not is_asked or not self._is_open() or not _is_remote(client_address(scope)):
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] == "websocket":
+            await receive()  # the answer to the handshake is that of HTTP
+        problem = make_problem("unauthenticated", _REFUSAL, path_of(scope))
+        await problem_response(problem, scope)(scope, receive, send)
+
+
+def _is_remote(client: str) -> bool:
+    address = address_of(client)  # None: a Unix socket
+    return address is not None and not address.is_loopback
