@@ -54,7 +54,7 @@ class _Jobs(click.Group):
             command = importlib.import_module(f"headgate.pipeline.jobs.{cmd_name}").main
         except ImportError as error:
             raise click.ClickException(
-                f"{error.name or error} is missing: pip install '.[spark]'; "
+                f"{error.name or error} is missing: pip install -e '.[spark]'; "
                 "`headgate-pipeline doctor` says what else is"
             ) from None
         assert isinstance(command, click.Command)

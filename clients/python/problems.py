@@ -54,7 +54,8 @@ class Problem(HeadgateError):
         self.step: int | None = problem.get("step")
         self.last_id: str | None = problem.get("last_id")
         self.leader: str | None = problem.get("leader")
-        places = "".join(f"\n  {error['pointer']}: {error['detail']}" for error in self.errors)
+        faults = [f"{error['pointer']}: {error['detail']}" for error in self.errors]
+        places = "".join(f"\n  {fault}" for fault in faults if fault != self.detail)
         super().__init__(f"{problem.get('code', 'problem')}: {self.detail}{places}")
 
 

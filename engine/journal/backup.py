@@ -161,7 +161,7 @@ def verify(backup: Backup) -> Manifest:
 def restore(backup: Backup, target: Disk) -> Manifest:
     """Put a backup into a directory without a journal. If that fails, nothing of it stays."""
     if recovery.names_in_use(target):
-        raise Unavailable("there is a journal already")
+        raise Unavailable("the target has a journal already: restore into an empty directory")
     _remove_unfinished(target)  # of a restore that did not end
     try:
         there = {

@@ -26,7 +26,7 @@ from headgate.pipeline.terminal.flags import (
 )
 
 _TIMEOUT_S = 5.0
-_INSTALL = "pip install '.[spark]'"
+_INSTALL = "pip install -e '.[spark]'"
 _VERSIONS = {
     "pyspark": ((4, 3), (5,)),
     "pandas": ((2, 2), (3,)),

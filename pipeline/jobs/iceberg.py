@@ -64,7 +64,9 @@ def open_table(folder: Path) -> Table:
     try:
         from pyiceberg.catalog.sql import SqlCatalog  # noqa: PLC0415 - of an extra
     except ImportError:
-        raise click.ClickException("pyiceberg is missing: pip install '.[spark,iceberg]'") from None
+        raise click.ClickException(
+            "pyiceberg is missing: pip install -e '.[spark,iceberg]'"
+        ) from None
     folder.mkdir(parents=True, exist_ok=True)
     catalog = SqlCatalog(
         "headgate", uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=folder.as_uri()

@@ -240,13 +240,13 @@ def test_the_doctor_works_where_everything_is_missing(tmp_path: Path) -> None:
     code, findings = doctor(*NOWHERE, "--lake", str(tmp_path), env=hidden(tmp_path, *names))
     assert code == 1
     for name in names:
-        assert findings[name]["mend"] == "pip install '.[spark]'"
+        assert findings[name]["mend"] == "pip install -e '.[spark]'"
     assert "cannot be looked at without" in str(findings["lake"]["found"])
     code, _, said_there = run(
         "archive", "--streams", "a", "--lake", "l", env=hidden(tmp_path, *names)
     )
     assert code == 1
-    assert "pip install '.[spark]'" in said_there
+    assert "pip install -e '.[spark]'" in said_there
 
 
 def test_the_doctor_sees_that_tasks_would_run_in_another_python(tmp_path: Path) -> None:

@@ -137,4 +137,4 @@ def test_where_pyiceberg_is_missing_the_job_says_so(
     monkeypatch.setitem(sys.modules, "pyiceberg.catalog.sql", None)
     done = CliRunner().invoke(main, ["iceberg", "--lake", lake])
     assert done.exit_code == 1
-    assert done.stderr == "Error: pyiceberg is missing: pip install '.[spark,iceberg]'\n"
+    assert done.stderr == "Error: pyiceberg is missing: pip install -e '.[spark,iceberg]'\n"

@@ -68,4 +68,4 @@ def test_nothing_is_installed_from_an_index_before_it_is_there() -> None:
         for line in path.read_text("utf-8").splitlines()
         if re.search(r"pip install [^`]*\bheadgate\b(?!-)", line)
     ]
-    assert bad == [], "until it is published: pip install '.[spark]'"
+    assert bad == [], "until it is published: pip install -e '.[spark]'"

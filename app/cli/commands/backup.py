@@ -12,6 +12,7 @@ from typing import IO
 
 import click
 
+from headgate.app.auth.key_file import KEYS_FILE
 from headgate.app.cli.data_dir import data_dir_option, take_all_descriptors
 from headgate.app.cli.declaration import argument, command, option
 from headgate.app.cli.listing import contents, counted
@@ -124,13 +125,16 @@ def backup_command(
 
     If the target directory contains an earlier backup, only new data is copied. If the command is
     interrupted, the earlier backup stays intact. On the same file system, the backup and the
-    gateway share files that no longer change, so these files need no additional space.
+    gateway share files that no longer change, so these files need no additional space. An existing
+    tar file is replaced.
+
         headgate backup --data-dir data backups/orders
         headgate backup --data-dir data orders.tar
         ssh gateway headgate backup --data-dir /var/lib/headgate - > orders.tar
 
-    The backup does not include the keys file, chunks of uncommitted batches, and the secret of
-    tickets. With --backend, the servers keep the streams: back up the servers.
+    The backup does not include chunks of uncommitted batches and secrets: copy keys.json, push.key
+    and ticket-secret from the data directory as well. With --backend, the servers keep the streams:
+    back up the servers.
     """
     is_pipe = str(target) == "-"
     if is_pipe and sys.stdout.isatty():
@@ -216,6 +220,8 @@ def restore_command(
     counts = loaded.counts()
     size = contents(manifest.position, *counts)
     text = f"{data_dir} contains {manifest.size_bytes} bytes, {size}"
+    if not (data_dir / KEYS_FILE).exists():
+        text += f"\nA backup has no secrets: copy {KEYS_FILE}, push.key and ticket-secret as well."
     _show(manifest, text, as_json, **counts._asdict())
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from rich.table import Table
 from rich.text import Text
 
-from headgate.app.auth.grants import Grant, UsageLimits
+from headgate.app.auth.grants import Grant, UsageLimits, Verb
 from headgate.app.auth.key_file import (
     ApiKey,
     KeyFileFault,
@@ -29,6 +29,7 @@ from headgate.app.cli.durations import SOME_DURATION
 from headgate.app.cli.listing import NAME, NARROW, screen, show_item
 from headgate.app.cli.words import one_line, word
 from headgate.app.settings import MEMORY
+from headgate.engine.journal.disk import LOCK
 
 _COLUMNS = ("id", "name", "state", "created_at", "expires_at", "last_used_at", "grants")
 _NONE = "-"
@@ -160,6 +161,11 @@ class KeyPlace:
             raise click.ClickException(":memory: stores no keys. Set a file with --keys-file.")
         self.path = settings.keys_file or settings.data_dir / "keys.json"
 
+    @property
+    def is_unused(self) -> bool:
+        """Tell whether no gateway has run with this data directory, which has the keys."""
+        return self.path.parent == self.data_dir and not (self.data_dir / LOCK).exists()
+
     def read(self) -> Keys:
         try:
             return read_keys(self.path) if self.path.exists() else {}
@@ -178,6 +184,10 @@ class KeyPlace:
 
 _KEY_ID = argument(click.STRING, metavar="ID")
 _REFUSED = "refused; no key was changed"
+_FIRST = (
+    "This is the first key: from now on, every request needs one. To add keys over HTTP or in the "
+    "console, add one with `admin`."
+)
 
 
 @click.group("keys", epilog=epilog("headgate keys list", failed=_REFUSED))
@@ -245,8 +255,13 @@ def add(
             raise click.ClickException("The random id of the new key is in use: try again.")
         keys[text.id] = key
 
+    is_first, is_unused = not place.read(), place.is_unused
     place.change(put)
     explanation = f"Created the key {text.id} of {one_line(name)} in {place.path}."
+    if is_unused:
+        explanation += f" No gateway has used {place.data_dir.absolute()} yet."
+    if is_first and not any(Verb.ADMIN in grant.do for grant in key.grants):
+        explanation += f"\n{_FIRST}"
     _show(text, explanation, facts_of(key, None, now_ms) if as_json else None)
 
 

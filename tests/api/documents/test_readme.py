@@ -40,7 +40,7 @@ NOT_RUN = {
     "redis-cli XREADGROUP GROUP billing me BLOCK 5000 STREAMS orders '>'": "tests/clients does",
     "python3 -m http.server 8001 --directory examples": "test_live_page.py does",
     ".venv/bin/python examples/ai/model.py": "test_ai_page.py does",
-    "pip install '.[spark]'": "the environment of the tests has it",
+    "pip install -e '.[spark]'": "the environment of the tests has it",
     "headgate-pipeline archive --streams orders --lake lake": "tests/pipeline does",
     "headgate-pipeline plot --streams orders": "tests/pipeline does",
     "make soak": "ten minutes",

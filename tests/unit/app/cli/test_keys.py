@@ -56,6 +56,18 @@ def id_of(key: str) -> str:
     return key.split("_")[1]
 
 
+def test_the_first_key_says_what_it_changes_and_where(operator: Operator) -> None:
+    first, second = (operator.run("add", "bob", "--grant", READ).stderr for _ in range(2))
+    assert "from now on, every request needs one" in first
+    assert "from now on" not in second
+    assert f"No gateway has used {operator.data_dir} yet." in first
+    (operator.data_dir / "lock").touch()
+    assert "No gateway" not in operator.run("add", "bob", "--grant", READ).stderr
+    admin = '{"streams": ["*"], "do": ["admin"]}'
+    operator.path.unlink()
+    assert "from now on" not in operator.run("add", "me", "--grant", admin).stderr
+
+
 def test_a_key_is_printed_alone_and_may_what_its_grants_say(operator: Operator) -> None:
     write = '{"streams": ["log.{sub}"], "do": ["append"], "create": true}'
 
