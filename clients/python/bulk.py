@@ -125,7 +125,7 @@ class Batches:
 
     A batch has the columns `id`, `ms`, `seq` and `fields`, a map of bytes. After a loss of the
     connection, the iterator resumes after the last entry that it received. It raises `AnswerLost`
-    if it cannot: the stream was deleted and created again, or entries of the range were trimmed
+    if it cannot: the stream was created again, or entries of the range were trimmed
     before they were read.
 
     Example:
@@ -185,9 +185,9 @@ class Batches:
         self._batches = _batches_in(self._answer)
         self._newest_id = None
         if self._answer.headers["Headgate-Epoch"] != self.epoch:
-            raise AnswerLost("the stream was begun anew while it was read")
+            raise AnswerLost("the stream was created again while it was read")
         if "Headgate-Gap-To" in self._answer.headers:
-            raise AnswerLost(f"entries behind {behind} were trimmed before they were read")
+            raise AnswerLost(f"entries after {behind} were trimmed before they were read")
 
 
 async def _batches_in(answer: httpx.Response) -> AsyncGenerator[pa.RecordBatch]:

@@ -193,7 +193,7 @@ class Job:
         is_for_later = not isinstance(settling, str)
         while True:
             if self._is_settled:
-                raise ValueError("this job is settled")
+                raise ValueError("this job is already settled")
             # After a loss of the connection, the entry is delivered again, with another count.
             count = subscription.held.get(key, self.deliveries)
             if is_for_later:  # it may be delivered again before the answer

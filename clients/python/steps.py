@@ -69,7 +69,7 @@ def milliseconds(duration: Duration) -> int:
     if isinstance(duration, str):
         parts = re.fullmatch(r"(\d+)(ms|s|m|h|d)", duration)
         if parts is None:
-            raise ValueError(f"{duration!r} is no time such as 2d, 3h, 90m, 10s or 500ms")
+            raise ValueError(f"{duration!r} is not a duration such as 2d, 3h, 90m, 10s or 500ms")
         return int(parts[1]) * _UNITS[parts[2]]
     return round(duration * 1000)
 
@@ -193,7 +193,7 @@ class Steps:
 
     async def _find(self, name: str) -> Row | None:
         if name in self._asked:
-            raise ValueError(f"a handler has one {name}: give each step a name of its own")
+            raise ValueError(f"the handler has used {name} already: give each step its own name")
         self._asked.add(name)
         if self._known is None:
             self._known = await self._table.rows(self._key(""))

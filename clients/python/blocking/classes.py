@@ -63,7 +63,7 @@ class BlockingBatches:
 
     A batch has the columns `id`, `ms`, `seq` and `fields`, a map of bytes. After a loss of the
     connection, the iterator resumes after the last entry that it received. It raises `AnswerLost`
-    if it cannot: the stream was deleted and created again, or entries of the range were trimmed
+    if it cannot: the stream was created again, or entries of the range were trimmed
     before they were read.
 
     Example:
@@ -908,7 +908,7 @@ class BlockingStream:
 
 
 class BlockingMessages:
-    """The messages of a channel as they arrive: an iterator, and a context that ends it."""
+    """The messages of a channel as they arrive: an iterator, and a context manager that ends it."""
 
     def __init__(self, inner: Messages, portal: Portal) -> None:
         """Run the calls of `inner` on the loop of a portal."""
@@ -916,7 +916,7 @@ class BlockingMessages:
         self._portal = portal
 
     def __enter__(self) -> Self:
-        """Return once what is published comes here; raise the problem if it is refused."""
+        """Wait until the gateway confirms the subscription. Raise the problem if it refuses."""
         self._portal.call(self._inner.__aenter__())
         return self
 
@@ -930,12 +930,12 @@ class BlockingMessages:
         return self._portal.step(self._inner)
 
     def close(self) -> None:
-        """End it."""
+        """End the subscription."""
         self._portal.end(self._inner.aclose())
 
 
 class BlockingChannel:
-    """A channel by its name: it need not be created. Creating this object sends nothing.
+    """A channel by name. You do not need to create it. Creating this object sends nothing.
 
     Example:
         room = hg.channel("room-1")
@@ -956,10 +956,10 @@ class BlockingChannel:
         return self._inner.name
 
     def publish(self, data: Any) -> int:
-        """Publish a message, any JSON, and return how many are subscribed.
+        """Publish a message, any JSON, and return the number of subscribers.
 
-        It is delivered at most once and not kept: whoever is away or too slow misses it. If the
-        answer is lost, it is not published again.
+        It is delivered at most once and not stored: subscribers that are disconnected or too slow
+        miss it. If the answer is lost, the client does not publish it again.
         """
         return self._portal.call(self._inner.publish(data))
 
@@ -970,23 +970,23 @@ class BlockingChannel:
         key: str | None = None,
         on_state: OnState | None = None,
     ) -> BlockingMessages:
-        """Get the messages that are published from now on.
+        """Receive the messages that are published from now on.
 
-        As a context it begins once the gateway has confirmed it. It goes on through every loss of
-        the connection; what is published meanwhile is missed.
+        As a context manager, it enters when the gateway has confirmed the subscription. It resumes
+        after each loss of the connection, but misses messages that are published meanwhile.
 
         Args:
-            presence: what others are told of this program, at most 1,024 bytes of JSON; None: it is
-                not present.
-            key: a name for this connection: another one with the same takes its place.
-            on_state: is called when messages come (`live`), and when the connection is `lost`.
+            presence: Data that others see about this program, at most 1,024 bytes of JSON. None: it
+                is not present.
+            key: Name of this connection. Another connection with the same name replaces it.
+            on_state: Called when messages arrive (`live`), and when the connection is `lost`.
         """
         return BlockingMessages(
             self._inner.subscribe(presence=presence, key=key, on_state=on_state), self._portal
         )
 
     def members(self, *, limit: int = 100) -> Members:
-        """Return who is present: the first `limit` members, and how many there are."""
+        """Return the present members: the first `limit`, and the total number."""
         return self._portal.call(self._inner.members(limit=limit))
 
 
