@@ -85,7 +85,7 @@ class StepTable:
         self._group_path = f"/v1/streams/{segment(stream)}/groups/{segment(group)}"
 
     async def rows(self, prefix: str) -> dict[str, Row]:
-        """Return the rows whose keys start with a prefix, by the rest of their keys."""
+        """Return the rows whose keys start with a prefix, by key without the prefix."""
         found = self._table.rows(prefix=prefix)
         try:
             return {row.key.removeprefix(prefix): row async for row in found}
@@ -122,7 +122,7 @@ class Steps:
         self._table = table
         self._entry_id = entry_id
         self._commit = commit
-        self._known: dict[str, Row] | None = None  # by the rest of their keys
+        self._known: dict[str, Row] | None = None  # by key without the prefix
         self._asked: set[str] = set()
         self._sleeps = 0
 
