@@ -724,7 +724,7 @@ var Job = class {
   delivery;
   /** Whether the job was acknowledged or given back. */
   isSettled = false;
-  /** Whether the entry no longer belongs to this consumer. Its work is then wasted. */
+  /** Whether the entry no longer belongs to this consumer. Further work on it is wasted. */
   isLost = false;
   #losing;
   #steps;
@@ -745,7 +745,7 @@ var Job = class {
   /**
    * Executes all steps and acknowledges the job, or does nothing. Returns the ids of the entries that each step
    * appended. After a crash, either everything was committed or nothing.
-   * @throws NotYours if another consumer has claimed the entry: the job is lost, and nothing has changed
+   * @throws NotYours if the entry no longer belongs to this consumer: the job is lost, and nothing has changed
    */
   async commit(steps) {
     const made = await this.settler.commit(this, [...steps, ...this.#steps?.removed() ?? []], "ack");
@@ -760,7 +760,7 @@ var Job = class {
    * settled. If this program crashes, the next one gets the result without calling the function again. If it crashes
    * before the result is stored, the function runs again: pass an idempotency key, such as `job.id`, to external
    * services.
-   * @throws NotYours if another consumer has claimed the entry
+   * @throws NotYours if the entry no longer belongs to this consumer
    */
   step(name2, act) {
     return this.#remembered.step(name2, act);
@@ -1562,13 +1562,13 @@ var Consumer = class extends Subscription {
     const table = new StepTable(this.context, job.stream ?? this.names.stream, this.names.group);
     return new Steps(table, job.id, (steps, settling) => this.commit(job, steps, settling));
   }
-  /** Removes a job from the hand. Returns false if it was settled before. */
+  /** Removes a job from the jobs in hand. Returns false if it was settled before. */
   #settles(job) {
     if (job.isSettled) return false;
     this.#drop(job);
     return job.isSettled = true;
   }
-  /** Removes a job from the hand, but not another job of the same entry. */
+  /** Removes a job from the jobs in hand, but not another job of the same entry. */
   #drop(job) {
     if (this.#inHand.get(job.key) === job) this.#inHand.delete(job.key);
   }
@@ -1675,8 +1675,8 @@ var Push = class {
     return this.#ask("POST", "/test");
   }
   /**
-   * Replaces the secret and returns the new one. For `overlapMs` (default: one day), requests are also signed with the
-   * old one.
+   * Replaces the secret and returns the new one. Requests are also signed with the old one for `overlapMs`. Default:
+   * one day.
    */
   async rotate(overlapMs) {
     return (await this.#ask("POST", "/rotate", { overlapMs })).secret;
@@ -2634,7 +2634,7 @@ var Client = class {
   }
   /**
    * Creates a ticket, for one stream and a few minutes. Your server gives it to a page as its `token`, or in the URL of
-   * your own `EventSource` (`?ticket=`), which cannot send headers. A token must never be in a URL.
+   * your own `EventSource` (`?ticket=`), which cannot send headers. Never put any other token in a URL.
    */
   ticket(wanted) {
     return this.#rest.ask("POST", "/v1/tickets", { body: wanted, isRepeatable: true });

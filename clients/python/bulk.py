@@ -125,8 +125,8 @@ class Batches:
 
     A batch has the columns `id`, `ms`, `seq` and `fields`, a map of bytes. After a loss of the
     connection, the iterator resumes after the last entry that it received. It raises `AnswerLost`
-    if it cannot: the stream was created again, or entries of the range were trimmed
-    before they were read.
+    if it cannot: the stream was created again, or entries of the range were trimmed before they
+    were read.
 
     Example:
         async with await hg.stream("orders").batches() as batches:

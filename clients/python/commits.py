@@ -1,4 +1,4 @@
-"""Commits: steps that the gateway executes all or none."""
+"""Commits: steps that the gateway executes completely or not at all."""
 
 from __future__ import annotations
 

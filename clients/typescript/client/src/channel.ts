@@ -40,8 +40,8 @@ export interface ChannelHandlers extends ConnectionOptions {
   /** With `presence`: called with the present members, and again after each change. */
   onMembers?: ((members: PresentMember[]) => void) | undefined;
   /**
-   * Called when the subscription ends with an error. Errors in a callback go to `onError` of the client, and end
-   * nothing.
+   * Called when the subscription ends with an error. Errors in a callback go to `onError` of the client, and do not end
+   * it.
    */
   onError?: ((error: unknown) => void) | undefined;
   /** Ends the subscription. */

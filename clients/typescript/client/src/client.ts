@@ -136,7 +136,7 @@ export class Client {
 
   /**
    * Creates a ticket, for one stream and a few minutes. Your server gives it to a page as its `token`, or in the URL of
-   * your own `EventSource` (`?ticket=`), which cannot send headers. A token must never be in a URL.
+   * your own `EventSource` (`?ticket=`), which cannot send headers. Never put any other token in a URL.
    */
   ticket(wanted: TicketRequest): Promise<Ticket> {
     return this.#rest.ask("POST", "/v1/tickets", { body: wanted, isRepeatable: true });

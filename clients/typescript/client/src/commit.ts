@@ -1,4 +1,4 @@
-/** Commit: steps that the gateway executes all or none. */
+/** Commit: steps that the gateway executes completely or not at all. */
 import { type Context, once } from "./context.js";
 import { entryOf, type Fields, type Timing } from "./fields.js";
 import { errorText, type NackOptions } from "./job.js";

@@ -2,7 +2,7 @@
  * Consumer: reads as a consumer of a group, and settles the entries that it receives.
  *
  * - Acks are collected. One frame is sent per turn of the event loop, and only after the previous frame is answered.
- * - Jobs in hand are extended after each third of the idle time after which other consumers may claim them.
+ * - Jobs in hand are extended at intervals of a third of the idle time after which other consumers may claim them.
  * - When the connection is lost, waiting jobs go to other consumers or are delivered again. A job that is delivered
  *   again while it is in hand is not begun twice. If it was finished meanwhile, it is acknowledged.
  */
@@ -66,7 +66,7 @@ export class Consumer extends Subscription implements Subscriber, Settler {
     private readonly context: Context,
     private readonly names: Wanted,
     private readonly options: ConsumeOptions,
-    /** Returns the claim time of the group, if known. */
+    /** Returns the idle time after which other consumers may claim, if known for the group. */
     private readonly claimIdleMs: () => Promise<number | undefined>,
   ) {
     super(options);
@@ -213,14 +213,14 @@ export class Consumer extends Subscription implements Subscriber, Settler {
     return new Steps(table, job.id, (steps, settling) => this.commit(job, steps, settling));
   }
 
-  /** Removes a job from the hand. Returns false if it was settled before. */
+  /** Removes a job from the jobs in hand. Returns false if it was settled before. */
   #settles(job: Job): boolean {
     if (job.isSettled) return false;
     this.#drop(job);
     return (job.isSettled = true);
   }
 
-  /** Removes a job from the hand, but not another job of the same entry. */
+  /** Removes a job from the jobs in hand, but not another job of the same entry. */
   #drop(job: Job): void {
     if (this.#inHand.get(job.key) === job) this.#inHand.delete(job.key);
   }

@@ -5,7 +5,8 @@ import type { EntryInput } from "./wire/types.js";
 export type Fields = Record<string, string | number | Uint8Array>;
 
 /**
- * When groups deliver an entry: not before a delay or a unix time (ms), and only for a time or until a unix time (ms).
+ * When groups deliver an entry: after a delay or from a unix time (ms) on, and for a duration or until a unix time
+ * (ms).
  */
 export type Timing = Pick<EntryInput, "delayMs" | "deliverAtMs" | "ttlMs" | "expiresAtMs">;
 

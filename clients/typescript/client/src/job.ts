@@ -47,7 +47,7 @@ export class Job {
   readonly delivery: Delivery;
   /** Whether the job was acknowledged or given back. */
   isSettled = false;
-  /** Whether the entry no longer belongs to this consumer. Its work is then wasted. */
+  /** Whether the entry no longer belongs to this consumer. Further work on it is wasted. */
   isLost = false;
   #losing: AbortController | undefined;
   #steps: Steps | undefined;
@@ -90,7 +90,7 @@ export class Job {
   /**
    * Executes all steps and acknowledges the job, or does nothing. Returns the ids of the entries that each step
    * appended. After a crash, either everything was committed or nothing.
-   * @throws NotYours if another consumer has claimed the entry: the job is lost, and nothing has changed
+   * @throws NotYours if the entry no longer belongs to this consumer: the job is lost, and nothing has changed
    */
   async commit(steps: CommitStep[]): Promise<string[][]> {
     const made = await this.settler.commit(this, [...steps, ...(this.#steps?.removed() ?? [])], "ack");
@@ -107,7 +107,7 @@ export class Job {
    * settled. If this program crashes, the next one gets the result without calling the function again. If it crashes
    * before the result is stored, the function runs again: pass an idempotency key, such as `job.id`, to external
    * services.
-   * @throws NotYours if another consumer has claimed the entry
+   * @throws NotYours if the entry no longer belongs to this consumer
    */
   step<T>(name: string, act: () => T | Promise<T>): Promise<T> {
     return this.#remembered.step(name, act);

@@ -47,8 +47,8 @@ export class Push {
   }
 
   /**
-   * Replaces the secret and returns the new one. For `overlapMs` (default: one day), requests are also signed with the
-   * old one.
+   * Replaces the secret and returns the new one. Requests are also signed with the old one for `overlapMs`. Default:
+   * one day.
    */
   async rotate(overlapMs?: number): Promise<string> {
     return (await this.#ask<{ secret: string }>("POST", "/rotate", { overlapMs })).secret;
