@@ -921,7 +921,7 @@ var Credentials = class {
     const late = waited(ANSWER_MS_MAX2, over.signal).then(() => Promise.reject(new Error("the token function does not answer")));
     try {
       const token = await Promise.race([late, Promise.resolve().then(this.source)]);
-      if (typeof token !== "string" || token === "") throw new TypeError("the token function must return a string that is not empty");
+      if (typeof token !== "string" || token === "") throw new TypeError("the token function returned no text");
       return token;
     } finally {
       over.abort();
@@ -1378,7 +1378,7 @@ var Steps = class {
     return sinceMs + forMs - await this.#remember(name2, { for_ms: String(forMs), since_ms: String(sinceMs) }, "extend");
   }
   async #find(name2) {
-    if (this.#asked.has(name2)) throw new Error(`the handler has used ${name2} already: give each step its own name`);
+    if (this.#asked.has(name2)) throw new Error(`${name2} is used twice: give each step its own name`);
     this.#asked.add(name2);
     this.#known ??= await this.table.rows(this.#key(""));
     if (!this.#known.has(name2) && this.#known.size >= STEPS_MAX) throw new Error(`an entry has at most ${STEPS_MAX} steps`);
@@ -2060,7 +2060,7 @@ var SocketLine = class {
   }
   ask(frame) {
     if (!this.#isOpen) return void 0;
-    if (frame.type === "publish" && this.#waiting.size >= PUBLISHED_MAX) throw new Error(`${PUBLISHED_MAX} messages are waiting for their answers`);
+    if (frame.type === "publish" && this.#waiting.size >= PUBLISHED_MAX) throw new Error(`${PUBLISHED_MAX} messages wait for their answers`);
     return this.#ask(frame);
   }
   pause() {
@@ -2186,7 +2186,7 @@ var SocketLine = class {
     this.watcher.state("closed", code);
   }
   #error() {
-    return this.#problem ?? new Disconnected("the connection has ended, and the client does not reconnect", this.#closeCode);
+    return this.#problem ?? new Disconnected("the connection has ended for good", this.#closeCode);
   }
   #opens() {
     this.#isOpen = true;
@@ -2564,7 +2564,7 @@ var Client = class {
     this.#rest = new Rest(addresses, credentials, retryMs, options.fetch);
     const plain = addresses.urls.find(isPlain);
     if (token && !options.insecure && plain) {
-      throw new Error(`others on the network could read the token sent to ${plain}: use https`);
+      throw new Error(`others could read the token sent to ${plain}: use https`);
     }
     this.#line = new Live(this.#rest, options);
     let subs = 0;

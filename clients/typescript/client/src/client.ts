@@ -53,7 +53,7 @@ export class Client {
     this.#rest = new Rest(addresses, credentials, retryMs, options.fetch);
     const plain = addresses.urls.find(isPlain);
     if (token && !options.insecure && plain) {
-      throw new Error(`others on the network could read the token sent to ${plain}: use https`);
+      throw new Error(`others could read the token sent to ${plain}: use https`);
     }
     this.#line = new Live(this.#rest, options);
     let subs = 0;

@@ -174,7 +174,7 @@ export class Steps {
   }
 
   async #find(name: string): Promise<Row | undefined> {
-    if (this.#asked.has(name)) throw new Error(`the handler has used ${name} already: give each step its own name`);
+    if (this.#asked.has(name)) throw new Error(`${name} is used twice: give each step its own name`);
     this.#asked.add(name);
     this.#known ??= await this.table.rows(this.#key(""));
     if (!this.#known.has(name) && this.#known.size >= STEPS_MAX) throw new Error(`an entry has at most ${STEPS_MAX} steps`);

@@ -81,7 +81,7 @@ export class SocketLine implements Line {
 
   ask(frame: Question): Promise<Answer> | undefined {
     if (!this.#isOpen) return undefined;
-    if (frame.type === "publish" && this.#waiting.size >= PUBLISHED_MAX) throw new Error(`${PUBLISHED_MAX} messages are waiting for their answers`);
+    if (frame.type === "publish" && this.#waiting.size >= PUBLISHED_MAX) throw new Error(`${PUBLISHED_MAX} messages wait for their answers`);
     return this.#ask(frame);
   }
 
@@ -222,7 +222,7 @@ export class SocketLine implements Line {
   }
 
   #error(): Error {
-    return this.#problem ?? new Disconnected("the connection has ended, and the client does not reconnect", this.#closeCode);
+    return this.#problem ?? new Disconnected("the connection has ended for good", this.#closeCode);
   }
 
   #opens(): void {

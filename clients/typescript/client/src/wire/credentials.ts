@@ -105,7 +105,7 @@ export class Credentials {
     const late = waited(ANSWER_MS_MAX, over.signal).then(() => Promise.reject(new Error("the token function does not answer")));
     try {
       const token = await Promise.race([late, Promise.resolve().then(this.source as () => string | Promise<string>)]);
-      if (typeof token !== "string" || token === "") throw new TypeError("the token function must return a string that is not empty");
+      if (typeof token !== "string" || token === "") throw new TypeError("the token function returned no text");
       return token;
     } finally {
       over.abort();
