@@ -240,7 +240,7 @@ def _inferred(raw: pa.Array | pa.ChunkedArray) -> tuple[Any, bool]:
 
 
 def _has_odd_numbers(texts: pa.Array | pa.ChunkedArray) -> bool:
-    """Return whether a number is meant as text, such as `007`, `nan`, `+4` or `1e5`."""
+    """Return whether any number is meant as text, such as `007`, `nan`, `+4` or `1e5`."""
     pc = arrow().compute
     plain = pc.match_substring_regex(texts, r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$")
     return not pc.all(plain).as_py()
