@@ -196,9 +196,9 @@ def _attributes(init: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[str,
 
 
 _ATTRIBUTES = {
-    "epoch": "Return the life that the stream is in.",
-    "gap": "Return the trimmed ids before the entry that came last; None: there are none.",
-    "gap_to": "Return the last trimmed id of the range; None: none was trimmed.",
+    "epoch": "Return the epoch of the stream.",
+    "gap": "Return the ids that were trimmed before the latest entry. None: nothing was trimmed.",
+    "gap_to": "Return the last trimmed id of the range. None: nothing was trimmed.",
     "id": "Return the id of the entry.",
     "match": "Return the pattern.",
     "last_id": "Return the last id of the stream.",

@@ -67,7 +67,7 @@ var init_problem = __esm({
       retryAfterMs;
     };
     RowChanged = class extends Problem {
-      /** The row as it is; null if there is none. */
+      /** The current row; null if there is none. */
       row;
       constructor(details) {
         super(details);
@@ -75,7 +75,7 @@ var init_problem = __esm({
       }
     };
     NotYours = class extends Problem {
-      /** These entries, and who has them. */
+      /** These entries, and the consumers that have them. */
       held;
       constructor(details) {
         super(details);
@@ -126,7 +126,7 @@ function jsonOf(value) {
   return value === void 0 ? void 0 : JSON.stringify(value);
 }
 function cut(cause) {
-  throw new Disconnected("the connection was lost before the answer was there", void 0, { cause });
+  throw new Disconnected("the connection was lost before the answer was complete", void 0, { cause });
 }
 async function refusal(response) {
   const text = await response.text();
@@ -155,14 +155,14 @@ var init_rest = __esm({
         this.fetching = fetching;
       }
       /**
-       * Ask the gateway for something; returns its answer, with names in camelCase.
-       * @throws Problem if it refuses, Disconnected if it cannot be reached
+       * Sends a request. Returns the answer, with names in camelCase.
+       * @throws Problem if the gateway refuses it, Disconnected if the gateway cannot be reached
        */
       async ask(method, path2, request = {}) {
         const text = await this.open(method, path2, request, (answer) => answer.text().catch(cut));
         return text === "" ? void 0 : fromWire(JSON.parse(text));
       }
-      /** Return the items of a list, page by page. */
+      /** Yields the items of a list, page by page. */
       async *items(path2, name2, query) {
         let cursor;
         do {
@@ -171,14 +171,14 @@ var init_rest = __esm({
           cursor = page.nextCursor;
         } while (cursor);
       }
-      /** Tell whether the gateway answers at all. */
+      /** Returns whether the gateway answers at all. */
       async isReachable() {
         return this.#send(this.addresses.current, "GET", "/healthz", {}).then(
           () => true,
           (error) => error instanceof Problem
         );
       }
-      /** Ask the gateway, and return what is taken of its answer. */
+      /** Sends a request. Returns what `take` returns for the answer. */
       async open(method, path2, request, take) {
         const endsAt = Date.now() + this.retryMs;
         for (let attempt = 0; ; attempt += 1) {
@@ -199,7 +199,7 @@ var init_rest = __esm({
           }
         }
       }
-      /** Send a request; once more with a fresh token if the one in use is refused. */
+      /** Sends a request, and repeats it with a fresh token if the current one is refused. */
       async #authorized(base, method, path2, request) {
         const token = await this.credentials.current();
         try {
@@ -306,7 +306,7 @@ var init_events_line = __esm({
       #isOver = false;
       #isPaused = false;
       #reading = new AbortController();
-      // of one request, and the wait after it
+      // for one request and the pause after it
       #wanted;
       #consumer = "";
       #attempt = 0;
@@ -365,7 +365,10 @@ var init_events_line = __esm({
         }
         this.subscriber.ended();
       }
-      /** Tell whether events have ended with their credential, and there may be another. A request itself has tried that. */
+      /**
+       * Returns whether the credential of the events has ended and can be renewed. For the request itself, `Rest` has tried
+       * that.
+       */
       #mayRenew({ status }) {
         return status === 401 && this.#isOpen && this.rest.credentials.canRenew;
       }
@@ -482,7 +485,7 @@ var Subscription = class {
   ended(error) {
     if (error) this.#become("refused", error);
   }
-  // Each attempt that fails has an error of its own, which says the same.
+  // Each failed attempt has its own error with the same message.
   #become(connection, error = null) {
     const isNews = connection !== this.connection || error?.message !== this.error?.message;
     this.connection = connection;
@@ -505,10 +508,10 @@ var Channel = class {
     return path`/v1/channels/${this.name}`;
   }
   /**
-   * Publish a message, any JSON; returns how many are subscribed. It is delivered at most once and not kept: whoever is
-   * away or too slow misses it. It goes over the client's WebSocket if there is one, in the order of the calls.
-   * If the answer is lost, it is not published again.
-   * @throws Error if 1,000 messages of the client are on their way
+   * Publishes a message, any JSON. Returns the number of subscribers. The message is delivered at most once and not
+   * stored: subscribers that are disconnected or too slow miss it. It is sent over the client's WebSocket if one is
+   * open, in the order of the calls. If the answer is lost, the client does not publish it again.
+   * @throws Error if 1,000 messages of the client are waiting for their answers
    */
   async publish(data) {
     const { rest, line } = this.context;
@@ -516,13 +519,16 @@ var Channel = class {
     const answer = await (answered ?? rest.ask("POST", `${this.#path}/messages`, { body: { data } }));
     return answer.receivers;
   }
-  /** Get the messages that are published from now on, over every reconnection. What is published meanwhile is missed. */
+  /**
+   * Receives messages that are published from now on, across reconnections. Misses messages published while
+   * disconnected.
+   */
   subscribe({ onError, ...handlers }) {
     const listener = new Listener(this.context, this.name, handlers, onError);
     handlers.signal?.addEventListener("abort", () => listener.close(), { once: true });
     return listener;
   }
-  /** Return who is present: the first `limit` members (100 unless given), and how many there are. */
+  /** Returns the present members: the first `limit` (default: 100), and the total number. */
   members({ limit, signal } = {}) {
     return this.context.rest.ask("GET", `${this.#path}/presence`, { query: { limit }, signal });
   }
@@ -547,7 +553,7 @@ var Listener = class extends Subscription {
   #data;
   #sent;
   #noted;
-  // what the gateway has taken
+  // the data that the gateway has accepted
   #hasMore = false;
   #pause;
   get members() {
@@ -634,21 +640,21 @@ var Listener = class extends Subscription {
 init_backoff();
 init_problem();
 var Addresses = class {
-  /** A token goes to no other URL than these: a leader that is not among them is not followed. */
+  /** The token is sent only to these URLs: a leader that is not in the list is not followed. */
   urls;
   current;
   #named;
-  // the leader that a standby has named last
-  /** Without a scheme it is `http`; several stand in a list, or with commas between them. */
+  // the leader that was named last
+  /** URLs without a scheme use `http`. Several URLs are a list, or separated by commas. */
   constructor(given) {
     const texts = String(given).match(/[^\s,]+/g);
     this.urls = texts.map((text) => (text.includes("://") ? text : `http://${text}`).replace(/\/+$/, ""));
     this.current = this.urls[0];
   }
   /**
-   * Note that an attempt at a URL has failed, the first being 0; returns the pause before the next one. That
-   * goes to another URL if nobody answered, or one who does not lead: there is no pause before all were tried.
-   * A standby may name a leader that is gone, so each naming is followed once.
+   * Notes that an attempt at a URL failed. `attempt` counts from 0. Returns the pause before the next attempt, which
+   * goes to another URL if there was no answer or the gateway does not lead. There is no pause until all URLs were
+   * tried. A standby may name a leader that is gone, so the same name is followed only once.
    */
   failedMs(attempt, url, error) {
     const { urls, current } = this;
@@ -702,44 +708,44 @@ var Job = class {
     this.lastError = delivery.lastError ?? void 0;
   }
   id;
-  /** Its stream, if several are read together. */
+  /** Stream of the entry, if several are read together. */
   stream;
-  /** @internal Its id, behind its stream if several are read: ids may be equal there. */
+  /** @internal Id of the entry, prefixed with its stream if several are read: ids can repeat. */
   key;
   fields;
-  /** Number of its deliveries, this one included; greater if it has come again after a reconnection. */
+  /** Number of deliveries, including this one. It increases if the job is delivered again after a reconnection. */
   deliveries;
   idleMs;
-  /** Its owner before, if it was claimed. */
+  /** The previous consumer, if the entry was claimed. */
   claimedFrom;
-  /** Why it was given back before, if that is known. */
+  /** Error of the previous delivery, if known. */
   lastError;
-  /** The whole delivery, with `base64` and `pairs`. */
+  /** The complete delivery, with `base64` and `pairs`. */
   delivery;
-  /** Whether it was acknowledged or given back. */
+  /** Whether the job was acknowledged or given back. */
   isSettled = false;
-  /** Whether it belongs to another consumer now, or to nobody: what is done for it is done in vain. */
+  /** Whether the entry no longer belongs to this consumer. Further work on it is wasted. */
   isLost = false;
   #losing;
   #steps;
-  /** Aborted when the job is lost: another consumer has claimed it. */
+  /** Aborted when the job is lost because another consumer has claimed it. */
   get signal() {
     this.#losing ??= new AbortController();
     if (this.isLost) this.#losing.abort();
     return this.#losing.signal;
   }
-  /** Say that it is done; returns what became of it. */
+  /** Acknowledges the job. Returns the outcome. */
   ack() {
     return this.settler.ack(this);
   }
-  /** Give it back; the next consumer gets it, or it becomes a dead letter. */
+  /** Gives the job back. It is delivered to the next consumer, or becomes a dead letter. */
   nack(options = {}) {
     return this.settler.nack(this, options);
   }
   /**
-   * Carry out steps and acknowledge it, together or not at all; returns the ids that each step has appended.
-   * A crash leaves all of it or nothing.
-   * @throws NotYours if it is somebody else's by now: it is lost, and nothing has changed
+   * Executes all steps and acknowledges the job, or does nothing. Returns the ids of the entries that each step
+   * appended. After a crash, either everything was committed or nothing.
+   * @throws NotYours if the entry no longer belongs to this consumer: the job is lost, and nothing has changed
    */
   async commit(steps) {
     const made = await this.settler.commit(this, [...steps, ...this.#steps?.removed() ?? []], "ack");
@@ -750,25 +756,26 @@ var Job = class {
     return this.#steps !== void 0;
   }
   /**
-   * Do something once, whatever becomes of this program; returns its result, which is remembered as JSON until the entry
-   * is settled. The next worker gets the result without calling the function again. Only what happens outside may happen
-   * twice, if this program dies before the result is remembered: pass a key on, such as `job.id`.
-   * @throws NotYours if it is somebody else's by now
+   * Runs a function once, even if this program crashes. Returns its result, which is stored as JSON until the entry is
+   * settled. If this program crashes, the next one gets the result without calling the function again. If it crashes
+   * before the result is stored, the function runs again: pass an idempotency key, such as `job.id`, to external
+   * services.
+   * @throws NotYours if the entry no longer belongs to this consumer
    */
   step(name2, act) {
     return this.#remembered.step(name2, act);
   }
   /**
-   * Go on later: the entry is given back, and its handler begins again after that time. What was done by `step` is not
-   * done again. It throws `Paused`, which ends the handler: let it pass.
+   * Gives the entry back, and runs its handler again after this time. In the next run, steps that were done with `step`
+   * are not repeated, and this sleep returns at once. Throws `Paused`, which ends the handler: do not catch it.
    */
   sleep(duration) {
     return this.#remembered.sleep(duration);
   }
   /**
-   * Go on once somebody has signalled a key (`Group.signal`); returns its value. The entry is given back meanwhile, as by
-   * `sleep`.
-   * @throws DOMException `TimeoutError` if nobody has signalled it within that time
+   * Waits until a key is signalled (`Group.signal`). Returns the value of the signal. Meanwhile the entry is given
+   * back, as with `sleep`.
+   * @throws DOMException `TimeoutError` if the key was not signalled within this time
    */
   waitFor(key, within) {
     return this.#remembered.waitFor(key, within);
@@ -776,7 +783,7 @@ var Job = class {
   get #remembered() {
     return this.#steps ??= this.settler.stepsOf(this);
   }
-  /** Say that it is still being worked on; jobs that you hold are extended by themselves. */
+  /** Restarts the idle time of the entry. The client extends jobs that you hold automatically. */
   extend() {
     return this.settler.extend(this);
   }
@@ -839,12 +846,12 @@ function renewMs(leftMs) {
   return Math.min(TIMER_MS_MAX, Math.max(RENEW_MS_MIN, waitMs));
 }
 var Credentials = class {
-  /** `report` is told when the function begins to fail. */
+  /** `report` is called when the function begins to fail. */
   constructor(source, report) {
     this.source = source;
     this.report = report;
   }
-  /** Why there is no fresh token now, although one is wanted. */
+  /** Why there is no fresh token although one is needed. */
   failure;
   #token;
   #endsAt = Infinity;
@@ -852,17 +859,17 @@ var Credentials = class {
   #failures = 0;
   #quietUntil = 0;
   #coming;
-  /** Whether there may be another token after this one. */
+  /** Whether another token can follow this one. */
   get canRenew() {
     return typeof this.source === "function";
   }
-  /** Time until a fresh token is wanted; a timer takes no more. */
+  /** Time until the token must be renewed, at most the maximum of a timer. */
   get renewInMs() {
     return Math.min(TIMER_MS_MAX, this.#renewAt - Date.now());
   }
   /**
-   * Return the token in use, or a fresh one when it is about to end; undefined where none is needed.
-   * @throws Disconnected if there is none
+   * Returns the current token, or a fresh one if it is about to end; undefined if no token is needed.
+   * @throws Disconnected if there is no token
    */
   async current() {
     if (typeof this.source !== "function") return this.source;
@@ -873,7 +880,7 @@ var Credentials = class {
     });
   }
   /**
-   * Return another token than one that ends; undefined if there is none.
+   * Returns a different token than one that ends; undefined if there is none.
    * @throws Disconnected if the function fails
    */
   async renewed(old) {
@@ -881,12 +888,12 @@ var Credentials = class {
     const token = this.#token === void 0 || this.#token === old ? await this.#fresh() : this.#token;
     return token === old ? void 0 : token;
   }
-  /** Return another token than one that was refused, and give that to nobody any more; as `renewed`. */
+  /** Returns a different token than one that was refused, and no longer uses that one. See `renewed`. */
   refused(old) {
     if (this.#token === old) this.#token = void 0;
     return this.renewed(old);
   }
-  // All who ask meanwhile get the same, or the same error.
+  // Concurrent calls get the same token or the same error.
   async #fresh() {
     if (Date.now() < this.#quietUntil) throw this.failure;
     return this.#coming ??= this.#fetched().finally(() => this.#coming = void 0);
@@ -911,10 +918,10 @@ var Credentials = class {
   }
   async #answer() {
     const over = new AbortController();
-    const late = waited(ANSWER_MS_MAX2, over.signal).then(() => Promise.reject(new Error("its function does not answer")));
+    const late = waited(ANSWER_MS_MAX2, over.signal).then(() => Promise.reject(new Error("the token function does not answer")));
     try {
       const token = await Promise.race([late, Promise.resolve().then(this.source)]);
-      if (typeof token !== "string" || token === "") throw new TypeError("its function has returned no text");
+      if (typeof token !== "string" || token === "") throw new TypeError("the token function returned no text");
       return token;
     } finally {
       over.abort();
@@ -946,17 +953,17 @@ var Arrivals = class {
     this.#queue.push(item);
     this.come();
   }
-  /** Say that there is something to take. */
+  /** Signals that there may be an item to take. */
   come() {
     this.#wake();
   }
-  /** Say that nothing more comes, for this reason. */
+  /** Signals that no more items arrive, for this reason. */
   end(error) {
     this.#isOver = true;
     this.#error = error;
     this.#wake();
   }
-  /** Return the next item; undefined if there will be none, or the signal is aborted. */
+  /** Returns the next item; undefined after the end, or if the signal is aborted. */
   async next() {
     while (!this.signal?.aborted) {
       const item = this.take();
@@ -978,16 +985,16 @@ init_names();
 
 // client/src/window.ts
 var CreditWindow = class {
-  // what waits here
+  // items that wait here
   constructor(context, sub, limit = 512) {
     this.context = context;
     this.sub = sub;
     this.limit = limit;
   }
   #available = 0;
-  // what the gateway may still send
+  // items that the gateway may still send
   #untaken = 0;
-  /** Return the credit that a subscription begins with. */
+  /** Returns the credit for the start of a subscription. */
   begin() {
     return this.#available = Math.max(1, this.limit - this.#untaken);
   }
@@ -995,7 +1002,7 @@ var CreditWindow = class {
     this.#available -= items;
     this.#untaken += items;
   }
-  /** Say that so many items need no place here any more. */
+  /** Signals that this many items have been taken. */
   taken(items) {
     this.#untaken -= items;
     const credit = this.limit - this.#untaken - this.#available;
@@ -1023,7 +1030,7 @@ var Follower = class extends Subscription {
   #after;
   #sub;
   #window;
-  /** Say that so many entries need no place here any more. */
+  /** Signals that this many entries have been taken. */
   taken(entries) {
     this.#window.taken(entries);
   }
@@ -1087,39 +1094,40 @@ var Table = class {
     this.context = context;
     this.stream = stream;
   }
-  /** Return the row of a key; undefined if there is none. */
+  /** Returns the row of a key; undefined if there is no row. */
   get(key, { signal } = {}) {
     return found(this.context.rest.ask("GET", this.#place(key), { signal }));
   }
-  /** Return the row of a key once it has changed after an id, or when the time is over. */
+  /** Returns the row of a key when it changes after an id, or when `waitMs` have passed (default: 20,000). */
   wait(key, options) {
     const { after, waitMs = 2e4, signal } = options;
     return found(this.context.rest.ask("GET", this.#place(key), { query: { after, wait_ms: waitMs }, signal }));
   }
   /**
-   * Append the entry that is the row of a key from now on; returns its id. The field of the key is added.
-   * @throws RowChanged if the row is not as expected
+   * Appends an entry that becomes the row of a key. Returns its id. The gateway adds the key field.
+   * @throws RowChanged if the row does not match the condition
    */
   async put(key, fields, options = {}) {
     return (await this.#change("PUT", key, options, entryOf(fields))).id;
   }
   /**
-   * Append an entry that removes the row of a key; false: there is none.
-   * @throws RowChanged if the row is not as expected
+   * Appends an entry that removes the row of a key. Returns false if there is no row.
+   * @throws RowChanged if the row does not match the condition
    */
   async delete(key, options = {}) {
     return !!await found(this.#change("DELETE", key, options));
   }
   /**
-   * Return all rows in order of their keys, as of one id, page by page.
-   * @throws Problem `gone` if too much has changed meanwhile: begin again
+   * Yields all rows in the order of their keys, as of one id, page by page.
+   * @throws Problem `gone` if too much has changed meanwhile: start again
    */
   async *rows(options) {
     for await (const { rows } of this.#pages(options)) yield* rows;
   }
   /**
-   * Return all rows, and then each change as it comes, over every reconnection. Where entries were trimmed unseen,
-   * all rows come again, of which you get what differs. It ends with the loop or its signal, or when the stream is closed.
+   * Yields all rows, and then each change as it arrives, across reconnections. If entries were trimmed before you
+   * received them, the client reads all rows again and yields the differences. Ends with the loop, its signal, or a
+   * closed stream.
    */
   async *changes(options = {}) {
     const { signal } = options;
@@ -1182,10 +1190,10 @@ var TableFollower = class extends Subscription {
   }
   isBusy = false;
   #after;
-  // undefined: all rows come
+  // undefined: all rows are sent
   #asOf = "";
   #keys;
-  // of the rows that have come, until they are all there
+  // of the rows received, until all have arrived
   #known = /* @__PURE__ */ new Map();
   // the id of each row
   #sub;
@@ -1229,7 +1237,7 @@ var TableFollower = class extends Subscription {
   }
   claimed() {
   }
-  /** All rows come. Those that do not are gone. */
+  /** Notes that all rows are sent again. Those that are not sent are gone. */
   #begin(asOf) {
     this.#after = void 0;
     this.#asOf = asOf;
@@ -1252,13 +1260,13 @@ var UNITS = { ms: 1, s: 1e3, m: 6e4, h: 36e5, d: 864e5 };
 var Paused = class extends Error {
   name = "Paused";
   constructor() {
-    super("the entry comes again later");
+    super("the entry is delivered again later");
   }
 };
 function milliseconds(duration) {
   if (typeof duration === "number") return duration;
   const parts = /^(\d+)(ms|s|m|h|d)$/.exec(duration);
-  if (!parts) throw new RangeError(`${duration} is no time such as 2d, 3h, 90m, 10s or 500ms`);
+  if (!parts) throw new RangeError(`${duration} is not a duration such as 2d, 3h, 90m, 10s or 500ms`);
   return Number(parts[1]) * UNITS[parts[2]];
 }
 var StepTable = class {
@@ -1271,7 +1279,7 @@ var StepTable = class {
   }
   name;
   #table;
-  /** Return rows by the rest of their keys. */
+  /** Returns the rows whose keys start with a prefix, by key without the prefix. */
   async rows(prefix) {
     const rows = /* @__PURE__ */ new Map();
     try {
@@ -1281,7 +1289,7 @@ var StepTable = class {
     }
     return rows;
   }
-  /** Let entries be delivered now that were given back for later. */
+  /** Delivers entries now that were given back for later. */
   async wake(ids) {
     if (!ids.length) return;
     const place = path`/v1/streams/${this.stream}/groups/${this.group}/nack`;
@@ -1291,7 +1299,7 @@ var StepTable = class {
     await this.changed(() => this.#table.put(signalOf(key), { value: JSON.stringify(value ?? null) }));
     await this.wake([...(await this.rows(waitingOf(key, ""))).keys()]);
   }
-  /** Change rows; the table is made if it is not there. */
+  /** Changes rows. Creates the table if it does not exist. */
   async changed(change) {
     try {
       return await change();
@@ -1309,10 +1317,10 @@ var Steps = class {
     this.commit = commit2;
   }
   #known;
-  // by the rest of their keys
+  // by key without the prefix
   #asked = /* @__PURE__ */ new Set();
   #sleeps = 0;
-  /** Return the steps of a commit that forget all of this. */
+  /** Returns the steps of a commit that removes all of these rows. */
   removed() {
     return [...this.#known?.keys() ?? []].map((name2) => deleteRow(this.table.name, this.#key(name2)));
   }
@@ -1363,20 +1371,20 @@ var Steps = class {
     if ((await this.table.rows(signalOf(key))).size) await this.table.wake([this.entryId]);
     throw new Paused();
   }
-  /** Return how much of a wait is left, by the clock of the gateway: ids have its time. */
+  /** Returns the remaining time of a wait, by the clock of the gateway: ids contain its time. */
   async #leftMs(name2, { id, fields }) {
     const sinceMs = Number(fields.since_ms ?? msOf(id));
     const forMs = Number(fields.for_ms);
     return sinceMs + forMs - await this.#remember(name2, { for_ms: String(forMs), since_ms: String(sinceMs) }, "extend");
   }
   async #find(name2) {
-    if (this.#asked.has(name2)) throw new Error(`a handler has one ${name2}: give each step a name of its own`);
+    if (this.#asked.has(name2)) throw new Error(`${name2} is used twice: give each step its own name`);
     this.#asked.add(name2);
     this.#known ??= await this.table.rows(this.#key(""));
     if (!this.#known.has(name2) && this.#known.size >= STEPS_MAX) throw new Error(`an entry has at most ${STEPS_MAX} steps`);
     return this.#known.get(name2);
   }
-  /** Write a row, and return the time of the gateway (unix ms). */
+  /** Writes a row and returns the time of the gateway (unix ms). */
   async #remember(name2, fields, settling, ...others) {
     const key = this.#key(name2);
     const row = putRow(this.table.name, key, fields);
@@ -1389,7 +1397,7 @@ var Steps = class {
     return `${this.entryId}/${name2}`;
   }
 };
-var timedOut = (key) => new DOMException(`nobody has signalled ${key}`, "TimeoutError");
+var timedOut = (key) => new DOMException(`${key} was not signalled in time`, "TimeoutError");
 var msOf = (id) => Number(id.split("-", 1)[0]);
 var signalOf = (key) => `signal/${encodeURIComponent(key)}`;
 var waitingOf = (key, entryId) => `waiting/${encodeURIComponent(key)}/${entryId}`;
@@ -1407,17 +1415,17 @@ var Consumer = class extends Subscription {
     this.claimIdleMs = claimIdleMs;
     this.sub = context.nextSub();
   }
-  /** Called when there may be something to `take`. */
+  /** Called when there may be a job to `take`. */
   onJobs = () => {
   };
   onEnd = () => {
   };
   sub;
   #name;
-  // of this consumer
+  // name of this consumer
   #queue = [];
   #inHand = /* @__PURE__ */ new Map();
-  /** Done, and not known to be acknowledged, as the connection was lost. */
+  /** Jobs that are done, but not known to be acknowledged because the connection was lost. */
   #done = /* @__PURE__ */ new Set();
   #acks = [];
   #isAcking = false;
@@ -1430,7 +1438,7 @@ var Consumer = class extends Subscription {
   open() {
     if (!this.#isClosed) this.context.line.add(this.sub, this);
   }
-  /** Return the next job to begin with. */
+  /** Returns the next job to begin. */
   take() {
     for (let job = this.#queue.shift(); job; job = this.#queue.shift()) {
       if (job.isLost) continue;
@@ -1439,7 +1447,7 @@ var Consumer = class extends Subscription {
     }
     return void 0;
   }
-  /** End, once everything that was settled has arrived; what was not goes back. */
+  /** Ends the subscription after all outcomes were sent and answered. Unsettled jobs go back. */
   async close() {
     this.#isClosed = true;
     clearInterval(this.#extending);
@@ -1496,7 +1504,7 @@ var Consumer = class extends Subscription {
     this.#letGo();
     this.onEnd(error);
   }
-  /** Acknowledge a job, without waiting; if that cannot be said now, it is said when the job comes again. */
+  /** Acknowledges a job without waiting. If that is not possible now, it is done when the job is delivered again. */
   finish(job) {
     if (!this.#settles(job) || job.isLost) return;
     if (job.connection === this.#connection) this.#acknowledge({ key: job.key });
@@ -1522,7 +1530,7 @@ var Consumer = class extends Subscription {
     return this.#settle(job, { type: "extend", sub: this.sub, ...named(job) });
   }
   async commit(job, steps, settling) {
-    if (job.isSettled) throw new Error("the job is settled");
+    if (job.isSettled) throw new Error("this job is already settled");
     const { deliveries } = job;
     const isForLater = typeof settling === "object";
     if (isForLater) this.#inHand.delete(job.key);
@@ -1541,7 +1549,7 @@ var Consumer = class extends Subscription {
       });
     }
   }
-  /** Return the step that settles a job, or extends it. */
+  /** Returns the step that settles a job or extends it. */
   #own({ id, deliveries, stream = this.names.stream }, settling) {
     const place = [stream, this.names.group, [id]];
     const fence = { deliveries: [deliveries] };
@@ -1549,18 +1557,18 @@ var Consumer = class extends Subscription {
     if (settling === "extend") return extend(...place, fence);
     return nack(...place, { mode: "silent", delayMs: settling.laterMs, ...fence });
   }
-  /** Return the steps of a job; they are kept in a table beside its group. */
+  /** Returns the steps of a job. They are stored in a table of its group. */
   stepsOf(job) {
     const table = new StepTable(this.context, job.stream ?? this.names.stream, this.names.group);
     return new Steps(table, job.id, (steps, settling) => this.commit(job, steps, settling));
   }
-  /** Take a job out of the hand; false if it was settled before. */
+  /** Removes a job from the jobs in hand. Returns false if it was settled before. */
   #settles(job) {
     if (job.isSettled) return false;
     this.#drop(job);
     return job.isSettled = true;
   }
-  /** Have a job in hand no more; another one of the same entry stays. */
+  /** Removes a job from the jobs in hand, but not another job of the same entry. */
   #drop(job) {
     if (this.#inHand.get(job.key) === job) this.#inHand.delete(job.key);
   }
@@ -1625,13 +1633,13 @@ function of(keys) {
   }));
 }
 function stale() {
-  return new Disconnected("the connection of the job was lost; it comes again");
+  return new Disconnected("the connection of the job was lost; it is delivered again");
 }
 
 // client/src/push.ts
 init_rest();
 var Push = class {
-  /** `groups` is there if it is the push of a group over a pattern; then `stream` is the pattern. */
+  /** `groups` is set for a group over a pattern. Then `stream` is the pattern. */
   constructor(context, stream, group, groups) {
     this.context = context;
     this.stream = stream;
@@ -1639,49 +1647,56 @@ var Push = class {
     this.groups = groups;
   }
   /**
-   * Create the push, or replace it; what is left out is as the gateway has it. The answer has the `secret` when
-   * that is new. If it is lost, it is not asked for again: `rotate` makes a secret that you know.
+   * Creates the push or replaces it. Options that are left out have the default of the gateway. The answer has the
+   * `secret` only when it is new. If the answer is lost, the request is not repeated: call `rotate` to get a secret
+   * that you know.
    */
   set(push) {
     return this.#ask("PUT", "", { ...this.groups, ...push });
   }
-  /** Return its state, and the last answers of its receiver. */
+  /** Returns the state of the push and the latest answers of the receiver. */
   info() {
     return this.#ask("GET");
   }
-  /** Send nothing until `resume`. Requests on their way end. */
+  /** Sends nothing until `resume`. Requests in progress finish. */
   pause() {
     return this.#ask("POST", "/pause");
   }
-  /** Go on after a pause, or after the push was disabled. */
+  /** Resumes after a pause, or after the push was disabled. */
   resume() {
     return this.#ask("POST", "/resume");
   }
-  /** Send at once what failed and has to wait; returns how many entries. */
+  /** Retries failed entries now instead of waiting. Returns their number. */
   async retry() {
     return (await this.#ask("POST", "/retry")).entries;
   }
-  /** Send a test event now, and return its result. No entry is sent or acknowledged. */
+  /** Sends a test event now and returns the result. No entry is sent or acknowledged. */
   test() {
     return this.#ask("POST", "/test");
   }
-  /** Replace the secret, and return the new one. Requests are signed with the old one as well for so long: a day unless given. */
+  /**
+   * Replaces the secret and returns the new one. Requests are also signed with the old one for `overlapMs`. Default:
+   * one day.
+   */
   async rotate(overlapMs) {
     return (await this.#ask("POST", "/rotate", { overlapMs })).secret;
   }
-  /** Yield the attempts that are kept, newest first: of one entry, or all. */
+  /** Yields the stored attempts, newest first: those of one entry, or all. */
   attempts(id) {
     return this.context.rest.items(`${this.#place}/attempts`, "attempts", { id, match: this.groups && this.stream });
   }
-  /** Send entries of a range again, without moving the group, or count them with `dryRun`; `info` has the progress. */
+  /**
+   * Sends the entries of a range again without moving the group, or only counts them (`dryRun`). `info` shows the
+   * progress.
+   */
   replay(wanted) {
     return this.#ask("POST", "/replay", wanted);
   }
-  /** Cancel the replay that runs. */
+  /** Cancels the current replay. */
   cancelReplay() {
     return this.#ask("DELETE", "/replay");
   }
-  /** Delete it; the group stays, with what is pending. */
+  /** Deletes the push. The group and its pending entries remain. */
   delete() {
     return this.#ask("DELETE");
   }
@@ -1708,14 +1723,17 @@ var Worker = class {
     consumer.onJobs = () => this.#pump();
     consumer.onEnd = (error) => error ? this.#reject(error) : this.#resolve();
   }
-  /** Kept when all is done that was begun, and the gateway knows it; broken when the group cannot be read any more. */
+  /**
+   * Resolves when all jobs that were begun are done and the gateway knows it. Rejects when the group can no longer be
+   * read.
+   */
   finished;
   #running = 0;
   #isDraining = false;
   #closing;
   #resolve;
   #reject;
-  /** Begin no more jobs; those that run end, and are acknowledged. */
+  /** Begins no more jobs. Running jobs finish and are acknowledged. */
   drain() {
     if (this.#isDraining) return;
     this.#isDraining = true;
@@ -1767,8 +1785,9 @@ var Worked = class {
     this.context = context;
   }
   /**
-   * Work the group: run the handler for each job, which is acknowledged when it returns, and given back as
-   * failed when it throws. Returns when the worker was told to end, by a signal, and what it had begun is done.
+   * Processes the group: runs the handler for each job, acknowledges the job when the handler returns, and gives it
+   * back as failed when the handler throws. Resolves when a signal has ended the worker and the jobs that it had begun
+   * are done.
    */
   async work(handler, options = {}) {
     const { concurrency = 16, onError } = options;
@@ -1786,7 +1805,7 @@ var Worked = class {
       forget();
     }
   }
-  /** Return jobs one by one; each is yours to acknowledge or give back. What is not, goes back with the loop's end. */
+  /** Yields jobs one by one. Acknowledge each job or give it back. Unsettled jobs go back when the loop ends. */
   async *consume(options = {}) {
     const consumer = this.#consumer(options);
     const arrivals = new Arrivals(options.signal, () => consumer.take());
@@ -1810,7 +1829,7 @@ var Group = class extends Worked {
     this.stream = stream;
     this.name = name2;
   }
-  /** Its push, by which the gateway sends its entries to a URL; it is made by its `set`. */
+  /** The push, which sends the entries to a URL. `set` creates it. */
   get push() {
     return new Push(this.context, this.stream, this.name);
   }
@@ -1820,27 +1839,29 @@ var Group = class extends Worked {
   async claimIdleMs() {
     return (await this.info()).policy.claimIdleMs ?? void 0;
   }
-  /** Make the group; one that is there with the same policy stays as it is. */
+  /** Creates the group. Does nothing if it exists with the same policy. */
   create(group = {}) {
     return this.context.rest.ask("PUT", this.#path, { body: group, isRepeatable: true });
   }
-  /** Return the state of the group. */
+  /** Returns the state of the group. */
   info() {
     return this.context.rest.ask("GET", this.#path);
   }
-  /** Set its position, or its policy. */
+  /** Changes the position or the policy. */
   update(patch) {
     return this.context.rest.ask("PATCH", this.#path, { body: patch, isRepeatable: true });
   }
-  /** Let handlers go on that wait for a key, or will wait for it (`Job.waitFor`). The last signal counts, for 90 days. */
+  /**
+   * Resumes handlers that wait for a key, now or later (`Job.waitFor`). The last signal of a key counts, for 90 days.
+   */
   signal(key, value) {
     return new StepTable(this.context, this.stream, this.name).signal(key, value);
   }
-  /** Delete the group with what is pending. */
+  /** Deletes the group and its pending entries. */
   delete() {
     return this.context.rest.ask("DELETE", this.#path);
   }
-  /** Read as a consumer, by a request. */
+  /** Reads entries as a consumer, with one request. */
   read({ consumer, signal, ...body }) {
     return this.#ask("read", { ...body }, { consumer, signal });
   }
@@ -1859,7 +1880,7 @@ var Group = class extends Worked {
   autoclaim({ consumer, signal, ...body }) {
     return this.#ask("autoclaim", { ...body }, { consumer, signal });
   }
-  /** Return the pending entries, with their owners and idle times. */
+  /** Returns the pending entries, with their consumers and idle times. */
   async pending({ minIdleMs, ...options } = {}) {
     const query = { ...options, min_idle_ms: minIdleMs };
     return (await this.context.rest.ask("GET", `${this.#path}/pending`, { query })).pending;
@@ -1867,7 +1888,7 @@ var Group = class extends Worked {
   pendingSummary() {
     return this.context.rest.ask("GET", `${this.#path}/pending/summary`);
   }
-  /** Send dead letters back, the oldest first. */
+  /** Delivers dead letters again, oldest first. */
   async redrive(redrive = {}) {
     return (await this.#ask("dead-letters/redrive", redrive)).results;
   }
@@ -1877,11 +1898,13 @@ var Group = class extends Worked {
     for await (const consumer of all) consumers.push(consumer);
     return consumers;
   }
-  /** Return the keys of a fair group: what waits of each, for how long, and its share of the last minute. */
+  /** Returns the keys of a fair group, each with its waiting entries, their age, and its share of the last minute. */
   async keys(query = {}) {
     return (await this.context.rest.ask("GET", `${this.#path}/keys`, { query })).keys;
   }
-  /** Remove a consumer; returns how much it held, which the others get. */
+  /**
+   * Deletes a consumer. Returns the number of entries that it held. By default, they are released to other consumers.
+   */
   async deleteConsumer(consumer, pending = "release") {
     const place = this.#path + path`/consumers/${consumer}`;
     return (await this.context.rest.ask("DELETE", place, { query: { pending } })).pending;
@@ -1906,15 +1929,15 @@ var Groups = class extends Worked {
   get names() {
     return { ...toWire(this.options), group: this.name };
   }
-  // The policy may be another one in each stream.
+  // The policy can differ between streams.
   async claimIdleMs() {
   }
-  /** Its push, by which the gateway sends the entries of all the streams to a URL; it is made by its `set`. */
+  /** The push, which sends the entries of all the streams to a URL. `set` creates it. */
   get push() {
     const { match, ...options } = this.options;
     return new Push(this.context, match, this.name, options);
   }
-  /** Read as a consumer, by a request. */
+  /** Reads entries as a consumer, with one request. */
   read({ consumer, signal, ...body }) {
     const { match, ...options } = this.options;
     return this.#ask("read", { ...options, ...body }, { match, consumer }, signal);
@@ -2004,7 +2027,7 @@ var SocketLine = class {
   #count = 0;
   #attempt = 0;
   #refusals = 0;
-  // of credentials, one after the other
+  // consecutive refusals of credentials
   #comeBackAfterMs;
   #token;
   #url = "";
@@ -2037,7 +2060,7 @@ var SocketLine = class {
   }
   ask(frame) {
     if (!this.#isOpen) return void 0;
-    if (frame.type === "publish" && this.#waiting.size >= PUBLISHED_MAX) throw new Error(`${PUBLISHED_MAX} messages are on their way`);
+    if (frame.type === "publish" && this.#waiting.size >= PUBLISHED_MAX) throw new Error(`${PUBLISHED_MAX} messages wait for their answers`);
     return this.#ask(frame);
   }
   pause() {
@@ -2047,7 +2070,7 @@ var SocketLine = class {
     this.#drop(1e3);
     this.watcher.state("paused");
   }
-  // A connection that is open may be gone without a word: it is asked for a pong.
+  // An open connection may be dead: send a ping.
   resume() {
     this.#isPaused = false;
     if (this.#isOpen) this.#listen(0);
@@ -2056,7 +2079,10 @@ var SocketLine = class {
   get isBusy() {
     return this.#waiting.size > 0;
   }
-  /** Leave the subscriptions to another line; false if frames have come after all, or it is over. */
+  /**
+   * Hands the subscriptions over to another line. Returns false if frames have arrived after all, or the line has
+   * ended.
+   */
   retire() {
     if (this.#wasReached || this.#isOver) return false;
     this.#isOver = true;
@@ -2084,7 +2110,7 @@ var SocketLine = class {
     this.rest.credentials.current().then(
       (token) => this.#open(token),
       (error) => this.#comeBack(UNAUTHENTICATED, error)
-      // whoever makes tokens may be back soon
+      // the token function may work again soon
     );
   }
   #open(token) {
@@ -2101,7 +2127,7 @@ var SocketLine = class {
     socket.onerror = () => void this.#lost(socket, ABNORMAL);
     this.#timers.silence = setTimeout(() => void this.#lost(socket, ABNORMAL), CONNECT_MS_MAX);
   }
-  /** Forget the connection, and tell everybody who waits. */
+  /** Drops the connection, and informs all who wait for it. */
   #drop(code, reason) {
     const socket = this.#socket;
     this.#socket = void 0;
@@ -2129,7 +2155,7 @@ var SocketLine = class {
     if (comesBack(code)) this.#comeBack(code, reason, pauseMs);
     else this.#end(code);
   }
-  /** Come back with another token; end if there is none, or if three were refused. */
+  /** Reconnects with another token. Ends if there is none, or if three were refused. */
   async #refresh(reason) {
     this.#isConnecting = true;
     this.#refusals += 1;
@@ -2160,7 +2186,7 @@ var SocketLine = class {
     this.watcher.state("closed", code);
   }
   #error() {
-    return this.#problem ?? new Disconnected("the connection has ended, and is not made again", this.#closeCode);
+    return this.#problem ?? new Disconnected("the connection has ended for good", this.#closeCode);
   }
   #opens() {
     this.#isOpen = true;
@@ -2176,7 +2202,7 @@ var SocketLine = class {
     const subscriber = this.#subscribers.get(sub);
     if (this.#subscribers.delete(sub)) subscriber.ended(error);
   }
-  /** Take it for lost if nothing comes for so long, and no pong after that. */
+  /** Treats the connection as lost if nothing arrives for this long, and then no pong. */
   #listen(silenceMs) {
     clearTimeout(this.#timers.silence);
     this.#timers.silence = setTimeout(() => {
@@ -2191,7 +2217,7 @@ var SocketLine = class {
     if (expires_at_ms == null || expires_at_ms <= Date.now() || !this.rest.credentials.canRenew) return;
     this.#timers.renewal = setTimeout(() => void this.#renew(expires_at_ms), renewMs(expires_at_ms - Date.now()));
   }
-  /** Send a fresh token, so that the connection goes on. If there is none, it ends with the old one. */
+  /** Sends a fresh token, so that the connection continues. If there is none, it ends with the old one. */
   async #renew(expiresAtMs) {
     const socket = this.#socket;
     const fresh = await this.rest.credentials.renewed(this.#token).catch(() => void 0);
@@ -2258,7 +2284,7 @@ var SocketLine = class {
       this.#subscribeLater(sub, problem.retryAfterMs ?? backoffMs(0));
     }
   }
-  // A new connection subscribes by itself.
+  // A new connection subscribes everything anyway.
   #subscribeLater(sub, afterMs) {
     const socket = this.#socket;
     const timer = setTimeout(() => socket === this.#socket && this.#subscribe(sub), afterMs);
@@ -2298,7 +2324,7 @@ var Live = class {
   }
   state = "idle";
   #line;
-  // until the code of events is there, there is none
+  // undefined until the code for events is loaded
   #isOver = false;
   #subscribers = /* @__PURE__ */ new Map();
   #forgetPage;
@@ -2365,32 +2391,32 @@ var Schedule = class {
   get #path() {
     return path`/v1/schedules/${this.name}`;
   }
-  /** Create the schedule, or replace it. */
+  /** Creates the schedule or replaces it. */
   set({ fields, ...parts }) {
     return this.context.rest.ask("PUT", this.#path, { body: { ...parts, ...entryOf(fields) }, isRepeatable: true });
   }
-  /** Change parts of it. */
+  /** Changes parts of the schedule. */
   update({ fields, ...parts }) {
     const body = fields === void 0 ? parts : { ...parts, ...entryOf(fields) };
     return this.context.rest.ask("PATCH", this.#path, { body, isRepeatable: true });
   }
-  /** Let nothing be due until `resume`. */
+  /** Appends nothing until `resume`. */
   pause() {
     return this.update({ paused: true });
   }
-  /** Go on; what would have been due meanwhile is not made up for. */
+  /** Ends the pause. Due times missed during the pause are skipped. */
   resume() {
     return this.update({ paused: false });
   }
-  /** Return when it is due next, what it has appended last, and what went wrong. */
+  /** Returns the next due time, the last entry and the last problem. */
   info() {
     return this.context.rest.ask("GET", this.#path);
   }
-  /** Append its entry now; returns the id. Its due times stay. */
+  /** Appends the entry now. Returns its id. Due times do not change. */
   async run() {
     return (await this.context.rest.ask("POST", `${this.#path}/run`)).id;
   }
-  /** Delete it; its stream stays. */
+  /** Deletes the schedule. Its stream remains. */
   delete() {
     return this.context.rest.ask("DELETE", this.#path, { isRepeatable: true });
   }
@@ -2407,25 +2433,29 @@ var Stream = class {
   get #path() {
     return path`/v1/streams/${this.name}`;
   }
-  /** Return a group of this stream; it is made by its `create`. */
+  /** Returns a group of this stream. `create` creates it. */
   group(name2) {
     return new Group(this.context, this.name, name2);
   }
-  /** Return the table of this stream, which has a `keyField`. */
+  /** Returns the table of this stream, which must have a `keyField`. */
   table() {
     return new Table(this.context, this.name);
   }
-  /** Append an entry; returns its id. It is sent again until it is known to be there, and is there once. */
+  /**
+   * Appends an entry. Returns its id. The request is repeated until it succeeds or `retryMs` has passed; the entry is
+   * appended at most once.
+   */
   async append(fields, options = {}) {
     return (await this.#post("entries", entryOf(fields, options), options)).id;
   }
-  /** Append entries, all or none; returns their ids. */
+  /** Appends all entries or none. Returns their ids. */
   async appendMany(entries, options = {}) {
     return (await this.#post("entries/batch", entries.map((fields) => entryOf(fields, options)), options)).ids;
   }
   /**
-   * Close the stream for good, behind a last entry if there is one, in one step. Who follows it gets what there is,
-   * and then the end; of a group once all is settled. To close it again without an entry changes nothing.
+   * Closes the stream permanently, optionally with a last entry, in one step. Followers receive the remaining entries
+   * and then end. Consumers end when the group has settled everything. Closing a closed stream without an entry changes
+   * nothing.
    */
   close(fields, options = {}) {
     return this.#post("close", fields && entryOf(fields, options), options);
@@ -2437,16 +2467,16 @@ var Stream = class {
     };
     return this.context.rest.ask("POST", `${this.#path}/${place}`, { body, headers, signal, isRepeatable: true });
   }
-  /** Read a range, or what comes after an id. */
+  /** Reads a range, or the entries after an id. */
   read({ signal, onRetry, waitMs, filter, columns, ...range } = {}) {
     const query = { ...range, wait_ms: waitMs, filter: jsonOf(filter), columns: jsonOf(columns) };
     return this.context.rest.ask("GET", `${this.#path}/entries`, { query, signal, onRetry });
   }
-  /** Follow the stream, over every reconnection. It ends with the loop or its signal, or when the stream is closed. */
+  /** Follows the stream across reconnections. Ends with the loop, its signal, or a closed stream. */
   follow(options) {
     return followed(this.context, { stream: this.name }, options);
   }
-  /** Follow the stream by callbacks. */
+  /** Follows the stream with callbacks. */
   subscribe({ onEntries, onError, ...options }) {
     let before = Promise.resolve();
     const fail = onError ?? ((error) => this.context.report(error, `stream ${this.name}`));
@@ -2461,19 +2491,19 @@ var Stream = class {
     options.signal?.addEventListener("abort", () => follower.close(), { once: true });
     return follower;
   }
-  /** Return the state of the stream. */
+  /** Returns the state of the stream. */
   info() {
     return this.context.rest.ask("GET", this.#path);
   }
-  /** Make the stream; its first append makes it, too. */
+  /** Creates the stream. The first append also creates it. */
   create(config = {}) {
     return this.context.rest.ask("PUT", this.#path, { body: config, isRepeatable: true });
   }
-  /** Change its bounds; null removes one. */
+  /** Changes settings. Null resets a setting to its default. */
   update(config) {
     return this.context.rest.ask("PATCH", this.#path, { body: config, isRepeatable: true });
   }
-  /** Return the schema that new entries have to match; undefined if there is none. */
+  /** Returns the schema that new entries must match; undefined if there is none. */
   async schema() {
     try {
       return (await this.context.rest.ask("GET", `${this.#path}/schema`)).schema;
@@ -2482,7 +2512,7 @@ var Stream = class {
       throw error;
     }
   }
-  /** Set the schema that new entries have to match: JSON Schema 2020-12 of the object of fields. */
+  /** Sets the schema that new entries must match: JSON Schema 2020-12 for the object of fields. */
   async setSchema(schema, options = {}) {
     await this.context.rest.ask("PUT", `${this.#path}/schema`, {
       body: { schema },
@@ -2490,27 +2520,27 @@ var Stream = class {
       isRepeatable: true
     });
   }
-  /** Delete the schema, so that the stream takes any entries again. */
+  /** Deletes the schema. The stream then accepts any entries. */
   deleteSchema() {
     return this.context.rest.ask("DELETE", `${this.#path}/schema`);
   }
-  /** Remove the oldest entries; returns how many. */
+  /** Removes the oldest entries. Returns their number. */
   async trim(trim) {
     return (await this.context.rest.ask("POST", `${this.#path}/trim`, { body: trim })).removed;
   }
-  /** Remove archived entries for good, those below an id or all; returns how many. */
+  /** Deletes archived entries permanently: those before an id, or all. Returns their number. */
   async trimArchive(before) {
     return (await this.context.rest.ask("DELETE", `${this.#path}/archive`, { query: { before } })).removed;
   }
-  /** Delete entries, with the outcome of each. */
+  /** Deletes entries. Returns the outcome of each. */
   deleteEntries(ids, references) {
     return this.context.rest.ask("POST", `${this.#path}/entries/delete`, { body: { ids, references } });
   }
-  /** Delete the stream with its groups. */
+  /** Deletes the stream and its groups. */
   delete() {
     return this.context.rest.ask("DELETE", this.#path);
   }
-  /** Return its groups. */
+  /** Returns the groups. */
   async groups() {
     const groups = [];
     for await (const group of this.context.rest.items(`${this.#path}/groups`, "groups")) groups.push(group);
@@ -2534,7 +2564,7 @@ var Client = class {
     this.#rest = new Rest(addresses, credentials, retryMs, options.fetch);
     const plain = addresses.urls.find(isPlain);
     if (token && !options.insecure && plain) {
-      throw new Error(`others could read the token on its way to ${plain}: use https`);
+      throw new Error(`others could read the token sent to ${plain}: use https`);
     }
     this.#line = new Live(this.#rest, options);
     let subs = 0;
@@ -2546,7 +2576,7 @@ var Client = class {
     };
     this.#context = { rest: this.#rest, line: this.#line, producer: randomName(), nextSub, report };
   }
-  /** URL that requests go to now. */
+  /** URL that requests currently go to. */
   get url() {
     return this.#rest.addresses.current;
   }
@@ -2560,11 +2590,11 @@ var Client = class {
   group(stream, name2) {
     return new Group(this.#context, stream, name2);
   }
-  /** Return the group of one name in all streams that match a pattern. */
+  /** Returns the group of this name in all streams that match a pattern. */
   groups(name2, options) {
     return new Groups(this.#context, name2, options);
   }
-  /** Return a channel, which need not be created; this sends nothing. */
+  /** Returns a channel. You do not need to create it. This sends nothing. */
   channel(name2) {
     return new Channel(this.#context, name2);
   }
@@ -2572,37 +2602,44 @@ var Client = class {
     return new Schedule(this.#context, name2);
   }
   /**
-   * Carry out steps together: all of them, at one moment, or none. Returns the ids that each has appended.
-   * It is sent again until it is known to be done, and is done once. `job.commit` acknowledges a job as well.
+   * Executes all steps at once or none. Returns the ids of the entries that each step appended. The request is repeated
+   * until it succeeds or `retryMs` has passed; the commit is executed at most once. `job.commit` also acknowledges a
+   * job.
    * @throws NotYours if an entry is not pending with the consumer
    */
   commit(steps, options = {}) {
     return commit(this.#context, steps, options);
   }
-  /** Follow all streams whose names match a pattern of Redis. Each entry says its stream, and may come again after a loss. */
+  /**
+   * Follows all streams whose names match a Redis pattern. Each entry has its stream. After a reconnection, entries can
+   * repeat.
+   */
   follow(match, options) {
     return followed(this.#context, { match }, options);
   }
-  /** Return schedules by name, page by page. */
+  /** Yields the schedules in the order of their names, page by page. */
   schedules() {
     return this.#rest.items("/v1/schedules", "schedules");
   }
-  /** Return the pushes of groups, page by page. */
+  /** Yields the pushes of groups, page by page. */
   pushes() {
     return this.#rest.items("/v1/pushes", "pushes");
   }
-  /** Return streams by name, page by page; with `internal`, those of the gateway too, which requires `admin`. */
+  /**
+   * Yields the streams in the order of their names, page by page. `internal` includes those of the gateway and requires
+   * `admin`.
+   */
   streams({ prefix, internal } = {}) {
     return this.#rest.items("/v1/streams", "streams", { prefix, internal });
   }
   /**
-   * Return a ticket, for one stream and a few minutes. A server gives it to a page, whose `token` it is; or it stands in
-   * the URL of an `EventSource` of yours (`?ticket=`), which can send no header. A token never stands in a URL.
+   * Creates a ticket, for one stream and a few minutes. Your server gives it to a page as its `token`, or in the URL of
+   * your own `EventSource` (`?ticket=`), which cannot send headers. Never put any other token in a URL.
    */
   ticket(wanted) {
     return this.#rest.ask("POST", "/v1/tickets", { body: wanted, isRepeatable: true });
   }
-  /** End every subscription; what it holds goes back. */
+  /** Ends all subscriptions. Entries that they hold go back. */
   close() {
     this.#line.close();
   }

@@ -1,4 +1,4 @@
-"""The client: append to streams, follow them, and work entries off, with asyncio or without."""
+"""The client: append to streams, follow them, and process entries, with or without asyncio."""
 
 from headgate.client.automation import Push, Schedule
 from headgate.client.bulk import Attempt, Batches, Cursor, Plan, Split, Writer

@@ -1,4 +1,4 @@
-"""Addresses: the gateway URLs, and the one that requests go to."""
+"""Addresses: the URLs of the gateways, and the current one, which requests go to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BACKOFF_S_MAX = 10.0
 
 
 def backoff_s(attempt: int) -> float:
-    """Return the pause before the next attempt, in seconds; attempts count from 0."""
+    """Return the pause before the next attempt, in seconds. `attempt` counts from 0."""
     longest_s = min(BACKOFF_S_MAX, BACKOFF_S_MIN * 2.0 ** min(attempt, 10))
     return longest_s * random.uniform(0.5, 1.0)
 
@@ -22,19 +22,19 @@ URL = "http://127.0.0.1:8080"
 URL_VARIABLE = "HEADGATE_URL"
 
 _ROUND_MAX = 4
-"""Pauses between rounds through a list grow no more from then on: a standby leads soon."""
+"""After this many rounds through the list, pauses no longer grow: a standby soon leads."""
 
 
 class Addresses:
     """The URLs of the gateways on one bucket. Requests go to the current one.
 
-    A credential goes to no other URL than these: a leader that is not among them is not followed.
+    The credential is sent only to these URLs: a leader that is not in the list is not followed.
     """
 
     def __init__(self, urls: Sequence[str]) -> None:
         self.urls = tuple(urls)
         self.current = self.urls[0]
-        self._named = ""  # the leader that a standby has named last
+        self._named = ""  # the leader that was named last
 
     @property
     def are_local(self) -> bool:
@@ -45,9 +45,9 @@ class Addresses:
         return len(self.urls) > 1
 
     def leave(self, url: str, leader: str | None = None) -> None:
-        """Move on to the leader or the next URL, unless another call has already left `url`.
+        """Switch to the leader or the next URL, unless another call has already left `url`.
 
-        A standby may name a leader that is gone, so each named leader is followed once.
+        A standby may name a leader that is gone, so each named leader is followed only once.
         """
         if url != self.current:
             return
@@ -58,7 +58,7 @@ class Addresses:
             self.current = self.urls[(self.urls.index(url) + 1) % len(self.urls)]
 
     def pause_s(self, attempt: int) -> float:
-        """Return the pause after an attempt in seconds; 0 until all URLs were tried."""
+        """Return the pause after an attempt in seconds: 0 until all URLs were tried."""
         rounds, place = divmod(attempt + 1, len(self.urls))
         if place:
             return 0.0
@@ -66,12 +66,12 @@ class Addresses:
 
 
 def urls_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return base URLs; None means `HEADGATE_URL`, or else the default port of this machine."""
+    """Return the base URLs. None means `HEADGATE_URL`, or the default port of this machine."""
     if given is None or isinstance(given, str):
         given = [given or os.environ.get(URL_VARIABLE) or URL]
     urls = [_url_of(part.strip()) for text in given for part in text.split(",") if part.strip()]
     if not urls:
-        raise ValueError(f"there is no URL such as {URL}")
+        raise ValueError(f"no URL is given, such as {URL}")
     return tuple(dict.fromkeys(urls))
 
 
@@ -85,9 +85,9 @@ def _url_of(given: str) -> str:
     except ValueError:
         is_good = has_name = False
     if has_name:
-        raise ValueError("a URL has no name and password; HEADGATE_TOKEN has the token")
+        raise ValueError("a URL must not contain a user name or password: use HEADGATE_TOKEN")
     if not is_good:
-        raise ValueError(f"{given!r} is no URL such as {URL}")
+        raise ValueError(f"{given!r} is not a URL such as {URL}")
     return url.rstrip("/")
 
 

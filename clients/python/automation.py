@@ -56,26 +56,26 @@ class Push:
         attempts_days: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> PushInfo:
-        """Create the push, or replace it; what is None is as the gateway has it.
+        """Create the push or replace it. None means the default of the gateway.
 
-        The answer has the `secret` when that is new, and then only. A push that was there keeps its
-        own, if the gateway can still read it.
+        The answer has the `secret` only when it is new. An existing push keeps its secret if the
+        gateway can still read it.
 
         Args:
-            url: where requests go.
-            concurrency: requests at a time, at most.
-            timeout_ms: time for a request with its answer.
-            body: the form of what is sent: an entry, several, or events of CloudEvents.
-            batch_max: entries of a request that has several.
-            signature: `v1`, by the secret; `v1a`, by a key of the gateway.
-            disable_after_ms: behind nothing but failures for so long, the push is disabled.
-            attempts_days: attempts are kept for so many days; 0: not at all.
-            headers: of each request. Nobody is told their values again.
+            url: URL of the receiver.
+            concurrency: Maximum number of concurrent requests.
+            timeout_ms: Timeout for a request, including its answer.
+            body: Format of the body: one entry, several entries, or CloudEvents.
+            batch_max: Maximum number of entries in a request that has several.
+            signature: `v1`: signed with the secret. `v1a`: signed with a key of the gateway.
+            disable_after_ms: Disable the push after only failures for this long.
+            attempts_days: How many days attempts are kept. 0: not at all.
+            headers: Headers of each request. The gateway does not return their values.
 
         Raises:
-            InvalidRequest: the gateway does not send anything there.
-            GroupNotFound: there is no such group.
-            AnswerLost: it may be set; `rotate` makes a secret that you know.
+            InvalidRequest: The gateway does not send requests to this URL.
+            GroupNotFound: The group does not exist.
+            AnswerLost: The push may have been set. Call `rotate` to get a secret that you know.
         """
         parts = {
             "concurrency": concurrency,
@@ -90,30 +90,30 @@ class Push:
         sent = {"url": url, **self._options} | {
             name: part for name, part in parts.items() if part is not None
         }
-        # A second request would not get the secret that the first one made.
+        # A repeated request would not return the secret that the first one created.
         answer = await self._calls.call(
             "PUT", self._path, body=sent, query=self._query, is_repeatable=False
         )
         return cast(PushInfo, answer)
 
     async def info(self) -> PushInfo:
-        """Return its state and the latest answers of its receiver."""
+        """Return the state of the push and the latest answers of the receiver."""
         return cast(PushInfo, await self._calls.call("GET", self._path, query=self._query))
 
     async def pause(self) -> PushInfo:
-        """Send nothing until `resume`. Requests on their way end."""
+        """Send nothing until `resume`. Requests in progress finish."""
         return cast(PushInfo, await self._act("pause"))
 
     async def resume(self) -> PushInfo:
-        """Go on after a pause, or after the push was disabled."""
+        """Resume after a pause, or after the push was disabled."""
         return cast(PushInfo, await self._act("resume"))
 
     async def retry(self) -> int:
-        """Send failed entries that wait for a retry now; return their number."""
+        """Retry failed entries now instead of waiting, and return their number."""
         return cast(int, (await self._act("retry"))["entries"])
 
     async def test(self) -> PushAttempt:
-        """Send a test event now, and return its result. No entry is sent or acknowledged."""
+        """Send a test event now, and return the result. No entry is sent or acknowledged."""
         path = f"{self._path}/test"
         answer = await self._calls.call("POST", path, query=self._query, wait_ms=_TEST_MS_MAX)
         return cast(PushAttempt, answer)
@@ -122,7 +122,7 @@ class Push:
         """Replace the secret, and return the new one.
 
         Args:
-            overlap_ms: requests are signed with the old one as well for so long; None: a day.
+            overlap_ms: How long requests are also signed with the old secret. Default: one day.
         """
         body = {} if overlap_ms is None else {"overlap_ms": overlap_ms}
         path = f"{self._path}/rotate"
@@ -132,11 +132,11 @@ class Push:
     async def attempts(
         self, entry_id: str | None = None, *, limit: int = 100
     ) -> AsyncGenerator[PushAttempt]:
-        """Yield the attempts that are kept, newest first, by pages of `limit`.
+        """Yield the stored attempts, newest first, in pages of `limit`.
 
         Args:
-            entry_id: of the entry whose attempts are wanted; None: all.
-            limit: attempts in one page.
+            entry_id: Only attempts for this entry. None: all attempts.
+            limit: Number of attempts per page.
         """
         path, query = f"{self._path}/attempts", {**self._query, "id": entry_id}
         async for attempt in self._calls.items(path, "attempts", limit=limit, query=query):
@@ -150,13 +150,13 @@ class Push:
         filter: Filter | None = None,  # noqa: A002
         dry_run: bool = False,
     ) -> PushReplay:
-        """Send entries of a range again, without moving the group. `info` has the progress.
+        """Send the entries of a range again, without moving the group. `info` shows the progress.
 
         Args:
-            start: an id, or a unix time in milliseconds; `-` is the first entry.
-            end: likewise; `+` is the last entry that the group has read.
-            filter: only entries that match.
-            dry_run: only count the entries.
+            start: An id, or a unix time in ms. `-`: the first entry.
+            end: An id, or a unix time in ms. `+`: the last entry that the group has read.
+            filter: Only entries that match.
+            dry_run: Only count the entries.
         """
         body: dict[str, object] = {"start": start, "end": end, "dry_run": dry_run}
         body |= {} if filter is None else {"filter": filter}
@@ -164,11 +164,11 @@ class Push:
         return cast(PushReplay, await self._calls.call("POST", path, body=body))
 
     async def cancel_replay(self) -> PushReplay:
-        """Cancel the replay that runs."""
+        """Cancel the current replay."""
         return cast(PushReplay, await self._calls.call("DELETE", f"{self._path}/replay"))
 
     async def delete(self) -> None:
-        """Delete it. The group stays, with what is pending."""
+        """Delete the push. The group and its pending entries remain."""
         await self._calls.call("DELETE", self._path, query=self._query)
 
     async def _act(self, name: str) -> dict[str, object]:
@@ -178,7 +178,7 @@ class Push:
 
 
 class Schedule:
-    """A schedule by its name. Creating this object sends nothing.
+    """A schedule by name. Creating this object sends nothing.
 
     Example:
         nightly = hg.schedule("nightly")
@@ -201,19 +201,19 @@ class Schedule:
         missed: Missed = "run_once",
         paused: bool = False,
     ) -> ScheduleInfo:
-        """Create the schedule, or replace it.
+        """Create the schedule or replace it.
 
         Args:
-            stream: which gets the entries.
-            fields: of each entry; `_schedule` and `_due_ms` stand behind them.
-            cron: minute, hour, day of month, month, day of week.
-            time_zone: an IANA name.
-            missed: what becomes of due times that nobody could run: the latest of them is run
-                late, or none is.
-            paused: nothing is due until `resume`.
+            stream: Stream to append the entries to.
+            fields: Fields of each entry. The gateway adds `_schedule` and `_due_ms` after them.
+            cron: Minute, hour, day of month, month, day of week.
+            time_zone: IANA time zone name.
+            missed: What to do with due times that were missed: `run_once` runs the latest of them
+                late, `skip` runs none.
+            paused: Whether the schedule is paused until `resume`.
 
         Raises:
-            InvalidRequest: the expression or the time zone makes no sense, or the time never comes.
+            InvalidRequest: The expression or the time zone is not valid, or the time never occurs.
         """
         body = encoded(fields) | {"stream": stream, "cron": cron, "time_zone": time_zone}
         body |= {"missed": missed, "paused": paused}
@@ -228,30 +228,30 @@ class Schedule:
         time_zone: str | None = None,
         missed: Missed | None = None,
     ) -> ScheduleInfo:
-        """Change parts of the schedule; arguments that are None keep their value."""
+        """Change parts of the schedule. Arguments that are None keep their value."""
         parts = {"stream": stream, "cron": cron, "time_zone": time_zone, "missed": missed}
         patch: dict[str, Any] = {} if fields is None else encoded(fields)
         patch |= {name: value for name, value in parts.items() if value is not None}
         return await self._patch(patch)
 
     async def pause(self) -> ScheduleInfo:
-        """Run nothing until `resume`."""
+        """Append nothing until `resume`."""
         return await self._patch({"paused": True})
 
     async def resume(self) -> ScheduleInfo:
-        """End the pause. Due times missed during the pause are not made up for."""
+        """End the pause. Due times missed during the pause are skipped."""
         return await self._patch({"paused": False})
 
     async def info(self) -> ScheduleInfo:
-        """Return its next due time, its last entry and its last problem."""
+        """Return the next due time, the last entry and the last problem."""
         return cast(ScheduleInfo, await self._calls.call("GET", self._path))
 
     async def run(self) -> str:
-        """Append its entry now and return the id. Its due times do not change."""
+        """Append the entry now and return its id. Due times do not change."""
         return cast(str, (await self._calls.call("POST", f"{self._path}/run"))["id"])
 
     async def delete(self) -> None:
-        """Delete it. Its stream stays."""
+        """Delete the schedule. Its stream remains."""
         await self._calls.call("DELETE", self._path)
 
     async def _patch(self, patch: dict[str, Any]) -> ScheduleInfo:

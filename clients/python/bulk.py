@@ -1,4 +1,4 @@
-"""Bulk: read plans, batches of entries as Arrow, and a writer that appends each batch once."""
+"""Bulk: read plans, record batches of entries, and a writer that appends each batch once."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 _CURSORS_MAX: Final = 1000
-"""Of one request, by the contract."""
+"""Maximum number of cursors per request, by the contract."""
 
 
 class Cursor(NamedTuple):
-    """The position of a reader in a stream: behind the entry `after`, in the life `epoch`."""
+    """The position of a reader in a stream: after the entry `after`, in the epoch `epoch`."""
 
     stream: str
     after: str = "0-0"
@@ -32,18 +32,18 @@ class Cursor(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The part of a stream that a cursor may read next.
+    """The part of a stream that a cursor can read next.
 
     Attributes:
-        stream: its name.
-        epoch: the life the stream is in; None: there is no such stream.
-        after: the position of the cursor.
-        end: the last id to read, inclusive; `after` if there is nothing to read.
-        entries: number of entries up to `end`.
-        backlog: number of entries behind `after`.
-        last_id: the last id of the stream; None: there is no such stream.
-        first_id: the first entry that is there; None: the stream is empty.
-        gap: what was trimmed behind `after`, if anything.
+        stream: Name of the stream.
+        epoch: Epoch of the stream. None: the stream does not exist.
+        after: Position of the cursor.
+        end: Last id to read, inclusive. Equal to `after` if there is nothing to read.
+        entries: Number of entries up to `end`.
+        backlog: Number of entries after `after`.
+        last_id: Last id of the stream. None: the stream does not exist.
+        first_id: First entry in the stream. None: the stream is empty.
+        gap: Entries after `after` that were trimmed, if any.
     """
 
     stream: str
@@ -58,7 +58,7 @@ class Plan(NamedTuple):
 
 
 class Split(NamedTuple):
-    """A part of a range: the entries behind `after`, up to and with `to`."""
+    """A part of a range: the entries after `after`, up to and including `to`."""
 
     after: str
     to: str
@@ -68,12 +68,12 @@ class Split(NamedTuple):
 async def plans_of(
     calls: Calls, cursors: Sequence[Cursor], *, max_entries: int | None, wait_ms: int
 ) -> list[Plan]:
-    """Return a plan for each cursor; see `AsyncClient.plan`."""
+    """Return a plan for each cursor. See `AsyncClient.plan`."""
     plans: list[Plan] = []
     remaining = max_entries
     for begin in range(0, len(cursors), _CURSORS_MAX):
         portion = cursors[begin : begin + _CURSORS_MAX]
-        if remaining == 0:  # full: these stay where they are
+        if remaining == 0:  # the limit is reached: the other cursors do not move
             plans += [Plan(stream, epoch, after, after) for stream, after, epoch in portion]
             continue
         is_last = begin + _CURSORS_MAX >= len(cursors)
@@ -105,7 +105,7 @@ Filter = Mapping[str, Any] | Sequence[Any]
 """A condition on fields in the dialects of CloudEvents subscriptions, or several that all hold."""
 
 _COLUMNS_LENGTH_MAX = 16_000
-"""Characters of names in a URL: with more of them all fields are sent."""
+"""Maximum length of the names in a URL. Above it, all fields are sent."""
 
 
 def selection(columns: Sequence[str] | None, condition: Filter | None) -> dict[str, str]:
@@ -121,11 +121,12 @@ def selection(columns: Sequence[str] | None, condition: Filter | None) -> dict[s
 
 
 class Batches:
-    """The entries of a range as record batches: an iterator, and a context that ends it.
+    """The entries of a range as record batches: an iterator, and a context manager that ends it.
 
-    A batch has the columns `id`, `ms`, `seq` and `fields`, a map of bytes. If the connection is
-    lost, the iterator goes on behind the last entry that came. It raises `AnswerLost` if it cannot:
-    the stream was begun anew meanwhile, or entries that were to come were trimmed.
+    A batch has the columns `id`, `ms`, `seq` and `fields`, a map of bytes. After a loss of the
+    connection, the iterator resumes after the last entry that it received. It raises `AnswerLost`
+    if it cannot: the stream was created again, or entries of the range were trimmed before they
+    were read.
 
     Example:
         async with await hg.stream("orders").batches() as batches:
@@ -133,15 +134,15 @@ class Batches:
                 print(batch.num_rows)
 
     Attributes:
-        epoch: the life the stream is in.
-        last_id: the last id of the stream.
-        gap_to: up to and with this id, entries of the range were trimmed; None: none were.
+        epoch: Epoch of the stream.
+        last_id: Last id of the stream.
+        gap_to: Entries of the range up to and including this id were trimmed. None: none were.
     """
 
     def __init__(
         self, answer: httpx.Response, ask_behind: Callable[[str], Awaitable[httpx.Response]]
     ) -> None:
-        """Read a response still without its body; `ask_behind` requests the rest behind an id."""
+        """Take a response whose body is unread. `ask_behind` requests the rest after an id."""
         self.epoch: str = answer.headers["Headgate-Epoch"]
         self.last_id: str = answer.headers["Headgate-Last-Id"]
         self.gap_to: str | None = answer.headers.get("Headgate-Gap-To")
@@ -169,12 +170,12 @@ class Batches:
                     raise
                 await self._go_on(behind=self._newest_id)
                 continue
-            if len(batch):  # without rows it only says that the gateway is still looking
+            if len(batch):  # an empty batch only means that the gateway is still searching
                 self._newest_id = batch.column("id")[-1].as_py()
                 return batch
 
     async def aclose(self) -> None:
-        """Close the response; what has not arrived is not sent."""
+        """Close the response. Batches that have not arrived are not sent."""
         await self._batches.aclose()
         await self._answer.aclose()
 
@@ -184,9 +185,9 @@ class Batches:
         self._batches = _batches_in(self._answer)
         self._newest_id = None
         if self._answer.headers["Headgate-Epoch"] != self.epoch:
-            raise AnswerLost("the stream was begun anew while it was read")
+            raise AnswerLost("the stream was created again while it was read")
         if "Headgate-Gap-To" in self._answer.headers:
-            raise AnswerLost(f"entries behind {behind} were trimmed before they were read")
+            raise AnswerLost(f"entries after {behind} were trimmed before they were read")
 
 
 async def _batches_in(answer: httpx.Response) -> AsyncGenerator[pa.RecordBatch]:
@@ -207,8 +208,8 @@ async def _batches_in(answer: httpx.Response) -> AsyncGenerator[pa.RecordBatch]:
 class _Decoder:
     """Arrow's IPC stream format: a schema and then batches, each a length-prefixed message.
 
-    A message begins with eight bytes, a marker and the length of its metadata. The metadata says
-    how long the body is. A length of zero is the end.
+    A message starts with eight bytes, a marker and the length of its metadata. The metadata
+    contains the length of the body. A length of zero marks the end.
     """
 
     def __init__(self) -> None:
@@ -220,7 +221,7 @@ class _Decoder:
         self._bytes += piece
 
     def next_message(self) -> bytes | None:
-        """Take the next message, or return None if it is not complete yet."""
+        """Remove and return the next message, or return None if it is not complete yet."""
         if len(self._bytes) < 8:
             return None
         described = 8 + int.from_bytes(self._bytes[4:8], "little")
@@ -259,7 +260,7 @@ def _body_size(description: bytes | bytearray) -> int:
 
 
 class Attempt(NamedTuple):
-    """The staged chunks that count for a partition: those of this attempt, numbered from 0."""
+    """The staged chunks of a partition to commit: those of this attempt, numbered from 0."""
 
     partition: int
     attempt: str
@@ -269,7 +270,7 @@ class Attempt(NamedTuple):
 class Writer:
     """A named writer of batches. It stages a batch in chunks and commits it as a whole.
 
-    The gateway remembers the last batch number: committing a batch again changes nothing.
+    The gateway stores the number of the last batch, so committing a batch again changes nothing.
 
     Example:
         writer = hg.writer("import-2026-01")
@@ -293,15 +294,15 @@ class Writer:
         rows: pa.RecordBatch,
         stream: str | None = None,
     ) -> None:
-        """Leave rows with the gateway until `commit`; the same chunk once more replaces itself.
+        """Stage rows in the gateway until `commit`. Staging the same chunk again replaces it.
 
         Args:
-            batch: its number; numbers grow.
-            partition: which part of the batch.
-            attempt: which try at the part.
-            chunk: its number in the attempt, from 0.
-            rows: columns `fields`, a map of names and values, and optionally `id` and `stream`.
-            stream: where to, if there is no such column.
+            batch: Number of the batch. Numbers increase.
+            partition: Number of the partition of the batch.
+            attempt: Name of the attempt at the partition.
+            chunk: Number of the chunk in the attempt, from 0.
+            rows: Column `fields`, a map of names and values; optionally `id` and `stream`.
+            stream: Stream for the rows, if there is no column `stream`.
         """
         await self._calls.call(
             "PUT",
@@ -315,15 +316,15 @@ class Writer:
     async def commit(
         self, batch: int, attempts: Sequence[Attempt], *, create_streams: bool = True
     ) -> Committed:
-        """Append the chunks of the attempts, all at once; a repeated batch changes nothing.
+        """Append the chunks of the attempts, all at once. Repeating a batch changes nothing.
 
         Args:
-            batch: its number.
-            attempts: which of them count, one for each partition.
-            create_streams: also streams that do not exist.
+            batch: Number of the batch.
+            attempts: The attempts to commit, one per partition.
+            create_streams: Also create streams that do not exist.
 
         Raises:
-            StagedMissing: a chunk has not arrived.
+            StagedMissing: A chunk has not arrived.
         """
         body = {
             "attempts": [attempt._asdict() for attempt in attempts],
@@ -333,9 +334,9 @@ class Writer:
         return cast(Committed, await self._calls.call("POST", path, body=body, is_repeatable=True))
 
     async def abort(self, batch: int) -> None:
-        """Discard what is staged for a batch."""
+        """Discard the staged chunks of a batch."""
         await self._calls.call("DELETE", f"{self._path}/batches/{batch}")
 
     async def last_batch(self) -> int | None:
-        """Return the number of the last committed batch; None if there is none."""
+        """Return the number of the last committed batch. None: no batch was committed."""
         return cast(int | None, (await self._calls.call("GET", self._path))["last_batch"])

@@ -1,11 +1,11 @@
-"""Calls: requests over HTTP, and when one is sent again.
+"""Calls: HTTP requests, and when they are retried.
 
-A request is sent again if the gateway did not get it, if the gateway says that it may succeed later
-(429, 503), or if it may be done twice: it only reads, or it carries an idempotency key. Otherwise a
-lost answer is an error, as what was asked may have been done.
+A request is sent again if the gateway did not receive it, if the gateway says that it may succeed
+later (429, 503), or if it is safe to process it twice: it only reads, or it has an idempotency key.
+Otherwise a lost answer is an error, because the request may have been processed.
 
-Where there are several addresses, the next attempt is at another one if the gateway did not answer,
-or is not the one that can change streams.
+With several addresses, the next attempt goes to another one if the gateway did not answer, or
+cannot change streams.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class Calls:
         self._answer_s = answer_s
         self._http = httpx.AsyncClient(
             transport=transport,
-            # Without TLS there is no use for certificates, and reading them takes a while.
+            # Without TLS, certificates are not needed, and reading them is slow.
             verify=any(url.startswith("https:") for url in addresses.urls) if tls is None else tls,
-            # A proxy of the network has no part in what goes to this machine.
+            # Requests to this machine must not go through a proxy.
             trust_env=not addresses.are_local,
         )
 
@@ -86,11 +86,11 @@ class Calls:
         wait_ms: int = 0,
         is_repeatable: bool | None = None,
     ) -> Any:
-        """Return the JSON of a response; None if it has no body.
+        """Return the JSON of an answer. None: the answer has no body.
 
-        `path` starts at `/v1` and is encoded; query parameters that are None are left out.
-        `is_repeatable` says that the request may be done twice; None: unless it is a POST. Raises
-        Problem if the gateway refused it, Unreachable or AnswerLost.
+        `path` starts with `/v1` and is percent-encoded. Query parameters that are None are left
+        out. `is_repeatable` says whether the request may be processed twice. Default: true unless
+        it is a POST. Raises Problem if the gateway refuses the request, Unreachable, or AnswerLost.
         """
         answer = await self.send(
             method,
@@ -112,7 +112,7 @@ class Calls:
     async def items(
         self, path: str, name: str, *, limit: int, query: Mapping[str, Any] | None = None
     ) -> AsyncGenerator[Any]:
-        """Yield the items of a list, which each page has under `name`, by pages of `limit`."""
+        """Yield the items of a list, in pages of `limit`. Member `name` of a page has the items."""
         cursor: str | None = None
         while True:
             of_page = {**(query or {}), "limit": limit, "cursor": cursor}
@@ -136,7 +136,7 @@ class Calls:
         is_repeatable: bool | None = None,
         is_streamed: bool = False,
     ) -> httpx.Response:
-        """Return the response to a request; see `call`. `is_streamed` leaves its body unread."""
+        """Return the answer to a request. See `call`. With `is_streamed`, the body is not read."""
         all_headers = dict(headers or {})
         if body is not None:
             content = json.dumps(body, ensure_ascii=False).encode()
@@ -169,7 +169,7 @@ class Calls:
             is_limited = isinstance(outcome, RateLimited)
             retry_s = self._rate_limit_s if is_limited else self._retry_s
             left_s = begun_s + retry_s - loop.time()
-            # The last attempt is at the end, unless the gateway says that it would be in vain.
+            # The last attempt is at the deadline, unless the gateway asks for a longer pause.
             is_late = wait_s > 0 and left_s <= _said_s(outcome)
             if not may_succeed or is_late:
                 raise outcome
@@ -177,7 +177,7 @@ class Calls:
             attempt += 1
 
     def _pause_s(self, failure: HeadgateError, url: str, attempt: int) -> float:
-        """Return the pause in seconds before a retry; move to another address if that helps."""
+        """Return the pause before a retry, in seconds. Switch to another address if that helps."""
         retry_after_s = _said_s(failure)
         if not _is_of_gateway(failure):
             return max(backoff_s(attempt), retry_after_s)
@@ -212,7 +212,7 @@ class Calls:
 
 
 class _Answer(dict[str, Any]):
-    """A response. If it lacks what every gateway sends, something else has answered."""
+    """A JSON answer. If a member that every gateway sends is missing, it is not from a gateway."""
 
     def __init__(self, answer: Mapping[str, Any], response: httpx.Response) -> None:
         super().__init__(answer)
@@ -223,11 +223,11 @@ class _Answer(dict[str, Any]):
 
 
 def segment(name: str) -> str:
-    return quote(name, safe="").replace(".", "%2E")  # dots alone would be a way up
+    return quote(name, safe="").replace(".", "%2E")  # `..` would be a parent folder
 
 
 def _said_s(failure: HeadgateError) -> float:
-    """Return the pause that the gateway asks for."""
+    """Return the pause that the gateway asks for, in seconds."""
     return (failure.retry_after_s or 0.0) if isinstance(failure, Problem) else 0.0
 
 
@@ -240,9 +240,9 @@ def _unexpected(answer: httpx.Response) -> UnexpectedAnswer:
 
 
 def _redirected(answer: httpx.Response) -> NotLeader:
-    """Return the refusal of a standby that redirects; no credential goes to its target."""
+    """Return the refusal of a standby that redirects. No credential is sent to the target."""
     place = answer.headers.get("location", "")
-    detail = f"{_base(answer.request)} is not the leader, and sends to {place}"
+    detail = f"{_base(answer.request)} is not the leader, and redirects to {place}"
     return NotLeader({"code": "not_leader", "detail": detail, "leader": place} | _AT_ONCE)
 
 

@@ -1,4 +1,4 @@
-"""Channel: messages that are not kept, and who is there."""
+"""Channel: messages that are not stored, and who is present."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Message(NamedTuple):
 
     channel: str
     data: Any
-    dropped: int  # messages before it that this program was too slow for
+    dropped: int  # earlier messages that this program was too slow to read
 
 
 class Messages:
-    """The messages of a channel as they arrive: an iterator, and a context that ends it."""
+    """The messages of a channel as they arrive: an iterator, and a context manager that ends it."""
 
     def __init__(self, live: Live, wanted: Mapping[str, Any], on_state: OnState | None) -> None:
         """See `Channel.subscribe`."""
@@ -32,7 +32,7 @@ class Messages:
         self._subscription: Subscription | None = None
 
     async def __aenter__(self) -> Self:
-        """Return once what is published comes here; raise the problem if it is refused."""
+        """Wait until the gateway confirms the subscription. Raise the problem if it refuses."""
         subscription = self._begun()
         while not subscription.is_standing and not subscription.has_ended:
             woken = asyncio.Event()
@@ -63,13 +63,13 @@ class Messages:
         return self._subscription
 
     async def aclose(self) -> None:
-        """End it."""
+        """End the subscription."""
         if self._subscription is not None:
             await self._live.leave(self._subscription)
 
 
 class Channel:
-    """A channel by its name: it need not be created. Creating this object sends nothing.
+    """A channel by name. You do not need to create it. Creating this object sends nothing.
 
     Example:
         room = hg.channel("room-1")
@@ -87,10 +87,10 @@ class Channel:
         self._path = f"/v1/channels/{segment(name)}"
 
     async def publish(self, data: Any) -> int:
-        """Publish a message, any JSON, and return how many are subscribed.
+        """Publish a message, any JSON, and return the number of subscribers.
 
-        It is delivered at most once and not kept: whoever is away or too slow misses it. If the
-        answer is lost, it is not published again.
+        It is delivered at most once and not stored: subscribers that are disconnected or too slow
+        miss it. If the answer is lost, the client does not publish it again.
         """
         answer = await self._calls.call("POST", f"{self._path}/messages", body={"data": data})
         return int(answer["receivers"])
@@ -102,16 +102,16 @@ class Channel:
         key: str | None = None,
         on_state: OnState | None = None,
     ) -> Messages:
-        """Get the messages that are published from now on.
+        """Receive the messages that are published from now on.
 
-        As a context it begins once the gateway has confirmed it. It goes on through every loss of
-        the connection; what is published meanwhile is missed.
+        As a context manager, it enters when the gateway has confirmed the subscription. It resumes
+        after each loss of the connection, but misses messages that are published meanwhile.
 
         Args:
-            presence: what others are told of this program, at most 1,024 bytes of JSON; None: it is
-                not present.
-            key: a name for this connection: another one with the same takes its place.
-            on_state: is called when messages come (`live`), and when the connection is `lost`.
+            presence: Data that others see about this program, at most 1,024 bytes of JSON. None: it
+                is not present.
+            key: Name of this connection. Another connection with the same name replaces it.
+            on_state: Called when messages arrive (`live`), and when the connection is `lost`.
         """
         wanted: dict[str, Any] = {"channel": self.name}
         if presence is not None:
@@ -120,7 +120,7 @@ class Channel:
         return Messages(self._live, wanted, on_state)
 
     async def members(self, *, limit: int = 100) -> Members:
-        """Return who is present: the first `limit` members, and how many there are."""
+        """Return the present members: the first `limit`, and the total number."""
         query = {"limit": limit}
         answer = await self._calls.call("GET", f"{self._path}/presence", query=query)
         return cast(Members, answer)

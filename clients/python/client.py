@@ -1,4 +1,4 @@
-"""Client: a gateway, its streams and groups."""
+"""Client: access to a gateway, its streams and groups."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from headgate.client.stream import Following, OnState, Stream
 
 
 class AsyncClient:
-    """An asyncio client of a gateway. Use it as a context manager, or call `aclose` at the end.
+    """A client for a gateway, for asyncio. Use it as a context manager, or call `aclose` when done.
 
     Example:
         async with headgate.AsyncClient("http://localhost:8080") as hg:
@@ -51,30 +51,31 @@ class AsyncClient:
         insecure: bool | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Talk to a gateway; nothing is sent yet.
+        """Create a client. Sends nothing yet.
 
         Args:
-            url: where it is; several gateways on one bucket have a URL each, in a list or with
-                commas between them: requests go to the one that leads, and to no other place than
-                these. None: `HEADGATE_URL`, or port 8080 of this machine.
-            token: a key or a token, or a function that returns one whenever the one before has
-                ended, as a `TokenFile` does; None: the file that `HEADGATE_TOKEN_FILE` names, or
-                `HEADGATE_TOKEN`, or none; an empty text: none.
-            producer: the name of this program among those that append. With it each append carries
-                an idempotency key, and is repeated if its answer is lost.
-            retry_s: how long requests are tried again while the gateway cannot be reached; each URL
-                is tried once in any case.
-            rate_limit_s: how long they are tried again while they are too many (`RateLimited`);
-                None: as long as `retry_s`.
-            answer_s: how long an answer may take, beside what the request itself waits for.
-            tls: which certificates are trusted; None: those of a public authority.
-            insecure: send the token over plain http to another machine, too; None: if
+            url: URL of the gateway. For several gateways that share a bucket, a list of URLs, or
+                URLs separated by commas. Requests go to the one that leads, and to no other
+                addresses than these. Default: `HEADGATE_URL`, or port 8080 on this machine.
+            token: A key or a token, or a function that returns one and is called again when the
+                previous one has ended, such as a `TokenFile`. An empty string means no token.
+                Default: the file that `HEADGATE_TOKEN_FILE` names, or `HEADGATE_TOKEN`, or no
+                token.
+            producer: Name of this program as a producer. If set, each append has an idempotency
+                key, and is repeated if its answer is lost.
+            retry_s: How long requests are retried while the gateway cannot be reached. Each URL is
+                tried at least once.
+            rate_limit_s: How long requests are retried while the gateway refuses them with
+                `RateLimited`. Default: `retry_s`.
+            answer_s: Timeout for an answer, in addition to the time that the request itself waits.
+            tls: TLS context with the certificates to trust. Default: those of public authorities.
+            insecure: Send the token over plain HTTP to other machines, too. Default: whether
                 `HEADGATE_INSECURE` is set.
-            transport: how requests over HTTP travel; None: as usual.
+            transport: Transport for HTTP requests. Default: that of httpx.
 
         Raises:
-            ValueError: the URL is none.
-            CredentialError: the token could be read by others, or is none.
+            ValueError: The URL is not valid.
+            CredentialError: Others could read the token, or the token is not valid.
         """
         self._addresses = Addresses(urls_of(url))
         credential = Credential(self._addresses.urls, token, insecure=insecure)
@@ -98,11 +99,11 @@ class AsyncClient:
 
     @property
     def url(self) -> str:
-        """Return the URL that requests go to now."""
+        """Return the URL that requests currently go to."""
         return self._addresses.current
 
     async def aclose(self) -> None:
-        """Close all connections; whoever follows or consumes gets an error."""
+        """Close all connections. Iterators of followers and consumers raise an error."""
         await self._live.close()
         await self._calls.close()
 
@@ -110,13 +111,13 @@ class AsyncClient:
         """Return the state of the gateway.
 
         Raises:
-            Draining: it is about to stop.
-            NotLeader: none of the gateways can change streams now.
+            Draining: The gateway is about to stop.
+            NotLeader: No gateway can change streams now.
         """
         return cast(Readiness, await self._calls.call("GET", "/readyz"))
 
     async def ready(self) -> str:
-        """Return `ok` if the gateway is ready for requests; see `readiness`."""
+        """Return `ok` if the gateway is ready for requests. See `readiness`."""
         return (await self.readiness())["status"]
 
     async def request(
@@ -130,19 +131,19 @@ class AsyncClient:
         wait_ms: int = 0,
         is_repeatable: bool | None = None,
     ) -> Any:
-        """Return the JSON of an answer: for operations of the HTTP API that have no method here.
+        """Send a request to an operation that has no method here, and return the JSON answer.
 
         Args:
-            method: such as `GET`.
-            path: such as `/v1/limits`, percent-encoded.
-            query: parameters; those that are None are left out.
-            body: is sent as JSON; None: there is none.
-            headers: are sent as well.
-            wait_ms: how long the operation itself may wait, on top of `answer_s`.
-            is_repeatable: the request may be sent twice; None: unless it is a POST.
+            method: HTTP method, such as `GET`.
+            path: Percent-encoded path, such as `/v1/limits`.
+            query: Query parameters. Those that are None are left out.
+            body: Value to send as JSON. None: no body.
+            headers: Additional headers.
+            wait_ms: How long the operation itself may wait, in addition to `answer_s`.
+            is_repeatable: Whether the request may be sent twice. Default: true unless it is a POST.
 
         Raises:
-            Problem: the gateway refused the request.
+            Problem: The gateway refused the request.
         """
         how: Any = {"headers": headers, "wait_ms": wait_ms, "is_repeatable": is_repeatable}
         return await self._calls.call(method, path, query=query, body=body, **how)
@@ -158,17 +159,19 @@ class AsyncClient:
         user: str | None = None,
         ttl_s: float = 300.0,
     ) -> Ticket:
-        """Return a ticket: a token that a server gives to a page of somebody who is signed in.
+        """Create a ticket: a token that a server gives to the page of a signed-in user.
 
         Args:
-            stream: the one stream that it allows; None: none.
-            do: what it allows there and on the channel; the caller must be allowed it as well.
-            group: with `consume`: the group.
-            consumer: with `consume`: only as this consumer; None: as any.
-            channel: with `publish` and `subscribe`: the one channel that it allows.
-            user: who is at the page, as presence shows it; None: the caller.
-            ttl_s: how long it is good, in seconds: up to an hour, and no longer than the
-                credential of the caller.
+            stream: The only stream that the ticket gives access to. None: no stream.
+            do: What the ticket allows on the stream and the channel. The caller must have these
+                rights, too.
+            group: With `consume`, the group.
+            consumer: With `consume`, the only consumer that the page may be. None: any consumer.
+            channel: With `publish` and `subscribe`, the only channel that the ticket gives access
+                to.
+            user: Name of the user, as shown in presence. Default: the caller.
+            ttl_s: Lifetime in seconds: at most one hour, and no longer than the credential of the
+                caller.
         """
         wanted = {"stream": stream, "do": list(do), "group": group, "consumer": consumer}
         body = {**wanted, "channel": channel, "user": user, "ttl_ms": round(ttl_s * 1000)}
@@ -176,11 +179,11 @@ class AsyncClient:
         return cast(Ticket, made)
 
     def stream(self, name: str) -> Stream:
-        """Return a stream by its name; it need not exist."""
+        """Return a stream by name. The stream need not exist."""
         return Stream(self._calls, self._live, name, self._producer)
 
     def group(self, stream: str, name: str) -> Group:
-        """Return a group of a stream; it need not exist."""
+        """Return a group of a stream. The group need not exist."""
         return Group(self._calls, self._live, stream, name)
 
     def groups(
@@ -191,63 +194,63 @@ class AsyncClient:
         create: MissingGroups | None = None,
         weights: Mapping[str, int] | None = None,
     ) -> Groups:
-        """Return the group of this name in all streams that match; none of them need exist.
+        """Return the group of this name in all streams that match. None of them need exist.
 
         Args:
-            name: of the group.
-            match: a pattern of Redis, such as `orders.*`.
-            create: create the group where there is none, with this start and these rules; None:
-                streams without it are left out.
-            weights: how many entries a stream gives in each of its turns; 1 unless given.
+            name: Name of the group.
+            match: A Redis pattern, such as `orders.*`.
+            create: Create the group in streams that lack it, with this start and policy. None: skip
+                those streams.
+            weights: Number of entries that each stream delivers per turn. Default: 1.
         """
         return Groups(self._calls, self._live, name, match, create=create, weights=weights)
 
     def channel(self, name: str) -> Channel:
-        """Return a channel by its name; it need not be created."""
+        """Return a channel by name. You do not need to create it."""
         return Channel(self._calls, self._live, name)
 
     async def commit(
         self, *steps: Step, consumer: str | None = None, idempotency_key: str | None = None
     ) -> list[list[str]]:
-        """Carry out steps together or not at all, and return the ids that each has appended.
+        """Execute all steps or none, and return the ids of the entries that each step appended.
 
-        `Job.commit` is the same with the acknowledgement of a job.
+        `Job.commit` also acknowledges a job.
 
         Args:
-            steps: as `headgate.client.commits` makes them, such as `append("bills", fields)`.
-            consumer: who settles entries, if a step does.
-            idempotency_key: a repeat with the same key changes nothing. The client makes one for
-                each commit unless it is given, so an answer that is lost is asked for again.
+            steps: Steps created with `headgate.client.commits`, such as `append("bills", fields)`.
+            consumer: The consumer that settles entries, if a step does that.
+            idempotency_key: A repeat with the same key changes nothing. Default: a new key for each
+                commit, so the client repeats the commit if the answer is lost.
 
         Raises:
-            NotYours: an entry is not pending with the consumer.
-            Problem: another step failed; nothing has changed.
+            NotYours: An entry is not pending with the consumer.
+            Problem: Another step failed. Nothing has changed.
         """
         return await commits.commit(self._calls, steps, consumer, idempotency_key)
 
     def schedule(self, name: str) -> Schedule:
-        """Return a schedule by its name; it need not exist."""
+        """Return a schedule by name. The schedule need not exist."""
         return Schedule(self._calls, name)
 
     async def schedules(self, *, limit: int = 100) -> AsyncGenerator[ScheduleInfo]:
-        """Yield the schedules of the streams that the caller may see, by pages of `limit`."""
+        """Yield the schedules of the streams that the caller can see, in pages of `limit`."""
         async for schedule in self._calls.items("/v1/schedules", "schedules", limit=limit):
             yield cast(ScheduleInfo, schedule)
 
     async def pushes(self, *, limit: int = 100) -> AsyncGenerator[PushSummary]:
-        """Yield the pushes of the groups that the caller may manage, by pages of `limit`."""
+        """Yield the pushes of the groups that the caller may manage, in pages of `limit`."""
         async for push in self._calls.items("/v1/pushes", "pushes", limit=limit):
             yield cast(PushSummary, push)
 
     async def streams(
         self, *, prefix: str = "", limit: int = 100, internal: bool = False
     ) -> AsyncGenerator[StreamInfo]:
-        """Yield streams whose names start with `prefix`, by pages of `limit` (SCAN TYPE stream).
+        """Yield streams whose names start with `prefix`, in pages of `limit` (SCAN TYPE stream).
 
         Args:
-            prefix: the beginning of the names.
-            limit: streams in one page.
-            internal: also yield the internal streams of the gateway, whose names begin with `__`.
+            prefix: Prefix of the names.
+            limit: Number of streams per page.
+            internal: Also yield the internal streams of the gateway, whose names start with `__`.
                 This requires the right `admin`.
         """
         query = {"prefix": prefix, "internal": "true" if internal else None}
@@ -263,18 +266,19 @@ class AsyncClient:
         on_state: OnState | None = None,
         filter: Filter | None = None,  # noqa: A002
     ) -> Following:
-        """Follow all streams whose names match, those that are made later included.
+        """Follow all streams whose names match, including streams that are created later.
 
-        Each entry says its `stream`. The order of entries holds within each stream. It goes on
-        through every loss of the connection; then an entry may come once more.
+        Each entry has its `stream`. Entries of one stream arrive in order. Following resumes after
+        each loss of the connection. An entry can then arrive twice.
 
         Args:
-            match: a pattern of Redis, such as `orders.*`.
-            after: an id of every stream, `0` for all entries, or `$` for those from now on.
-            credit: entries that may be on the way to this program.
-            on_state: is called when entries come, when all were read (`caught_up`), and when the
-                connection is `lost`, with the reason.
-            filter: only entries for which it holds, such as `{"exact": {"sku": "42"}}`.
+            match: A Redis pattern, such as `orders.*`.
+            after: An id that applies to every stream, `0` for all entries, or `$` for new entries
+                only.
+            credit: Maximum number of entries in flight to this program.
+            on_state: Called when entries arrive, when all entries have been read (`caught_up`), and
+                when the connection is `lost`, with the reason.
+            filter: Only entries that match, such as `{"exact": {"sku": "42"}}`.
         """
         wanted: dict[str, Any] = {"match": match, "after": after}
         if filter is not None:
@@ -288,15 +292,16 @@ class AsyncClient:
     async def plan(
         self, cursors: Sequence[Cursor], *, max_entries: int | None = None, wait_ms: int = 0
     ) -> list[Plan]:
-        """Return a plan of the next read for each cursor, in their order.
+        """Return a plan of the next read for each cursor, in the same order.
 
         Args:
-            cursors: at most one for a stream.
-            max_entries: of all streams together, in shares that follow what each has; None: all.
-            wait_ms: how long to wait if no stream has anything.
+            cursors: At most one cursor per stream.
+            max_entries: Maximum number of entries of all streams together, shared in proportion to
+                the backlog of each stream. None: all entries.
+            wait_ms: How long to wait if no stream has new entries.
         """
         return await plans_of(self._calls, cursors, max_entries=max_entries, wait_ms=wait_ms)
 
     def writer(self, name: str) -> Writer:
-        """Return a writer of batches by its name; with it each batch is appended exactly once."""
+        """Return a writer by name. It appends each of its batches exactly once."""
         return Writer(self._calls, name)

@@ -1,7 +1,8 @@
 """Conversation: the WebSocket protocol between a client and the gateway, without I/O.
 
-The owner of the socket calls `begin` when it is open and `receive` with each frame, sends what
-`frames_to_send` returns, and calls `lost` when it is closed. Subscriptions outlive the connection.
+The owner of the socket calls `begin` after opening it and `receive` with each frame, sends the
+frames that `frames_to_send` returns, and calls `lost` when it is closed. Subscriptions outlive the
+connection.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ from headgate.client.subscription import Subscription
 SUBPROTOCOL = "headgate.v1.json"
 
 _RETRY_S = 1.0
-"""After which a subscription is tried again, if the gateway does not say."""
+"""Pause before a subscription is tried again, unless the gateway sets one."""
 
 
 class Conversation:
     def __init__(self, want_to_send: Callable[[], None], on_known: Callable[[], None]) -> None:
         self.subscriptions: dict[str, Subscription] = {}
         self.is_open = False
-        self.was_served = False  # a subscription has stood on this connection
-        self.reconnect_after_s: float | None = None  # as the gateway said before it stopped
+        self.was_served = False  # a subscription was confirmed on this connection
+        self.reconnect_after_s: float | None = None  # from the frame `draining`
         self.problem: Exception | None = None  # of the connection as a whole
         self.not_leader: NotLeader | None = None  # the gateway cannot change streams
         self.expires_at_ms: int | None = None  # when the token ends
-        self.refused: list[tuple[Subscription, float]] = []  # and in how many seconds to try again
+        self.refused: list[tuple[Subscription, float]] = []  # with the seconds until a retry
         self._want_to_send = want_to_send
         self._on_known = on_known
         self._frames: list[dict[str, Any]] = []
-        self._unanswered: dict[str, str] = {}  # the subscription of each frame that settles
+        self._unanswered: dict[str, str] = {}  # subscriptions by rid of frames that settle
         self._on_quiet: dict[str, Callable[[], None]] = {}
         self._rids = count(1)
         self._names = count(1)
@@ -51,13 +52,13 @@ class Conversation:
             self._say(subscription.subscribe_frame())
 
     def leave(self, subscription: Subscription) -> None:
-        """End a subscription; a group's unsettled entries go back or are kept, by its options."""
+        """End a subscription. Unsettled entries of a group go back or are kept, by its options."""
         if self.subscriptions.pop(subscription.name, None) is not None and self.is_open:
             self._say({"type": "unsubscribe", "sub": subscription.name})
         self._quiet(subscription.name)
 
     def when_quiet(self, subscription: Subscription, done: Callable[[], None]) -> None:
-        """Call `done` when everything that a subscription has settled is answered, or lost."""
+        """Call `done` when everything that a subscription has settled is answered or lost."""
         self._on_quiet[subscription.name] = done
         is_there = self.is_open and subscription.name in self.subscriptions
         if not is_there or not self._is_busy(subscription):
@@ -66,7 +67,7 @@ class Conversation:
     # The connection
 
     def begin(self, token: str | None = None) -> None:
-        """Begin on an open connection; `token` None means that it cannot be renewed."""
+        """Begin on an open connection. `token` is None if it cannot be renewed."""
         self.is_open = True
         self.problem = self.not_leader = self.reconnect_after_s = None
         self._frames, self.refused, self.was_served = [], [], False
@@ -131,7 +132,7 @@ class Conversation:
         elif kind == "closed":
             subscription.changed("closed")
             self._end(subscription)
-        elif kind == "unsubscribed":  # a problem that ends it for good came before
+        elif kind == "unsubscribed":  # a final `problem` has ended it before this
             subscription.lost()
             self.refused.append((subscription, _RETRY_S))
 

@@ -1,4 +1,4 @@
-"""Credential: the token sent to a gateway, where it comes from, and the URLs it may go to."""
+"""Credential: the token, where it comes from, and the URLs that it may be sent to."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from pathlib import Path
 
 from headgate.client.address import is_loopback
 
-TOKEN_VARIABLE = "HEADGATE_TOKEN"  # noqa: S105 - its name, not itself
+TOKEN_VARIABLE = "HEADGATE_TOKEN"  # noqa: S105 - the name of a variable, not a token
 FILE_VARIABLE = "HEADGATE_TOKEN_FILE"
 INSECURE_VARIABLE = "HEADGATE_INSECURE"
 
 TokenSource = str | Callable[[], str] | Callable[[], Awaitable[str]]
-"""A token, or what returns one: it is called again when the token has ended."""
+"""A token, or a function that returns one and is called again when the token has ended."""
 
 _WORD = re.compile(r"[\x21-\x7e]+")
 
 
 class CredentialError(ValueError):
-    """The token is missing, or must not or cannot be sent."""
+    """The token is missing, is not valid in a header, or must not be sent to this URL."""
 
 
 class TokenFile:
     """A token in a file, which is read again when the gateway refuses the token.
 
-    So a long-running program takes a new token without a restart. It can be pickled: the token
-    stays behind, and another machine reads a file of its own.
+    A long-running program thus gets a new token without a restart. A pickled TokenFile does not
+    contain the token: another machine reads its own file.
 
     Example:
         hg = headgate.AsyncClient(token=headgate.TokenFile("/run/secrets/headgate"))
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Read the file; raises CredentialError if it has no token that a header can hold."""
+        """Read the file. Raises CredentialError if it has no token that is valid in a header."""
         self.path = os.fspath(path)
         self._token: str | None = self._read()
 
@@ -47,7 +47,7 @@ class TokenFile:
         return {"path": self.path, "_token": None}
 
     def __call__(self) -> str:
-        """Return the token in the file now; if the file is unusable, the token known before."""
+        """Return the current token in the file, or the previous one if the file is unusable."""
         if self._token is not None:
             with suppress(CredentialError):
                 self._token = self._read()
@@ -59,20 +59,20 @@ class TokenFile:
         try:
             return checked(Path(self.path).read_text("utf-8").strip(), self.path)
         except UnicodeDecodeError:
-            raise CredentialError(f"{self.path} is no text") from None
+            raise CredentialError(f"{self.path} is not text") from None
         except OSError as error:
             raise CredentialError(
-                f"{self.path}: {error.strerror}. Each machine that asks the gateway needs the file"
+                f"{self.path}: {error.strerror}. Each machine that uses the gateway needs the file"
             ) from None
 
 
 class Credential:
-    """The token of a client, which no repr or log shows; `origin` None means there is none."""
+    """The token of a client, never in a repr or log. `origin` is None if there is no token."""
 
     def __init__(
         self, urls: Sequence[str], token: TokenSource | None, *, insecure: bool | None = None
     ) -> None:
-        """Take a token; raises CredentialError if others could read it on the network."""
+        """Take a token. Raises CredentialError if others could read it on the network."""
         source = _of_variables() if token is None else token
         self.origin = _origin(source, is_given=token is not None)
         self.source: TokenSource = source
@@ -82,8 +82,8 @@ class Credential:
         if self.origin is not None and plain and not insecure:
             raise CredentialError(
                 f"the token was not sent: {plain[0]} is plain http, and others on the network "
-                f"could read the token. Use https; or set {INSECURE_VARIABLE}=1, if nobody else "
-                "is on the way"
+                f"could read the token. Use https, or set {INSECURE_VARIABLE}=1 if you trust the "
+                "network"
             )
         self._token: str | None = None
         if isinstance(source, str) and source:
@@ -102,13 +102,13 @@ class Credential:
 
     @property
     def hint(self) -> str:
-        """Return a hint at where the token comes from, for the text of a refusal."""
+        """Return a hint about the source of the token, for the text of a refusal."""
         if self.origin is None:
-            return f"No token was sent: {TOKEN_VARIABLE} gives one."
+            return f"No token was sent. Set {TOKEN_VARIABLE}."
         return f"The token was that of {self.origin}."
 
     async def token(self, *, ended: str | None = None) -> str | None:
-        """Return the token, or None; if it is still `ended`, renew it first."""
+        """Return the token, or None. If it is still `ended`, renew it first."""
         if callable(self.source) and self._token == ended:
             token = self.source()
             token = await token if inspect.isawaitable(token) else token
@@ -117,12 +117,12 @@ class Credential:
 
 
 class Bearer:
-    """The token of one request or one connection: renewed once if the gateway refuses it."""
+    """The token of one request or connection. It is renewed once if the gateway refuses it."""
 
     def __init__(self, credential: Credential) -> None:
         self._credential = credential
         self._token: str | None = None
-        self._is_renewed = False  # as the one before was refused
+        self._is_renewed = False  # since the last accepted token
 
     @property
     def is_renewable(self) -> bool:
@@ -137,7 +137,7 @@ class Bearer:
         return self._token
 
     async def renew(self) -> bool:
-        """Take another token after a refusal; tell whether to try again with it."""
+        """Renew the token after a refusal. Return whether to try again."""
         if self._is_renewed:
             return False
         self._is_renewed = True
@@ -153,7 +153,7 @@ def is_insecure() -> bool:
 
 
 def checked(token: str, origin: str | None) -> str:
-    """Return a token that a header can hold; the CredentialError does not show the token."""
+    """Return the token if it is valid in a header. The CredentialError does not contain it."""
     if not token:
         raise CredentialError(f"{origin} has no token")
     if _WORD.fullmatch(token) is None:

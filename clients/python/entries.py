@@ -1,7 +1,7 @@
-"""Entries: what streams hold, as Python values and as JSON.
+"""Entries: the contents of streams, as Python values and as JSON.
 
-A value is text where it is UTF-8, and bytes where it is not. JSON has no bytes: such values travel
-as base64, and a list names their fields.
+A value is `str` if it is valid UTF-8, and `bytes` otherwise. JSON has no bytes: such values are
+sent as base64, and the list `base64` names their fields.
 """
 
 from __future__ import annotations
@@ -11,32 +11,33 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 Value = str | bytes
-"""Of a field."""
+"""The value of a field."""
 
 Fields = Mapping[str, Value]
-"""Names and values, as an append takes them."""
+"""Names and values of an entry to append."""
 
 Pairs = Sequence[tuple[str, Value]]
-"""Likewise, where a name may repeat."""
+"""The same as pairs, so that a name may repeat."""
 
 
 class Gap(NamedTuple):
-    """Entries that trimming took before they were read."""
+    """Entries that were trimmed before they were read."""
 
     first_id: str
     last_id: str
 
 
 class Entry(NamedTuple):
-    """One entry of a stream.
+    """An entry of a stream.
 
     Attributes:
-        id: `"1718000000000-0"`.
-        fields: names and values. If a name repeats, its last value.
-        pairs: all names and values in order, if a name repeats; or else None.
-        stream: of the entry, if several are followed together; or else None.
-        deliver_at_ms: groups deliver it no sooner (unix ms); None: at once.
-        expires_at_ms: groups deliver it no more from then on; None: it has no deadline.
+        id: Id, such as `"1718000000000-0"`.
+        fields: Names and values. If a name repeats, its last value.
+        pairs: All names and values in order if a name repeats, otherwise None.
+        stream: Stream of the entry if several are followed together, otherwise None.
+        deliver_at_ms: Unix time in ms before which groups do not deliver the entry. None: no delay.
+        expires_at_ms: Unix time in ms from which groups no longer deliver the entry. None: no
+            deadline.
     """
 
     id: str
@@ -48,15 +49,15 @@ class Entry(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """An entry to append, with more than its fields.
+    """An entry to append, with options.
 
     Attributes:
-        fields: names and values, text or bytes; pairs where a name repeats.
-        id: of the entry; None: the gateway makes it.
-        delay_ms: groups deliver it so much later, by 90 days at most.
-        deliver_at_ms: instead: no sooner than this unix time.
-        ttl_ms: groups deliver it for so long, and then no more.
-        expires_at_ms: instead: until this unix time.
+        fields: Names and values, text or bytes. Use pairs if a name repeats.
+        id: Id of the entry. None: the gateway generates it.
+        delay_ms: How long groups wait before they deliver the entry: at most 90 days.
+        deliver_at_ms: Alternative to `delay_ms`: a unix time in ms.
+        ttl_ms: How long groups may deliver the entry.
+        expires_at_ms: Alternative to `ttl_ms`: a unix time in ms.
     """
 
     fields: Fields | Pairs
@@ -68,7 +69,7 @@ class Draft(NamedTuple):
 
     @classmethod
     def of(cls, entry: Fields | Pairs | Entry | Draft) -> Draft:
-        """Return an entry of any form as a draft."""
+        """Convert an entry of any form to a draft."""
         if isinstance(entry, Draft):
             return entry
         if not isinstance(entry, Entry):
@@ -85,19 +86,19 @@ class Draft(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """An entry that a consumer of a group was given.
+    """An entry that was delivered to a consumer of a group.
 
     Attributes:
-        id: of the entry.
-        fields: its names and values.
-        deliveries: how often it was delivered, this time included.
-        idle_ms: how long it had been idle when it was claimed.
-        claimed_from: the consumer that it was taken from, if it was.
-        pairs: all names and values in order, if a name repeats.
-        last_error: why it was given back before, if that is known.
-        deliver_at_ms: groups delivered it no sooner (unix ms).
-        expires_at_ms: groups deliver it no more from then on.
-        stream: of the entry, if several are read together; or else None.
+        id: Id of the entry.
+        fields: Names and values. If a name repeats, its last value.
+        deliveries: Number of deliveries, including this one.
+        idle_ms: How long the entry had been idle when it was claimed.
+        claimed_from: The previous consumer, if the entry was claimed.
+        pairs: All names and values in order if a name repeats, otherwise None.
+        last_error: Error of the previous delivery, if known.
+        deliver_at_ms: Unix time in ms before which groups did not deliver the entry.
+        expires_at_ms: Unix time in ms from which groups no longer deliver the entry.
+        stream: Stream of the entry if several are read together, otherwise None.
     """
 
     id: str
@@ -116,9 +117,9 @@ class Claimed(NamedTuple):
     """The result of a claim.
 
     Attributes:
-        entries: that are its own now.
-        next_start: go on from here; `0-0`: everything pending was looked at.
-        deleted_ids: entries that were pending and are no longer in the stream.
+        entries: The claimed entries.
+        next_start: Where to continue. `0-0`: all pending entries have been checked.
+        deleted_ids: Ids of entries that were pending but are no longer in the stream.
     """
 
     entries: list[Delivery]
@@ -127,7 +128,7 @@ class Claimed(NamedTuple):
 
 
 def encoded(fields: Fields | Pairs) -> dict[str, Any]:
-    """Return fields as the JSON body of an append has them."""
+    """Return fields in the form of the JSON body of an append."""
     pairs = list(fields.items()) if isinstance(fields, Mapping) else list(fields)
     if not all(map(_is_text, dict(pairs))):
         return _encoded_names(pairs)
@@ -143,7 +144,7 @@ def encoded(fields: Fields | Pairs) -> dict[str, Any]:
 
 
 def _is_text(name: str) -> bool:
-    """Tell whether a name is UTF-8: it has no surrogates, which stand for other bytes."""
+    """Return whether a name is UTF-8: it has no surrogates, which stand for other bytes."""
     return name.isascii() or not any("\udc80" <= character <= "\udcff" for character in name)
 
 
@@ -155,7 +156,7 @@ def _encoded_names(pairs: Sequence[tuple[str, Value]]) -> dict[str, Any]:
 
 
 def entry_of(item: Mapping[str, Any]) -> Entry:
-    """Return an entry of a JSON answer."""
+    """Return the entry for an item of a JSON answer."""
     if len(item) == 2:
         return Entry(item["id"], item["fields"])
     fields, pairs = decoded(item)
@@ -170,7 +171,7 @@ def entry_of(item: Mapping[str, Any]) -> Entry:
 
 
 def delivery_of(item: Mapping[str, Any]) -> Delivery:
-    """Return a delivery of a JSON answer."""
+    """Return the delivery for an item of a JSON answer."""
     if len(item) == 4:
         return Delivery(item["id"], item["fields"], item["deliveries"], item["idle_ms"])
     fields, pairs = decoded(item)
@@ -214,5 +215,5 @@ def _value(text: str) -> Value:
 
 
 def _name(text: str) -> str:
-    """Return a name; bytes that are not UTF-8 become surrogates, as in file names."""
+    """Decode a name. Bytes that are not UTF-8 become surrogates, as in file names."""
     return base64.b64decode(text).decode(errors="surrogateescape")

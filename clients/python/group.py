@@ -32,13 +32,14 @@ from headgate.client.subscription import Mode, Outcome, Subscription
 log = logging.getLogger("headgate.client")
 
 Handler = Callable[[Job], Awaitable[object]]
-"""Works one entry off. If it raises, the entry has failed."""
+"""Processes an entry. If it raises, the entry has failed."""
 
 
 class Consuming:
-    """The jobs of one consumer as they arrive: an iterator, and a context that ends it.
+    """The jobs of one consumer as they arrive: an iterator, and a context manager that ends it.
 
-    At the end what was settled is sent and confirmed, and what was not goes back to the group.
+    At the end, pending acknowledgements are sent and confirmed, and unsettled entries go back to
+    the group.
     """
 
     def __init__(self, group: Worked, wanted: dict[str, Any], *, credit: int) -> None:
@@ -48,17 +49,17 @@ class Consuming:
         self._credit = credit
         self._subscription: Subscription | None = None
         self._stopped = asyncio.Event()
-        self._beginning = asyncio.Lock()  # several may ask for the first job
+        self._beginning = asyncio.Lock()  # several tasks may wait for the first job
         self.on_claimed: OnClaimed | None = None
 
     @property
     def consumer(self) -> str | None:
-        """Return the name of the consumer; None: the gateway has not given it one yet."""
+        """Return the name of the consumer. None: the gateway has not generated it yet."""
         return None if self._subscription is None else self._subscription.consumer
 
     @property
     def lag(self) -> int | None:
-        """Return how many entries the group had not read when the last ones came."""
+        """Return the number of entries that the group had not read when the last ones arrived."""
         return None if self._subscription is None else self._subscription.lag
 
     async def __aenter__(self) -> Self:
@@ -93,13 +94,13 @@ class Consuming:
         return self._subscription
 
     def stop(self) -> None:
-        """Take no more entries: waiting readers get `StopAsyncIteration`."""
+        """Take no more entries. Waiting readers get `StopAsyncIteration`."""
         self._stopped.set()
         if self._subscription is not None:
-            self._subscription.end()  # what nobody has taken goes back to the group
+            self._subscription.end()  # entries that were not taken go back to the group
 
     async def aclose(self) -> None:
-        """End it once everything that was settled is answered."""
+        """End the subscription after everything that was settled has been answered."""
         if self._subscription is not None:
             live = self._group.live
             live.say()
@@ -108,22 +109,22 @@ class Consuming:
 
 
 class Worked:
-    """What is worked off by consumers: a group, or a group over a pattern."""
+    """What consumers process: a group, or a group over a pattern."""
 
     def __init__(self, calls: Calls, live: Live, wanted: dict[str, Any]) -> None:
-        """Keep the subscribe frame `wanted`, without what a consumer chooses."""
+        """Store the subscribe frame `wanted`, without the options of a consumer."""
         self.live = live
         self.calls = calls
         self._wanted = wanted
 
     async def claim_idle_ms(self) -> int | None:
-        """Return the idle time after which others claim an entry, if one is known."""
+        """Return the idle time after which other consumers claim an entry, if known."""
         return None
 
     def consuming(
         self, *, credit: int, on_claimed: OnClaimed | None = None, **options: Any
     ) -> Consuming:
-        """Return the jobs of a consumer with these options; None: as the gateway has it."""
+        """Return the jobs of a consumer with these options. None: the default of the gateway."""
         chosen = {name: value for name, value in options.items() if value is not None}
         consuming = Consuming(self, self._wanted | chosen, credit=credit)
         consuming.on_claimed = on_claimed
@@ -142,21 +143,23 @@ class Worked:
     ) -> None:
         """Process entries until SIGTERM or SIGINT arrives, or `stop` is set.
 
-        It also ends when the stream is closed and the group has settled all of it.
+        It also ends when the stream is closed and the group has settled all of its entries.
 
         An entry is acknowledged when the handler returns. If the handler raises, the entry has
-        failed: it is delivered again as the group's policy says (`backoff_ms`, `max_deliveries`),
-        with the error, which is also logged. At the end no more entries are taken, running handlers
-        are awaited, and what they have settled is confirmed.
+        failed: the error is logged, and the entry is delivered again with the error, as the group's
+        policy says (`backoff_ms`, `max_deliveries`). At the end, no more entries are taken, running
+        handlers finish, and their outcomes are confirmed.
 
         Args:
-            handler: a coroutine function that takes a job.
-            concurrency: handlers that run at the same time.
-            consumer: name of the consumer; None: the gateway makes one, and removes it at the end.
-            credit: entries that may be here; None: twice as many as handlers, at least 64.
-            claim_idle_ms: see `consume`.
-            on_error: called with a job and its error, instead of logging it.
-            stop: ends the work when it is set; signals are left alone then.
+            handler: A coroutine function that takes a job.
+            concurrency: Number of handlers that run concurrently.
+            consumer: Name of the consumer. None: the gateway generates one, and removes it at the
+                end.
+            credit: Maximum number of entries in this program. Default: twice `concurrency`, at
+                least 64.
+            claim_idle_ms: See `consume`.
+            on_error: Called with a job and its error, instead of logging the error.
+            stop: Ends the work when it is set. If given, signals are not handled.
         """
         consuming = self.consuming(
             consumer=consumer,
@@ -174,7 +177,7 @@ class Worked:
                     for _ in range(concurrency):
                         workers.create_task(_work(consuming, handler, on_error))
             except* HeadgateError as failures:
-                failure = failures.exceptions[0]  # each worker has met the same
+                failure = failures.exceptions[0]  # all workers have the same error
             finally:
                 stopping.cancel()
         if failure is not None:
@@ -200,21 +203,21 @@ class Group(Worked):
 
     @property
     def push(self) -> Push:
-        """Return its push, which sends its entries to a URL; the push need not exist."""
+        """Return its push, which sends its entries to a URL. The push need not exist."""
         return Push(self._calls, f"{self._path}/push")
 
     async def create(
         self, *, start: str = "$", create_stream: bool = True, policy: Policy | None = None
     ) -> GroupInfo:
-        """Create the group; do nothing if it exists with this policy (XGROUP CREATE).
+        """Create the group. Does nothing if it exists with this policy (XGROUP CREATE).
 
         Args:
-            start: it reads entries after this id; `0`: all, `$`: only new ones.
-            create_stream: also create the stream if it does not exist.
-            policy: its rules.
+            start: Id after which the group reads. `0`: all entries, `$`: only new entries.
+            create_stream: Also create the stream if it does not exist.
+            policy: The policy of the group.
 
         Raises:
-            GroupExists: it exists with another policy.
+            GroupExists: The group exists with another policy.
         """
         body: dict[str, Any] = {"start": start, "create_stream": create_stream}
         if policy is not None:
@@ -222,33 +225,33 @@ class Group(Worked):
         return cast(GroupInfo, await self._calls.call("PUT", self._path, body=body))
 
     async def update(self, *, start: str | None = None, policy: Policy | None = None) -> GroupInfo:
-        """Change its position or its policy; what is None stays (XGROUP SETID)."""
+        """Change the position or the policy. None keeps the value (XGROUP SETID)."""
         body = {"start": start, "policy": policy}
         sent = {name: value for name, value in body.items() if value is not None}
         return cast(GroupInfo, await self._calls.call("PATCH", self._path, body=sent))
 
     async def info(self) -> GroupInfo:
-        """Return its position, lag, pending count and policy (XINFO GROUPS)."""
+        """Return the position, lag, number of pending entries and policy (XINFO GROUPS)."""
         return cast(GroupInfo, await self._calls.call("GET", self._path))
 
     async def claim_idle_ms(self) -> int | None:
-        """Return the idle time after which others claim an entry, if its policy has one."""
+        """Return the idle time after which others claim an entry, if the policy has one."""
         return (await self.info())["policy"].get("claim_idle_ms")
 
     async def delete(self) -> None:
-        """Delete the group with what is pending in it (XGROUP DESTROY)."""
+        """Delete the group and its pending entries (XGROUP DESTROY)."""
         await self._calls.call("DELETE", self._path)
 
     async def signal(self, key: str, value: object = None) -> None:
-        """Let handlers go on that wait for a key, or will wait for it; see `Job.wait_for`.
+        """Resume handlers that wait for a key, now or later. See `Job.wait_for`.
 
         Args:
-            key: what they wait for. The last signal of a key counts, for 90 days.
-            value: what they get; it is kept as JSON.
+            key: The key that they wait for. The last signal of a key counts, for 90 days.
+            value: The value that they receive. It is stored as JSON.
         """
         await StepTable(self._calls, self.live, self.stream, self.name).signal(key, value)
 
-    # Reading over the live connection
+    # Read over the live connection
 
     def consume(
         self,
@@ -259,17 +262,19 @@ class Group(Worked):
         on_disconnect: OnDisconnect | None = None,
         on_claimed: OnClaimed | None = None,
     ) -> Consuming:
-        """Consume entries: an iterator of jobs that waits for the next one (XREADGROUP BLOCK).
+        """Consume entries: iterate over jobs and wait for new ones (XREADGROUP BLOCK).
 
-        It ends when the stream is closed and the group has settled all of it.
+        It ends when the stream is closed and the group has settled all of its entries.
 
         Args:
-            consumer: who reads; None: the gateway makes a name, and removes it in the end.
-            credit: entries that may be on the way to this program, or in work.
-            claim_idle_ms: take entries of others that are idle for so long; None: as the group's
-                policy has it.
-            on_disconnect: what becomes of unsettled entries when the connection ends.
-            on_claimed: is called with the id of an entry that somebody else has taken over.
+            consumer: Name of the consumer. None: the gateway generates one, and removes it at the
+                end.
+            credit: Maximum number of entries in flight to this program or in work.
+            claim_idle_ms: Claim entries of other consumers that have been idle for this long.
+                Default: the group's policy.
+            on_disconnect: What to do with unsettled entries when the connection ends.
+            on_claimed: Called with the id of an entry that was claimed, and the consumer that
+                claimed it.
         """
         return self.consuming(
             consumer=consumer,
@@ -279,7 +284,7 @@ class Group(Worked):
             on_claimed=on_claimed,
         )
 
-    # Reading and settling by requests
+    # Read and settle with requests
 
     async def read(
         self,
@@ -291,18 +296,18 @@ class Group(Worked):
         after: str | None = None,
         ack: Sequence[str] = (),
     ) -> list[Delivery]:
-        """Return entries by one request (XREADGROUP); `consume` is faster and settles by itself.
+        """Read entries with one request (XREADGROUP). `consume` is faster and settles them for you.
 
-        It does not wait when the stream is closed and the group has settled all of it: that is the
-        end of `consume`.
+        It does not wait if the stream is closed and the group has settled all of its entries;
+        `consume` ends then.
 
         Args:
-            consumer: who reads.
-            limit: entries at most.
-            wait_ms: how long to wait if there is nothing.
-            claim_idle_ms: first take entries of anybody that are idle for so long.
-            after: read this consumer's own pending entries after this id; `0`: all of them.
-            ack: acknowledge these first.
+            consumer: Name of the consumer.
+            limit: Maximum number of entries.
+            wait_ms: How long to wait if there are no entries.
+            claim_idle_ms: First claim entries of any consumer that have been idle for this long.
+            after: Return this consumer's own pending entries after this id. `0`: all of them.
+            ack: Ids of entries to acknowledge first.
         """
         body: dict[str, Any] = {"limit": limit, "wait_ms": wait_ms, "ack": list(ack)}
         if claim_idle_ms is not None:
@@ -315,11 +320,12 @@ class Group(Worked):
         return list(map(delivery_of, answer["entries"]))
 
     async def ack(self, ids: Iterable[str], *, consumer: str | None = None) -> dict[str, Outcome]:
-        """Acknowledge entries, and return what became of each (XACK).
+        """Acknowledge entries, and return the outcome of each (XACK).
 
         Args:
-            ids: of entries.
-            consumer: who does it: what belongs to another consumer by now stays there (`claimed`).
+            ids: Ids of the entries.
+            consumer: Name of the consumer. If set, entries that another consumer has claimed stay
+                with it (`claimed`).
         """
         return await self._settle("ack", {"ids": list(ids)}, consumer)
 
@@ -332,22 +338,22 @@ class Group(Worked):
         delay_ms: int | None = None,
         error: BaseException | str | None = None,
     ) -> dict[str, Outcome]:
-        """Give entries back, and return what became of each (XNACK); see `Job.nack`."""
+        """Give entries back, and return the outcome of each (XNACK). See `Job.nack`."""
         options = {"delay_ms": delay_ms, "error": error_text(error)}
         body: dict[str, Any] = {"ids": list(ids), "mode": mode}
         body |= {name: value for name, value in options.items() if value is not None}
         return await self._settle("nack", body, consumer)
 
     async def extend(self, ids: Iterable[str], *, consumer: str) -> dict[str, Outcome]:
-        """Restart the idle clock of entries, so that nobody claims them (XCLAIM JUSTID)."""
+        """Restart the idle time of entries so that no consumer claims them (XCLAIM JUSTID)."""
         return await self._settle("extend", {"ids": list(ids)}, consumer)
 
     async def claim(
         self, ids: Iterable[str], *, consumer: str, min_idle_ms: int = 0
     ) -> list[Delivery]:
-        """Take over pending entries that have been idle that long (XCLAIM).
+        """Claim pending entries that have been idle for this long (XCLAIM).
 
-        Entries that do not fit into one answer stay as they are, and can be claimed again.
+        Entries that do not fit into one answer are not claimed. Claim them with another call.
         """
         body = {"ids": list(ids), "min_idle_ms": min_idle_ms}
         path, query = f"{self._path}/claim", {"consumer": consumer}
@@ -357,13 +363,13 @@ class Group(Worked):
     async def autoclaim(
         self, *, consumer: str, min_idle_ms: int, start: str = "0-0", limit: int = 100
     ) -> Claimed:
-        """Take over whatever is pending and idle for so long, by portions (XAUTOCLAIM).
+        """Claim any pending entries that have been idle for this long, in batches (XAUTOCLAIM).
 
         Args:
-            consumer: gets the entries.
-            min_idle_ms: how long they must have been idle.
-            start: the lowest id that is looked at.
-            limit: entries that are taken at most.
+            consumer: Consumer that receives the entries.
+            min_idle_ms: Minimum idle time.
+            start: Id at which to start.
+            limit: Maximum number of entries to claim.
         """
         body = {"min_idle_ms": min_idle_ms, "start": start, "limit": limit}
         path, query = f"{self._path}/autoclaim", {"consumer": consumer}
@@ -380,14 +386,14 @@ class Group(Worked):
         consumer: str | None = None,
         min_idle_ms: int | None = None,
     ) -> list[PendingEntry]:
-        """Return entries that were delivered and are not acknowledged (XPENDING).
+        """Return the entries that were delivered but not acknowledged (XPENDING).
 
         Args:
-            start: the lowest id; `(` before an id leaves it out, as behind the last one of before.
-            end: the highest id.
-            limit: so many at most.
-            consumer: only what this one has.
-            min_idle_ms: only what was idle for so long.
+            start: First id, inclusive. To continue after the last id of a page, put `(` before it.
+            end: Last id, inclusive.
+            limit: Maximum number of entries.
+            consumer: Only entries of this consumer.
+            min_idle_ms: Only entries that have been idle for at least this long.
         """
         query = {
             "start": start,
@@ -400,33 +406,33 @@ class Group(Worked):
         return cast(list[PendingEntry], answer["pending"])
 
     async def pending_summary(self) -> PendingSummary:
-        """Return the number of pending entries, and of those of each consumer (XPENDING)."""
+        """Return the number of pending entries, in total and per consumer (XPENDING)."""
         answer = await self._calls.call("GET", f"{self._path}/pending/summary")
         return cast(PendingSummary, answer)
 
     async def consumers(self, *, limit: int = 100) -> AsyncGenerator[ConsumerInfo]:
-        """Yield the consumers, by pages of `limit` (XINFO CONSUMERS)."""
+        """Yield the consumers, in pages of `limit` (XINFO CONSUMERS)."""
         path = f"{self._path}/consumers"
         async for consumer in self._calls.items(path, "consumers", limit=limit):
             yield cast(ConsumerInfo, consumer)
 
     async def keys(self, *, order: KeyOrder = "waiting", limit: int = 100) -> list[GroupKey]:
-        """Return the keys of a fair group: what waits of each, for how long, and its share.
+        """Return the keys of a fair group, each with its waiting entries, their age, and its share.
 
         Args:
-            order: `waiting`: those with the most entries first; `age`: the oldest first.
-            limit: so many at most.
+            order: `waiting`: keys with the most waiting entries first. `age`: oldest entries first.
+            limit: Maximum number of keys.
         """
         query = {"order": order, "limit": limit}
         answer = await self._calls.call("GET", f"{self._path}/keys", query=query)
         return cast(list[GroupKey], answer["keys"])
 
     async def delete_consumer(self, consumer: str, *, drop: bool = False) -> int:
-        """Delete a consumer, and return how many entries it held (XGROUP DELCONSUMER).
+        """Delete a consumer, and return the number of entries that it held (XGROUP DELCONSUMER).
 
         Args:
-            consumer: its name.
-            drop: forget its entries; otherwise others get them.
+            consumer: Name of the consumer.
+            drop: Remove its entries from the group. Default: release them to other consumers.
         """
         path = f"{self._path}/consumers/{segment(consumer)}"
         query = {"pending": "drop" if drop else "release"}
@@ -435,11 +441,11 @@ class Group(Worked):
     async def redrive(
         self, ids: Iterable[str] | None = None, *, limit: int | None = None
     ) -> list[Redriven]:
-        """Let dead letters of this group be delivered again, the oldest first.
+        """Deliver dead letters of this group again, oldest first.
 
         Args:
-            ids: of entries in the dead letter stream; None: the oldest.
-            limit: so many at most; None: a hundred.
+            ids: Ids of entries in the dead letter stream. None: the oldest.
+            limit: Maximum number of entries. None: 100.
         """
         body: dict[str, Any] = {} if ids is None else {"ids": list(ids)}
         if limit is not None:
@@ -480,7 +486,7 @@ async def _stop(consuming: Consuming, stop: asyncio.Event) -> None:
 
 
 def _stop_at_signals(stop: asyncio.Event, signals: contextlib.ExitStack) -> None:
-    """Set `stop` on SIGTERM and SIGINT; does nothing outside the main thread."""
+    """Set `stop` on SIGTERM and SIGINT. Does nothing outside the main thread."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):

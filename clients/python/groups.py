@@ -1,4 +1,4 @@
-"""Groups: one group in all streams that match a pattern, read by each consumer as one."""
+"""Groups: one group in all streams that match a pattern, read as one by each consumer."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ IdsOfStreams = Mapping[str, Iterable[str]]
 """Ids of entries, by stream."""
 
 OutcomesOfStreams = dict[str, dict[str, Outcome]]
-"""What became of each entry, by stream and id."""
+"""Outcome of each entry, by stream and id."""
 
 
 class MissingGroups(TypedDict, total=False):
-    """The groups that are created where there is none: where they begin, and their rules."""
+    """Groups to create in streams that lack them: their start and their policy."""
 
     start: str
     policy: Policy
@@ -31,8 +31,8 @@ class MissingGroups(TypedDict, total=False):
 class Groups(Worked):
     """The group of one name in all streams that match. Creating this object sends nothing.
 
-    Streams take turns, and each entry says its `stream`. Streams that are made later are among
-    them.
+    Streams take turns, and each entry has its `stream`. Streams that are created later are
+    included.
 
     Example:
         billing = hg.groups("billing", match="orders.*", create={"start": "0"})
@@ -62,7 +62,7 @@ class Groups(Worked):
     def push(self) -> Push:
         """Return its push, which sends the entries of all the streams to a URL.
 
-        The push need not exist. `set` sets it with `create` and `weights` as they are here.
+        The push need not exist. `set` uses `create` and `weights` of this object.
         """
         return Push(self._calls, f"{self._path}/push", self.match, self._options)
 
@@ -74,14 +74,15 @@ class Groups(Worked):
         claim_idle_ms: int | None = None,
         on_disconnect: OnDisconnect | None = None,
     ) -> Consuming:
-        """Consume entries: an iterator of jobs that waits for the next one; see `Group.consume`.
+        """Consume entries: iterate over jobs and wait for new ones. See `Group.consume`.
 
         Args:
-            consumer: who reads; None: the gateway makes a name, and removes it in the end.
-            credit: entries that may be on the way to this program, or in work.
-            claim_idle_ms: take entries of others that are idle for so long; None: as the group's
-                policy in each stream has it.
-            on_disconnect: what becomes of unsettled entries when the connection ends.
+            consumer: Name of the consumer. None: the gateway generates one, and removes it at the
+                end.
+            credit: Maximum number of entries in flight to this program or in work.
+            claim_idle_ms: Claim entries of other consumers that have been idle for this long.
+                Default: the policy of the group in each stream.
+            on_disconnect: What to do with unsettled entries when the connection ends.
         """
         return self.consuming(
             consumer=consumer,
@@ -99,14 +100,14 @@ class Groups(Worked):
         claim_idle_ms: int | None = None,
         max_pending: int | None = None,
     ) -> list[Delivery]:
-        """Return entries by one request; `consume` is faster and settles by itself.
+        """Read entries with one request. `consume` is faster and settles entries for you.
 
         Args:
-            consumer: who reads.
-            limit: entries at most.
-            wait_ms: how long to wait if there is nothing.
-            claim_idle_ms: first take entries of anybody that are idle for so long.
-            max_pending: how many entries the consumer may hold in all of the streams.
+            consumer: Name of the consumer.
+            limit: Maximum number of entries.
+            wait_ms: How long to wait if there are no entries.
+            claim_idle_ms: First claim entries of any consumer that have been idle for this long.
+            max_pending: Maximum number of entries that the consumer may hold in all of the streams.
         """
         options = {"claim_idle_ms": claim_idle_ms, "max_pending": max_pending}
         body: dict[str, Any] = {"limit": limit, "wait_ms": wait_ms, **self._options}
@@ -117,7 +118,7 @@ class Groups(Worked):
         return list(map(delivery_of, answer["entries"]))
 
     async def ack(self, ids: IdsOfStreams, *, consumer: str | None = None) -> OutcomesOfStreams:
-        """Acknowledge entries, and return what became of each (XACK); see `Group.ack`."""
+        """Acknowledge entries, and return the outcome of each (XACK). See `Group.ack`."""
         return await self._settle("ack", ids, {}, consumer)
 
     async def nack(
@@ -129,13 +130,13 @@ class Groups(Worked):
         delay_ms: int | None = None,
         error: BaseException | str | None = None,
     ) -> OutcomesOfStreams:
-        """Give entries back, and return what became of each (XNACK); see `Job.nack`."""
+        """Give entries back, and return the outcome of each (XNACK). See `Job.nack`."""
         options = {"mode": mode, "delay_ms": delay_ms, "error": error_text(error)}
         sent = {name: value for name, value in options.items() if value is not None}
         return await self._settle("nack", ids, sent, consumer)
 
     async def extend(self, ids: IdsOfStreams, *, consumer: str) -> OutcomesOfStreams:
-        """Restart the idle clock of entries, so that nobody claims them (XCLAIM JUSTID)."""
+        """Restart the idle time of entries so that no consumer claims them (XCLAIM JUSTID)."""
         return await self._settle("extend", ids, {}, consumer)
 
     async def _settle(

@@ -1,4 +1,4 @@
-"""Job: one delivery of an entry to a consumer, from its arrival until it is settled."""
+"""Job: a delivery of an entry to a consumer, until it is settled."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from headgate.client.steps import Duration, Paused, Settling, Steps, StepTable
 from headgate.client.subscription import Mode, Nack, Subscription, key_of
 
 _ERROR_LENGTH_MAX = 1_000
-"""Characters of an error that the gateway keeps."""
+"""Maximum length of an error in the gateway, in characters."""
 
 
 def error_text(error: BaseException | str | None) -> str | None:
-    """Return an error as the gateway stores it: `Type: text`, cut to the size it accepts."""
+    """Return an error as the gateway stores it: `Type: text`, cut to the maximum length."""
     if isinstance(error, BaseException):
         kind, text = type(error).__name__, str(error)
         error = f"{kind}: {text}" if text else kind
@@ -31,9 +31,9 @@ def error_text(error: BaseException | str | None) -> str | None:
 class Job:
     """An entry for this consumer to process.
 
-    As a context it acknowledges the entry when its block ends, and gives it back with the error
-    when the block raises. Until it is settled, its idle clock is restarted so that nobody claims
-    it.
+    As a context manager, it acknowledges the entry when its block ends, and gives it back with the
+    error when the block raises. Until the entry is settled, the client restarts its idle time so
+    that no other consumer claims it.
 
     Example:
         async for job in group.consume():
@@ -59,41 +59,41 @@ class Job:
 
     @cached_property
     def delivery(self) -> Delivery:
-        """Return the entry and what is known about its deliveries."""
+        """Return the delivery: the entry, and the details of its deliveries."""
         return delivery_of(self._item)
 
     @property
     def fields(self) -> dict[str, Value]:
-        """Return names and values."""
+        """Return the names and values of the entry."""
         return self.delivery.fields
 
     @property
     def stream(self) -> str | None:
-        """Return the stream of the entry, if several are read together; or else None."""
+        """Return the stream of the entry if several are read together, otherwise None."""
         return self._item.get("stream")
 
     @property
     def deliveries(self) -> int:
-        """Return the number of deliveries of the entry, this one included."""
+        """Return the number of deliveries of the entry, including this one."""
         return int(self._item["deliveries"])
 
     @property
     def last_error(self) -> str | None:
-        """Return why the entry was given back before, if that is known."""
+        """Return the error of the previous delivery, if known."""
         return self._item.get("last_error")
 
     @property
     def is_lost(self) -> bool:
-        """Tell whether the entry is no longer this consumer's: claimed, or the connection ended.
+        """Return whether this consumer has lost the entry: it was claimed, or the connection ended.
 
-        Settling it then does nothing, unless it is delivered here again.
+        Settling it then does nothing, unless it is delivered to this consumer again.
         """
         return self._key not in self._subscription.held
 
     def ack(self) -> None:
         """Acknowledge the entry (XACK). Only the first `ack` or `nack` of a job counts.
 
-        A job with steps is acknowledged by `commit`, or by the end of its block.
+        A job with steps is acknowledged by `commit`, or at the end of its block.
         """
         self._settle(None)
 
@@ -107,74 +107,76 @@ class Job:
         """Give the entry back (XNACK).
 
         Args:
-            error: what went wrong. It comes with the next delivery (`last_error`), and stands in
-                the dead letter (`_error`).
-            mode: `fail` counts towards the group's `max_deliveries`, `fatal` makes it a dead letter
-                at once, and `silent` counts nothing.
-            delay_ms: nobody gets it before that; None: as the group's policy has it.
+            error: What went wrong. The next delivery has it in `last_error`, and the dead letter in
+                `_error`.
+            mode: `fail` counts towards `max_deliveries` of the group, `fatal` makes the entry a
+                dead letter at once, and `silent` does not count.
+            delay_ms: Delay before the next delivery. Default: the policy of the group.
         """
         self._settle(Nack(mode, delay_ms, error_text(error)))
 
     async def commit(self, *steps: Step) -> list[list[str]]:
-        """Carry out steps and acknowledge the entry, together or not at all.
+        """Execute all steps and acknowledge the entry, or do nothing.
 
-        A crash leaves all of it or nothing. If somebody else has the entry by now, nothing happens:
-        of two consumers that did the same work, only one has a result.
+        After a crash, either everything was committed or nothing. If another consumer has claimed
+        the entry, nothing is committed: of two consumers that did the same work, only one commits a
+        result.
 
         Args:
-            steps: as `headgate.client.commits` makes them, such as `append("bills", fields)`.
+            steps: Steps created with `headgate.client.commits`, such as `append("bills", fields)`.
 
         Returns:
-            The ids that each step has appended.
+            The ids of the entries that each step appended.
 
         Raises:
-            NotYours: the entry is no longer this consumer's. The job is lost, not failed.
-            Problem: a step failed; nothing has changed.
+            NotYours: The entry no longer belongs to this consumer. The job is lost, not failed.
+            Problem: A step failed. Nothing has changed.
         """
         removed = [] if self._steps is None else self._steps.removed()
         made = await self._commit([*steps, *removed], "ack")
         return made[: len(steps)]
 
     async def step(self, name: str, function: Callable[[], Any]) -> Any:
-        """Do something once, whatever becomes of this program, and return its result.
+        """Run a function once, even if this program crashes, and return its result.
 
-        The result is remembered until the entry is settled. If this program dies, the next one gets
-        the result without calling the function again. Only what happens outside may happen twice,
-        if the program dies before the result is remembered: pass a key on, such as `job.id`.
+        The result is stored until the entry is settled. If this program crashes, the next one gets
+        the result without calling the function again. If it crashes before the result is stored,
+        the function runs again: pass an idempotency key, such as `job.id`, to external services.
 
         Args:
-            name: of the step; a handler has each name once.
-            function: a coroutine function, or a plain one, which runs in a thread. Its result is
-                kept as JSON.
+            name: Name of the step, unique within the handler.
+            function: A coroutine function, or a function that runs in a thread. Its result is
+                stored as JSON.
 
         Raises:
-            NotYours: the entry is no longer this consumer's.
-            TypeError: the result is not JSON.
+            NotYours: The entry no longer belongs to this consumer.
+            TypeError: The result is not JSON.
         """
         return await self._remembered.step(name, function)
 
     async def sleep(self, duration: Duration) -> None:
-        """Go on later: the entry is given back, and its handler begins again after that time.
+        """Give the entry back, and run its handler again after this time.
 
-        It holds nothing meanwhile. What was done by `step` is not done again, and this sleep is
-        over then. It raises `Paused`, which ends the handler and passes through `async with job`.
+        Meanwhile no consumer holds the entry. In the next run, steps that were done with `step` are
+        not repeated, and this sleep returns at once. Raises `Paused`, which ends the handler and
+        passes through `async with job`.
 
         Args:
-            duration: such as `2d`, `90m` or `10s`; a number of seconds; or a timedelta.
+            duration: Text such as `2d`, `90m` or `10s`, a number of seconds, or a timedelta.
         """
         await self._remembered.sleep(duration)
 
     async def wait_for(self, key: str, within: Duration) -> Any:
-        """Go on once somebody has signalled a key (`Group.signal`), and return its value.
+        """Wait until a key is signalled (`Group.signal`), and return the value of the signal.
 
-        The entry is given back meanwhile, as by `sleep`.
+        Meanwhile the entry is given back, as with `sleep`.
 
         Args:
-            key: what is waited for, such as `approved:42`.
-            within: how long, as in `sleep`.
+            key: The key to wait for, such as `approved:42`.
+            within: Maximum time to wait, as in `sleep`.
 
         Raises:
-            TimeoutError: nobody has signalled the key in that time.
+            TimeoutError: The key was not signalled within this time.
         """
         return await self._remembered.wait_for(key, within)
 
@@ -186,15 +188,15 @@ class Job:
         return self._steps
 
     async def _commit(self, steps: Sequence[Step], settling: Settling) -> list[list[str]]:
-        """Carry out steps while the entry is this consumer's, and settle it in the same commit."""
+        """Execute steps while this consumer has the entry, and settle it in the same commit."""
         subscription, key = self._subscription, self._key
         is_for_later = not isinstance(settling, str)
         while True:
             if self._is_settled:
-                raise ValueError("this job is settled")
-            # Behind a loss of the connection the entry comes again, and has another count.
+                raise ValueError("this job is already settled")
+            # After a loss of the connection, the entry is delivered again, with another count.
             count = subscription.held.get(key, self.deliveries)
-            if is_for_later:  # it may be here again before the answer
+            if is_for_later:  # it may be delivered again before the answer
                 subscription.part_with(key)
             own = self._own(settling, count)
             try:
@@ -217,7 +219,7 @@ class Job:
         return nack(*place, mode="silent", delay_ms=settling, deliveries=[count])
 
     def _leave(self, *, is_for_later: bool) -> None:
-        """Note that the entry is settled, or somebody else's."""
+        """Note that the entry is settled, or belongs to another consumer."""
         self._is_settled = True
         if not is_for_later:
             self._subscription.part_with(self._key)
@@ -245,7 +247,7 @@ class Job:
             self.ack()
         elif isinstance(error, Exception):
             self.nack(error)
-        else:  # cancelled, or the program ends: the entry has not failed
+        else:  # cancelled, or the program is ending: the entry has not failed
             self.nack(mode="silent")
         return False
 

@@ -1,6 +1,6 @@
 """The lake: entries that `headgate-pipeline archive` wrote, as a table.
 
-Needs the extra `lake`, but neither a gateway nor Spark.
+Requires the extra `lake`, but neither a gateway nor Spark.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HIGHEST = (2**63 - 1, 2**64 - 1)  # a lake counts milliseconds in 63 bits
 
 
 class NotInLake(HeadgateError):
-    """There is no lake at the path, or it has nothing of the stream."""
+    """There is no lake at the path, or it has no entries of the stream."""
 
 
 def read_lake(
@@ -38,17 +38,17 @@ def read_lake(
         frame = prices.to_pandas()
 
     Args:
-        lake: its path, or a URL of an object store.
-        stream: its name.
-        start: the lowest id, inclusive: `1718000000000-0`, or `1718000000000` for a millisecond.
-        end: the highest id, inclusive.
-        schema: which fields become columns, and their types; None: all, with types that are
-            inferred. See `Stream.read_arrow`.
+        lake: Path of the lake, or a URL of an object store.
+        stream: Name of the stream.
+        start: First id, inclusive: `1718000000000-0`, or `1718000000000` for a millisecond.
+        end: Last id, inclusive.
+        schema: Fields to return as columns, and their types. None: all fields, with inferred types.
+            See `Stream.read_arrow`.
 
     Raises:
-        NotInLake: there is no lake, or nothing of the stream in it.
-        PackageMissing: the extra `lake` is not installed.
-        ValueError: a value does not fit the schema, or a bound is no id.
+        NotInLake: There is no lake, or it has no entries of the stream.
+        PackageMissing: The extra `lake` is not installed.
+        ValueError: A value does not match the schema, or a bound is not an id.
     """
     low, high = _bound(start, _LOWEST), _bound(end, _HIGHEST)
     pa = tables.arrow()
@@ -76,14 +76,14 @@ def _bound(text: str, otherwise: tuple[int, int]) -> tuple[int, int]:
         return otherwise
     match = re.fullmatch(r"([0-9]+)(?:-([0-9]+))?", text)
     if match is None:
-        raise ValueError(f"{text!r} is no id such as 1718000000000-0")
+        raise ValueError(f"{text!r} is not an id such as 1718000000000-0")
     seq = otherwise[1] if match[2] is None else int(match[2])
     return min((int(match[1]), seq), _HIGHEST)
 
 
 def _dataset(lake: str) -> Any:
     try:
-        from deltalake import DeltaTable  # noqa: PLC0415 - a client does without
+        from deltalake import DeltaTable  # noqa: PLC0415 - optional for clients
     except ImportError:
         raise tables.PackageMissing(
             "a lake needs deltalake: install the extra headgate[lake]"

@@ -1,4 +1,4 @@
-"""Live: the WebSocket that all subscriptions of a client share, reopened when it is lost."""
+"""Live: the WebSocket that all subscriptions of a client share. It reconnects after a loss."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _TOO_BIG: Final = 1009
 
 _RENEW_AHEAD_S: Final = 60.0
 _FAILED: Final = (502, 503, 504)
-"""Status of a handshake where another gateway may do better."""
+"""HTTP statuses of a handshake after which another gateway may work."""
 
 
 class Refused(HeadgateError):
-    """The gateway ended the connection, and would do so again.
+    """The gateway ended the connection, and would refuse it again.
 
-    `close_code` is that of the WebSocket, or the HTTP status that refused the handshake.
+    `close_code` is the close code of the WebSocket, or the HTTP status that refused the handshake.
     """
 
     def __init__(self, close_code: int, reason: str) -> None:
@@ -41,9 +41,9 @@ class Refused(HeadgateError):
 
 class _Loss(NamedTuple):
     why: str
-    failure: Exception | None = None  # for which not to connect again
+    failure: Exception | None = None  # if set, do not reconnect
     was_served: bool = False
-    is_of_gateway: bool = False  # another one may do better
+    is_of_gateway: bool = False  # another gateway may work
     leader: str | None = None
 
 
@@ -51,23 +51,23 @@ class Live:
     def __init__(
         self, addresses: Addresses, credential: Credential, *, tls: ssl.SSLContext | None = None
     ) -> None:
-        """Connect with the first subscription; see `AsyncClient`."""
+        """Take the addresses. The first subscription connects. See `AsyncClient`."""
         self._addresses = addresses
         self._tls = tls
         self._bearer = Bearer(credential)
         self._has_frames = asyncio.Event()
-        self._is_known = asyncio.Event()  # the gateway has told when the token ends
+        self._is_known = asyncio.Event()  # the end of the token is known
         self._conversation = Conversation(self._has_frames.set, self._is_known.set)
         self._task: asyncio.Task[None] | None = None
-        self._has_joined = asyncio.Event()  # a subscription that may have to be extended sooner
+        self._has_joined = asyncio.Event()  # a subscription that may need earlier extends
 
     def subscribe(
         self, wanted: Mapping[str, Any], *, credit: int, claim_idle_ms: int | None = None
     ) -> Subscription:
-        """Subscribe; `wanted` is the frame without `type`, `sub` and `credit`.
+        """Subscribe. `wanted` is the frame without `type`, `sub` and `credit`.
 
-        `credit` bounds the entries that may arrive before any is done; others claim what is held
-        after `claim_idle_ms`.
+        `credit` limits the entries that may arrive before any is done. Other consumers claim
+        entries that are held for `claim_idle_ms`.
         """
         subscription = self._conversation.add(wanted, credit=credit)
         if claim_idle_ms is not None:
@@ -78,17 +78,17 @@ class Live:
         return subscription
 
     def say(self) -> None:
-        """Send the frames of subscriptions at the end of this turn of the loop."""
+        """Send the frames of subscriptions at the end of this turn of the event loop."""
         self._has_frames.set()
 
     async def settle(self, subscription: Subscription) -> None:
-        """Wait until everything that a subscription has settled is answered, or lost."""
+        """Wait until everything that a subscription has settled is answered or lost."""
         quiet = asyncio.Event()
         self._conversation.when_quiet(subscription, quiet.set)
         await quiet.wait()
 
     async def leave(self, subscription: Subscription) -> None:
-        """End a subscription; the last one also closes the connection."""
+        """End a subscription. The last one also closes the connection."""
         self._conversation.leave(subscription)
         if not self._conversation.subscriptions:
             await self.close()
@@ -117,7 +117,7 @@ class Live:
                 return
             for subscription in self._conversation.subscriptions.values():
                 subscription.changed("lost", loss.why)
-            if loss.was_served:  # or else it is not to be asked again at once
+            if loss.was_served:  # otherwise pauses keep growing
                 attempt = 0
             pause_s = backoff_s(attempt)
             if loss.is_of_gateway:
@@ -128,7 +128,7 @@ class Live:
             attempt += 1
 
     async def _loss_of(self, url: str) -> _Loss:
-        """Connect to a gateway; return the loss of the connection once it is lost."""
+        """Connect to a gateway, and return the loss of the connection after it is lost."""
         conversation = self._conversation
         try:
             await self._converse(url)
@@ -139,8 +139,8 @@ class Live:
             failure = await self._refusal_of_handshake(refused)
             is_of_gateway = refused.response.status_code in _FAILED
             return _Loss(str(refused), failure, is_of_gateway=is_of_gateway)
-        except (OSError, InvalidHandshake, TimeoutError) as error:  # it may be back soon
-            return _Loss(str(error) or "nothing comes", is_of_gateway=True)
+        except (OSError, InvalidHandshake, TimeoutError) as error:  # the gateway may be back soon
+            return _Loss(str(error) or "no answer", is_of_gateway=True)
         except Exception as error:  # noqa: BLE001 it is raised where entries are awaited
             return _Loss("", error)
         not_leader = conversation.not_leader
@@ -172,7 +172,7 @@ class Live:
                 for task in ended:
                     await task
             except asyncio.CancelledError:
-                await socket.close()  # a goodbye; websockets would say that something has failed
+                await socket.close()  # with code 1000; websockets would send an error code
                 raise
             finally:
                 for task in tasks:
@@ -191,19 +191,19 @@ class Live:
                 if conversation.not_leader is not None and self._addresses.are_several:
                     return
                 for subscription, wait_s in conversation.refused:
-                    if subscription.name in retries:  # a problem comes first, and then its end
+                    if subscription.name in retries:  # `problem` arrives before `unsubscribed`
                         retries[subscription.name].cancel()
                     retry = loop.call_later(wait_s, conversation.resubscribe, subscription)
                     retries[subscription.name] = retry
                 conversation.refused.clear()
         finally:
             for retry in retries.values():
-                retry.cancel()  # the next connection begins with all subscriptions
+                retry.cancel()  # the next connection subscribes everything
 
     async def _send(self, socket: ClientConnection) -> None:
         while True:
             await self._has_frames.wait()
-            await asyncio.sleep(0)  # what else is settled in this turn goes into the same frame
+            await asyncio.sleep(0)  # settle the rest of this turn in the same frame
             self._has_frames.clear()
             for text in self._conversation.frames_to_send():
                 await socket.send(text)
@@ -236,7 +236,7 @@ class Live:
                 self._conversation.authenticate(await self._bearer.next_token())
 
     async def _refusal_of(self, closed: ConnectionClosed) -> Exception | None:
-        """Return why not to reconnect; None means reconnect."""
+        """Return the error if the client must not reconnect, or None."""
         code = 1006 if closed.rcvd is None else closed.rcvd.code
         reason = "" if closed.rcvd is None else closed.rcvd.reason
         failure = self._conversation.problem or Refused(code, reason)
@@ -245,7 +245,7 @@ class Live:
         return failure if code == _TOO_BIG or 4400 <= code < 4500 else None
 
     async def _refusal_of_handshake(self, refused: InvalidStatus) -> Exception | None:
-        """Return why not to reconnect after a failed handshake; None means reconnect."""
+        """Return the error if the client must not reconnect after a failed handshake, or None."""
         status = refused.response.status_code
         problem = problem_in(refused.response.body or b"")
         failure = problem or Refused(status, "in answer to the handshake")
@@ -254,7 +254,7 @@ class Live:
         return None if status in (429, *_FAILED) else failure
 
     async def _unless_renewed(self, failure: Exception) -> Exception | None:
-        """Return None if there is another token to connect with, or else the failure."""
+        """Return None if there is another token to connect with, otherwise the failure."""
         try:
             return None if await self._bearer.renew() else failure
         except Exception as error:  # noqa: BLE001 it is raised where entries are awaited

@@ -1,4 +1,4 @@
-"""Problems: what the gateway refuses, as exceptions named after its codes (RFC 9457)."""
+"""Problems: refusals of the gateway as exceptions, one class for each problem code (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any, ClassVar
 
 
 class HeadgateError(Exception):
-    """Base of all errors between a program and the gateway."""
+    """Base class of all errors of the client."""
 
 
 class Unreachable(HeadgateError):
-    """The gateway could not be reached in time. Nothing was done."""
+    """The gateway could not be reached in time. Nothing was changed."""
 
 
 class AnswerLost(HeadgateError):
-    """The connection ended before the answer came. What was asked may have been done."""
+    """The connection ended before the answer arrived. The request may have been processed."""
 
 
 class UnexpectedAnswer(HeadgateError):
-    """Something that is not a gateway answered, such as a proxy."""
+    """The answer did not come from a gateway, but from a proxy, for example."""
 
     def __init__(self, status: int, url: str) -> None:
-        super().__init__(f"{status} from {url}, which is no answer of a gateway")
+        super().__init__(f"{status} from {url}: this answer is not from a gateway")
         self.status = status
 
 
@@ -31,15 +31,15 @@ class Problem(HeadgateError):
     """The gateway refused a request. Nothing was changed.
 
     Attributes:
-        code: what happened, for programs. Each code has its own class below.
+        code: Problem code, for programs. Each code has its own class below.
         status: HTTP status.
-        detail: what happened, for people.
-        retryable: whether the same request may succeed later.
-        retry_after_s: when, in seconds; None: the gateway does not say.
-        errors: the fields that are wrong, each with `pointer` and `detail`.
-        step: the number of the step of a commit that failed, from 0.
-        last_id: the last id of the stream (`LastIdMismatch`).
-        leader: the address of the gateway that leads, if it is known (`NotLeader`).
+        detail: Description of the problem, for people.
+        retryable: Whether the same request may succeed later.
+        retry_after_s: When to retry, in seconds. None: the gateway does not say.
+        errors: The invalid fields, each with `pointer` and `detail`.
+        step: For a commit, the index of the step that failed, from 0.
+        last_id: Last id of the stream (`LastIdMismatch`).
+        leader: Address of the leading gateway, if known (`NotLeader`).
     """
 
     code: ClassVar[str] = ""
@@ -60,43 +60,43 @@ class Problem(HeadgateError):
 
 
 class Malformed(Problem):
-    """The body or a parameter cannot be read."""
+    """The body or a parameter cannot be parsed."""
 
     code = "malformed"
 
 
 class InvalidId(Problem):
-    """A text is no entry id."""
+    """A value is not a valid entry id."""
 
     code = "invalid_id"
 
 
 class ConsumerRequired(Problem):
-    """The request has to name a consumer."""
+    """The request must name a consumer."""
 
     code = "consumer_required"
 
 
 class ConsumerConflict(Problem):
-    """The request names two consumers."""
+    """The request names two different consumers."""
 
     code = "consumer_conflict"
 
 
 class Unauthenticated(Problem):
-    """There is no credential, or it is not valid."""
+    """The credential is missing or not valid."""
 
     code = "unauthenticated"
 
 
 class Forbidden(Problem):
-    """The credential does not allow this."""
+    """The credential does not allow this request."""
 
     code = "forbidden"
 
 
 class OriginRefused(Problem):
-    """Pages of this origin may not use the gateway."""
+    """Pages of this origin must not use the gateway."""
 
     code = "origin_refused"
 
@@ -126,19 +126,19 @@ class EntryReferenced(Problem):
 
 
 class NotFound(Problem):
-    """There is nothing at this path."""
+    """Nothing exists at this path."""
 
     code = "not_found"
 
 
 class MethodNotAllowed(Problem):
-    """The path has other methods."""
+    """The path does not support this method."""
 
     code = "method_not_allowed"
 
 
 class NotAcceptable(Problem):
-    """The gateway has no answer of this media type."""
+    """The gateway cannot answer with the requested media type."""
 
     code = "not_acceptable"
 
@@ -156,7 +156,7 @@ class StreamExists(Problem):
 
 
 class StreamClosed(Problem):
-    """The stream is closed and takes no more entries."""
+    """The stream is closed and accepts no more entries."""
 
     code = "stream_closed"
 
@@ -174,19 +174,19 @@ class OutOfSequence(Problem):
 
 
 class ProducerFenced(Problem):
-    """Another producer of this name has begun a later epoch."""
+    """Another producer with this name has started a later epoch."""
 
     code = "producer_fenced"
 
 
 class Gone(Problem):
-    """The place in the stream, or a stream that forks refer to, is gone."""
+    """The position in the stream, or a stream that forks refer to, no longer exists."""
 
     code = "gone"
 
 
 class WrongType(Problem):
-    """A Redis key holds something that the gateway did not put there."""
+    """A Redis key has a value that the gateway did not write."""
 
     code = "wrong_type"
 
@@ -204,19 +204,19 @@ class StagedMissing(Problem):
 
 
 class LimitReached(Problem):
-    """The maximum number of these exists already."""
+    """The maximum number of such objects already exists."""
 
     code = "limit_reached"
 
 
 class LastIdMismatch(Problem):
-    """Entries came between; `last_id` is the last one."""
+    """Other entries were appended first. `last_id` is the last id now."""
 
     code = "last_id_mismatch"
 
 
 class RowChanged(Problem):
-    """The row is not as the request expects it; `row` is the row as it is, or None."""
+    """The row does not match the condition. `row` is the current row, or None."""
 
     code = "row_changed"
 
@@ -226,7 +226,7 @@ class RowChanged(Problem):
 
 
 class NotYours(Problem):
-    """Entries of a commit are not pending with its consumer; `held` says who has each."""
+    """Entries of a commit are not pending with its consumer. `held` lists who has them."""
 
     code = "not_yours"
 
@@ -236,7 +236,7 @@ class NotYours(Problem):
 
 
 class LastAdminKey(Problem):
-    """The key is the last active one with `admin`, so it cannot be revoked."""
+    """The key is the last active key with `admin`, so it cannot be revoked."""
 
     code = "last_admin_key"
 
@@ -248,7 +248,7 @@ class TooLarge(Problem):
 
 
 class UnsupportedMediaType(Problem):
-    """The gateway does not read bodies of this media type."""
+    """The gateway does not accept bodies of this media type."""
 
     code = "unsupported_media_type"
 
@@ -260,13 +260,13 @@ class HeaderTooLarge(Problem):
 
 
 class InvalidRequest(Problem):
-    """Fields of the request are wrong; `errors` says which."""
+    """Fields of the request are not valid. `errors` lists them."""
 
     code = "invalid_request"
 
 
 class IdempotencyMismatch(Problem):
-    """The idempotency key was used for something else."""
+    """The idempotency key was used for a different request."""
 
     code = "idempotency_mismatch"
 
@@ -278,19 +278,19 @@ class TooManyWaiters(Problem):
 
 
 class TooManyConnections(Problem):
-    """The principal has as many connections as it may have."""
+    """The principal has the maximum number of connections."""
 
     code = "too_many_connections"
 
 
 class RateLimited(Problem):
-    """The principal sends more than it may."""
+    """The principal sends requests faster than allowed."""
 
     code = "rate_limited"
 
 
 class Overloaded(Problem):
-    """The gateway has more to do than it can."""
+    """The gateway is overloaded."""
 
     code = "overloaded"
 
@@ -302,7 +302,7 @@ class Unavailable(Problem):
 
 
 class NotLeader(Problem):
-    """The gateway is a standby; `leader` is the address of the one that leads, if known."""
+    """The gateway is a standby. `leader` is the address of the leader, if known."""
 
     code = "not_leader"
 
@@ -314,7 +314,7 @@ class Draining(Problem):
 
 
 class CutOff(Problem):
-    """An operator has ended the connection."""
+    """An operator ended the connection."""
 
     code = "cut_off"
 
@@ -326,19 +326,19 @@ class MemoryFull(Problem):
 
 
 class ExtraMissing(Problem):
-    """The gateway lacks an optional package."""
+    """An optional package is not installed in the gateway."""
 
     code = "extra_missing"
 
 
 class NotSupported(Problem):
-    """The backend of the gateway does not have this ability."""
+    """The backend of the gateway does not support this."""
 
     code = "not_supported"
 
 
 class Internal(Problem):
-    """The gateway has a defect; `detail` has the number of the incident."""
+    """The gateway has a defect. `detail` contains the incident number."""
 
     code = "internal"
 
@@ -347,7 +347,7 @@ PROBLEMS: dict[str, type[Problem]] = {each.code: each for each in Problem.__subc
 
 
 def problem_in(body: bytes | bytearray) -> Problem | None:
-    """Return the exception for the body of an answer; None if it is no problem of a gateway."""
+    """Return the exception for the body of an answer. None: the body is not a problem."""
     try:
         problem = json.loads(body)
     except ValueError:
@@ -356,5 +356,5 @@ def problem_in(body: bytes | bytearray) -> Problem | None:
 
 
 def problem_of(problem: Mapping[str, Any]) -> Problem:
-    """Return the exception for a problem; an unknown code is a plain `Problem`."""
+    """Return the exception for a problem. For an unknown code, it is a plain `Problem`."""
     return PROBLEMS.get(problem.get("code", ""), Problem)(problem)

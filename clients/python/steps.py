@@ -1,11 +1,11 @@
-"""Steps: what the handlers of an entry have done, remembered until the entry is settled.
+"""Steps: results of the handlers of an entry, stored until the entry is settled.
 
-They are rows of a table beside the group, `STREAM.GROUP.steps`. Its keys are
+They are rows of a table of the group, the stream `STREAM.GROUP.steps`. Its keys are
 
 - `ENTRY/step/NAME`, `ENTRY/sleep/NUMBER` and `ENTRY/wait/KEY` for what an entry has done,
-- `signal/KEY` for what entries may wait for, and `waiting/KEY/ENTRY` for those that do.
+- `signal/KEY` for the last signal of a key, and `waiting/KEY/ENTRY` for entries that wait for it.
 
-Each row is written by a commit that holds only while the entry is this consumer's.
+Each row is written by a commit that succeeds only while this consumer has the entry.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from headgate.client.table import Row
 T = TypeVar("T")
 
 STEPS_MAX: Final = 90
-"""Rows of one entry: they are removed by the commit that settles it, which has 100 steps."""
+"""Maximum number of rows per entry: the commit that settles it removes them in its 100 steps."""
 
 _KEPT_MS: Final = 90 * 86_400_000
-"""What no handler has removed, as its entry became a dead letter, goes after that time."""
+"""How long rows are kept that no handler has removed, because the entry became a dead letter."""
 
 _CONFIG: Final[StreamConfig] = {
     "key_field": "key",
@@ -44,32 +44,32 @@ _CONFIG: Final[StreamConfig] = {
 }
 
 _WAKER: Final = "headgate-signal"
-"""A consumer that holds nothing. What it gives back is only what nobody holds."""
+"""A consumer without entries. A nack in its name affects only entries that no consumer has."""
 
 _UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 Duration = str | float | timedelta
-"""A time such as `2d`, `90m` or `500ms`; a number of seconds; or a timedelta."""
+"""Text such as `2d`, `90m` or `500ms`, a number of seconds, or a timedelta."""
 
 
 class Paused(BaseException):
-    """Ends a handler whose entry comes again later. It passes through `async with job`."""
+    """Ends a handler whose entry is delivered again later. It passes through `async with job`."""
 
 
 Settling = Literal["ack", "extend"] | int
-"""How a commit settles its entry: it is extended, or given back for so long (ms)."""
+"""How a commit settles its entry: acknowledge it, extend it, or give it back for this long (ms)."""
 
 Commit = Callable[[Sequence[Step], Settling], Awaitable[list[list[str]]]]
 
 
 def milliseconds(duration: Duration) -> int:
-    """Return a duration in milliseconds. Raises ValueError."""
+    """Convert a duration to milliseconds. Raises ValueError."""
     if isinstance(duration, timedelta):
         return round(duration.total_seconds() * 1000)
     if isinstance(duration, str):
         parts = re.fullmatch(r"(\d+)(ms|s|m|h|d)", duration)
         if parts is None:
-            raise ValueError(f"{duration!r} is no time such as 2d, 3h, 90m, 10s or 500ms")
+            raise ValueError(f"{duration!r} is not a duration such as 2d, 3h, 90m, 10s or 500ms")
         return int(parts[1]) * _UNITS[parts[2]]
     return round(duration * 1000)
 
@@ -85,7 +85,7 @@ class StepTable:
         self._group_path = f"/v1/streams/{segment(stream)}/groups/{segment(group)}"
 
     async def rows(self, prefix: str) -> dict[str, Row]:
-        """Return rows by the rest of their keys."""
+        """Return the rows whose keys start with a prefix, by key without the prefix."""
         found = self._table.rows(prefix=prefix)
         try:
             return {row.key.removeprefix(prefix): row async for row in found}
@@ -93,7 +93,7 @@ class StepTable:
             return {}
 
     async def wake(self, ids: Sequence[str]) -> None:
-        """Let entries be delivered now that were given back for later."""
+        """Deliver entries now that were given back for later."""
         if ids:
             body = {"ids": list(ids), "mode": "fail", "delay_ms": 0}
             query = {"consumer": _WAKER}
@@ -106,7 +106,7 @@ class StepTable:
         await self.wake(list(await self.rows(_waiting(key, ""))))
 
     async def changed(self, change: Callable[[], Awaitable[T]]) -> T:
-        """Change rows; the table is created if it is not there."""
+        """Change rows. Creates the table if it does not exist."""
         try:
             return await change()
         except StreamNotFound:
@@ -115,19 +115,19 @@ class StepTable:
 
 
 class Steps:
-    """The steps of one entry, for one run of its handler."""
+    """The steps of an entry, for one run of its handler."""
 
     def __init__(self, table: StepTable, entry_id: str, commit: Commit) -> None:
-        """Take the table, and what commits steps while the entry is this consumer's."""
+        """Take the table, and a function that commits steps while this consumer has the entry."""
         self._table = table
         self._entry_id = entry_id
         self._commit = commit
-        self._known: dict[str, Row] | None = None  # by the rest of their keys
+        self._known: dict[str, Row] | None = None  # by key without the prefix
         self._asked: set[str] = set()
         self._sleeps = 0
 
     def removed(self) -> list[Step]:
-        """Return the steps of a commit that forget all of this."""
+        """Return the steps of a commit that removes all of these rows."""
         return [delete_row(self._table.name, self._key(name)) for name in self._known or ()]
 
     async def step(self, name: str, function: Callable[[], Any]) -> Any:
@@ -179,13 +179,13 @@ class Steps:
                 await self._remember(name, {"timed_out": "1"}, "extend", is_over)
                 raise TimeoutError(f"nobody has signalled {key!r}")
             await self._commit([], left_ms)
-        # Whoever has signalled between our look and our note may not have seen the note.
+        # A signal between our first look and our row may not have seen the row: look again.
         if await self._table.rows(_signal(key)):
             await self._table.wake([self._entry_id])
         raise Paused
 
     async def _left_ms(self, name: str, known: Row) -> int:
-        """Return how much of a wait is left, by the clock of the gateway: ids have its time."""
+        """Return the remaining time of a wait, by the gateway's clock: ids contain its time."""
         wait_ms = int(known.fields["for_ms"])
         since_ms = int(known.fields.get("since_ms", _ms_of(known.id)))
         fields = {"for_ms": str(wait_ms), "since_ms": str(since_ms)}
@@ -193,7 +193,7 @@ class Steps:
 
     async def _find(self, name: str) -> Row | None:
         if name in self._asked:
-            raise ValueError(f"a handler has one {name}: give each step a name of its own")
+            raise ValueError(f"the handler has used {name} already: give each step its own name")
         self._asked.add(name)
         if self._known is None:
             self._known = await self._table.rows(self._key(""))

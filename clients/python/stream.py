@@ -30,13 +30,14 @@ class Page(NamedTuple):
     """Entries of one answer.
 
     Attributes:
-        entries: in order.
-        next_after: read on after this id; None: this is the end.
-        last_id: of the stream.
-        gap: entries that trimming took before these.
-        closed_at_ms: when the stream was closed, if nothing comes behind `next_after` any more.
-        next_before: of a range that is read downwards, the same: it goes on with `end=f"({id}"`.
-        archived: some of the entries were trimmed, and come from the archive of the stream.
+        entries: Entries in order.
+        next_after: Id after which to continue. None: this is the last page.
+        last_id: Last id of the stream.
+        gap: Entries that were trimmed before these.
+        closed_at_ms: When the stream was closed, if no entries follow `next_after`.
+        next_before: Like `next_after`, for a range in descending order: continue with
+            `end=f"({id}"`.
+        archived: Whether some of the entries were trimmed, and come from the archive of the stream.
     """
 
     entries: list[Entry]
@@ -49,10 +50,10 @@ class Page(NamedTuple):
 
 
 class Following:
-    """The entries of a stream as they arrive: an iterator, and a context that ends it.
+    """The entries of a stream as they arrive: an iterator, and a context manager that ends it.
 
     Attributes:
-        gap: the trimmed ids before the latest entry; None: there are none.
+        gap: Ids that were trimmed before the latest entry. None: nothing was trimmed.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Following:
         credit: int,
         decode: Callable[[Mapping[str, Any]], Any] = entry_of,
     ) -> None:
-        """See `Stream.follow`; `decode` returns an entry of what the gateway sends."""
+        """See `Stream.follow`. `decode` converts a frame item to an entry."""
         self.gap: Gap | None = None
         self.on_state: OnState | None = None
         self._live = live
@@ -74,7 +75,7 @@ class Following:
 
     @property
     def ready_count(self) -> int:
-        """Return the number of entries that have arrived: so many steps do not wait."""
+        """Return the number of entries that have arrived and can be read without waiting."""
         return 0 if self._subscription is None else len(self._subscription.items)
 
     async def __aenter__(self) -> Self:
@@ -100,13 +101,13 @@ class Following:
         return entry
 
     async def aclose(self) -> None:
-        """End it."""
+        """End the subscription."""
         if self._subscription is not None:
             await self._live.leave(self._subscription)
 
 
 async def until_ready(subscription: Subscription) -> None:
-    """Wait for an entry; raise StopAsyncIteration or the error once the subscription ended."""
+    """Wait for an entry. Raise StopAsyncIteration or the error when the subscription has ended."""
     while not subscription.items:
         if subscription.has_ended:
             if subscription.failure is None:
@@ -118,7 +119,7 @@ async def until_ready(subscription: Subscription) -> None:
 
 
 class Stream:
-    """A stream by its name. Creating this object sends nothing.
+    """A stream by name. Creating this object sends nothing.
 
     Example:
         orders = hg.stream("orders")
@@ -139,7 +140,7 @@ class Stream:
         self,
         fields: Fields | Pairs,
         *,
-        id: str | None = None,  # noqa: A002 - what it is called everywhere
+        id: str | None = None,  # noqa: A002 - the usual name
         delay_ms: int | None = None,
         deliver_at_ms: int | None = None,
         ttl_ms: int | None = None,
@@ -148,23 +149,25 @@ class Stream:
         idempotency_key: str | None = None,
         if_last_id: str | None = None,
     ) -> str:
-        """Append an entry, and return its id (XADD).
+        """Append an entry and return its id (XADD).
 
         Args:
-            fields: names and values, text or bytes; pairs where a name repeats.
-            id: of the entry; None: the gateway makes it.
-            delay_ms: groups deliver it so much later, by 90 days at most.
-            deliver_at_ms: instead: no sooner than this unix time.
-            ttl_ms: groups deliver it for so long, and then no more.
-            expires_at_ms: instead: until this unix time.
-            create_stream: append also if the stream does not exist.
-            idempotency_key: a repeat with the same key appends nothing, and returns the first id.
-                A client with a `producer` makes one for each append.
-            if_last_id: append only if this is the last id (`LastIdMismatch` otherwise).
+            fields: Names and values, text or bytes. Use pairs if a name repeats.
+            id: Id of the entry. None: the gateway generates it.
+            delay_ms: How long groups wait before they deliver the entry: at most 90 days.
+            deliver_at_ms: Alternative to `delay_ms`: a unix time in ms.
+            ttl_ms: How long groups may deliver the entry.
+            expires_at_ms: Alternative to `ttl_ms`: a unix time in ms.
+            create_stream: Whether to create the stream if it does not exist.
+            idempotency_key: A repeat with the same key appends nothing and returns the first id.
+                Default: a new key for each append if the client has a `producer`, otherwise none.
+            if_last_id: Append only if this is the last id of the stream; otherwise raise
+                `LastIdMismatch`.
 
         Raises:
-            AnswerLost: the entry may be there. With an idempotency key the append is repeated.
-            Problem: the gateway refused it.
+            AnswerLost: The entry may have been appended. With an idempotency key, the client
+                repeats the append.
+            Problem: The gateway refused the entry.
         """
         body = Draft(fields, id, delay_ms, deliver_at_ms, ttl_ms, expires_at_ms).encoded()
         if not create_stream:
@@ -186,10 +189,10 @@ class Stream:
         idempotency_key: str | None = None,
         if_last_id: str | None = None,
     ) -> list[str]:
-        """Append entries, all or none, and return their ids; see `append`.
+        """Append all entries or none, and return their ids. See `append`.
 
-        An `Entry` is appended under its own id, with its times. A `Draft` says more than fields,
-        such as `Draft({"sku": "42"}, delay_ms=60_000)`.
+        An `Entry` is appended with its own id and times. A `Draft` has options, as in
+        `Draft({"sku": "42"}, delay_ms=60_000)`.
         """
         drafts = [Draft.of(entry).encoded() for entry in entries]
         if not drafts:
@@ -223,18 +226,18 @@ class Stream:
         """Return entries after an id, or of a range (XREAD, XRANGE, XREVRANGE).
 
         Args:
-            after: only what is above this id; `$`: only what comes from now on.
-            start: the lowest id of a range, inclusive.
-            end: the highest id of a range, inclusive.
-            limit: entries at most.
-            reverse: the highest id of the range first.
-            wait_ms: how long to wait for an entry after `after`. Where the stream is closed and
-                read to its end, it does not wait.
-            filter: only entries for which it holds, such as `{"exact": {"sku": "42"}}`. A page may
-                have none of them, and more come behind it: of a range until `next_after` (or
-                `next_before`) is None, after an id until `next_after` is `last_id`.
-            columns: the fields that are sent, by name; None: all of them.
-            archived: read what is archived as well, where the stream keeps an archive.
+            after: Only entries after this id. `$`: only new entries.
+            start: First id of a range, inclusive.
+            end: Last id of a range, inclusive.
+            limit: Maximum number of entries.
+            reverse: Return the range in descending order.
+            wait_ms: How long to wait for an entry after `after`. At the end of a closed stream, the
+                read does not wait.
+            filter: Only entries that match, such as `{"exact": {"sku": "42"}}`. A page can be empty
+                even if more entries follow: for a range, continue until `next_after` (or
+                `next_before`) is None; after an id, until `next_after` is `last_id`.
+            columns: Names of the fields to return. None: all fields.
+            archived: Also read archived entries if the stream has an archive.
         """
         query = {
             "after": after,
@@ -267,12 +270,12 @@ class Stream:
         limit: int = 1_000,
         filter: Filter | None = None,  # noqa: A002
     ) -> AsyncGenerator[Page]:
-        """Yield the entries that are there now, a page of `limit` at a time.
+        """Yield the entries that exist now, in pages of `limit`.
 
         Args:
-            after: an id; `0` for all entries.
-            limit: entries in one page.
-            filter: only entries that match; a page may have none.
+            after: An id, or `0` for all entries.
+            limit: Number of entries per page.
+            filter: Only entries that match. A page can be empty.
         """
         page = await self.read(after=after, limit=limit, filter=filter)
         last = _parts_of(page.last_id)
@@ -290,12 +293,12 @@ class Stream:
         limit: int = 1_000,
         filter: Filter | None = None,  # noqa: A002
     ) -> AsyncGenerator[Entry]:
-        """Yield the entries that are there now, fetched in pages of `limit`.
+        """Yield the entries that exist now, one by one.
 
         Args:
-            after: an id; `0` for all entries.
-            limit: entries in one page.
-            filter: only entries that match.
+            after: An id, or `0` for all entries.
+            limit: Number of entries per request.
+            filter: Only entries that match.
         """
         async for page in self.pages(after=after, limit=limit, filter=filter):
             for entry in page.entries:
@@ -309,17 +312,18 @@ class Stream:
         on_state: OnState | None = None,
         filter: Filter | None = None,  # noqa: A002
     ) -> Following:
-        """Follow the stream: an iterator of entries that waits for the next one (XREAD BLOCK).
+        """Follow the stream: iterate over its entries and wait for new ones (XREAD BLOCK).
 
-        It survives every loss of the connection, without a lost or repeated entry. It ends after
-        the last entry of a stream that is closed.
+        The iterator resumes after each loss of the connection, without lost or repeated entries. It
+        ends after the last entry of a closed stream.
 
         Args:
-            after: an id, `0` for all entries, or `$` for only new ones.
-            credit: entries that may be on the way to this program.
-            on_state: called when entries come, when all were read (`caught_up`), when there will be
-                no others (`closed`), and when the connection is `lost`, with the reason.
-            filter: only entries that match, such as `{"exact": {"sku": "42"}}`.
+            after: An id, `0` for all entries, or `$` for new entries only.
+            credit: Maximum number of entries in flight to this program.
+            on_state: Called when entries arrive, when all entries have been read (`caught_up`),
+                when the stream has ended (`closed`), and when the connection is `lost`, with the
+                reason.
+            filter: Only entries that match, such as `{"exact": {"sku": "42"}}`.
         """
         wanted: dict[str, Any] = {"stream": self.name, "after": after}
         if filter is not None:
@@ -329,7 +333,7 @@ class Stream:
         return following
 
     def table(self) -> Table:
-        """Return the table that the stream is, if it has a `key_field`: its latest entry by key."""
+        """Return the table of a stream with a `key_field`: the latest entry of each key."""
 
         def follow(prefix: str, credit: int) -> Following:
             wanted = {"stream": self.name, "view": "table"}
@@ -349,19 +353,19 @@ class Stream:
         schema: tables.Schema | None = None,
         filter: Filter | None = None,  # noqa: A002
     ) -> pa.Table:
-        """Return entries as an Arrow table, without Spark: `_id`, `_time`, and the fields.
+        """Return entries as an Arrow table with `_id`, `_time`, and a column for each field.
 
         Args:
-            start: the lowest id, inclusive; `(1718000000000-0`: exclusive.
-            end: the highest id, inclusive.
-            schema: which fields become columns, and their types, such as
-                `{"sku": "string", "price": "float64"}`; None: all, with types that are inferred.
-                The gateway sends no others.
-            filter: see `batches`.
+            start: First id, inclusive. `(1718000000000-0`: exclusive.
+            end: Last id, inclusive.
+            schema: Fields to return as columns, and their types, such as
+                `{"sku": "string", "price": "float64"}`. The gateway sends only these fields. None:
+                all fields, with inferred types.
+            filter: See `batches`.
 
         Raises:
-            PackageMissing: the extra `tables` is not installed.
-            ValueError: a value does not fit the schema.
+            PackageMissing: The extra `tables` is not installed.
+            ValueError: A value does not match the schema.
         """
         tables.arrow()
         dividing: list[asyncio.Task[tables.Divided]] = []
@@ -369,7 +373,7 @@ class Stream:
             columns = None if schema is None else list(schema)
             asked = self.batches(start=start, end=end, columns=columns, filter=filter)
             async with await asked as arriving:
-                async for batch in arriving:  # which is divided while others come
+                async for batch in arriving:  # divide it while others arrive
                     work = asyncio.to_thread(tables.divided, batch, schema)
                     dividing.append(asyncio.create_task(work))
         finally:
@@ -384,7 +388,7 @@ class Stream:
         schema: tables.Schema | None = None,
         filter: Filter | None = None,  # noqa: A002
     ) -> pd.DataFrame:
-        """Return entries as a pandas DataFrame whose index is `_id`; see `read_arrow`."""
+        """Return entries as a pandas DataFrame with the index `_id`. See `read_arrow`."""
         table = await self.read_arrow(start=start, end=end, schema=schema, filter=filter)
         return await asyncio.to_thread(tables.frame_of, table)
 
@@ -396,19 +400,19 @@ class Stream:
         schema: tables.Schema | None = None,
         filter: Filter | None = None,  # noqa: A002
     ) -> pl.DataFrame:
-        """Return entries as a polars DataFrame; see `read_arrow`."""
+        """Return entries as a polars DataFrame. See `read_arrow`."""
         table = await self.read_arrow(start=start, end=end, schema=schema, filter=filter)
         return cast("pl.DataFrame", tables.polars().from_arrow(table))
 
     async def write_arrow(self, table: pa.Table | pa.RecordBatch, *, chunk: int = 10_000) -> int:
-        """Append the rows of an Arrow table, and return how many.
+        """Append the rows of an Arrow table, and return their number.
 
-        Each column is a field, as text, and left out where it is null. `_id` is the entry's id.
-        Each chunk is appended as a whole, or not at all.
+        Each column is a field, as text. Null values are left out. `_id` is the id of the entry.
+        Each chunk is appended completely or not at all.
 
         Args:
-            table: the rows.
-            chunk: rows of one request.
+            table: The rows.
+            chunk: Number of rows per request.
         """
         entries = await asyncio.to_thread(tables.entries_of, table)
         for begin in range(0, len(entries), chunk):
@@ -416,7 +420,7 @@ class Stream:
         return len(entries)
 
     async def write_pandas(self, frame: pd.DataFrame, *, chunk: int = 10_000) -> int:
-        """Append the rows of a pandas DataFrame, and return how many; see `write_arrow`."""
+        """Append the rows of a pandas DataFrame, and return their number. See `write_arrow`."""
         table = tables.arrow().Table.from_pandas(
             frame, preserve_index=frame.index.name == tables.ID
         )
@@ -425,12 +429,12 @@ class Stream:
     # In bulk
 
     async def splits(self, *, after: str = "0-0", to: str | None = None, parts: int) -> list[Split]:
-        """Split a range into at most `parts` parts of about the same number of entries.
+        """Split a range into at most `parts` parts with about the same number of entries.
 
         Args:
-            after: the range begins behind this id.
-            to: the last id of the range; None: that of the stream.
-            parts: maximum number of parts.
+            after: Id after which the range starts.
+            to: Last id of the range. None: the last id of the stream.
+            parts: Maximum number of parts.
         """
         query = {"after": after, "to": to, "parts": parts}
         answer = await self._calls.call("GET", f"{self._path}/splits", query=query)
@@ -445,18 +449,19 @@ class Stream:
         columns: Sequence[str] | None = None,
         filter: Filter | None = None,  # noqa: A002
     ) -> Batches:
-        """Return entries that are there now as Arrow record batches, which come one by one.
+        """Return the entries that exist now as Arrow record batches, which arrive one by one.
 
         Args:
-            start: the lowest id, inclusive; `(1718000000000-0`: exclusive.
-            end: the highest id, inclusive.
-            compression: None: zstd over a network, none on this machine.
-            columns: the fields that are sent; None: all.
-            filter: only entries for which it holds are sent, such as `{"exact": {"sku": "42"}}`;
-                see `readEntries` in the API for what may be written.
+            start: First id, inclusive. `(1718000000000-0`: exclusive.
+            end: Last id, inclusive.
+            compression: `none` or `zstd`. Default: `none` for a gateway on this machine, `zstd`
+                otherwise.
+            columns: Names of the fields to return. None: all fields.
+            filter: Only entries that match, such as `{"exact": {"sku": "42"}}`. For the syntax, see
+                `readEntries` in the API.
 
         Raises:
-            StreamNotFound: there is no such stream.
+            StreamNotFound: The stream does not exist.
         """
         if compression is None:
             compression = "none" if self._calls.is_local else "zstd"
@@ -476,12 +481,12 @@ class Stream:
     async def append_batch(
         self, rows: pa.RecordBatch, *, idempotency_key: str | None = None
     ) -> list[str]:
-        """Append the rows of a record batch, all or none, and return their ids.
+        """Append all rows of a record batch or none, and return their ids.
 
         Args:
-            rows: columns `fields`, a map of names and values, and optionally `id`, and times as
-                `append` has them (int64).
-            idempotency_key: see `append`.
+            rows: Column `fields`, a map of names and values; optionally `id`, and the times of
+                `append` (int64).
+            idempotency_key: See `append`.
         """
         has_ids = "id" in rows.schema.names
         headers, is_repeatable = self._append_headers(idempotency_key, None, has_ids=has_ids)
@@ -495,39 +500,39 @@ class Stream:
         return cast(list[str], answer["ids"])
 
     async def get(self, entry_id: str) -> Entry:
-        """Return one entry; raises `EntryNotFound` if there is none."""
+        """Return an entry. Raises `EntryNotFound` if it does not exist."""
         return entry_of(await self._calls.call("GET", f"{self._path}/entries/{segment(entry_id)}"))
 
     async def delete_entries(self, ids: Iterable[str]) -> dict[str, str]:
-        """Delete entries, and return what became of each id (XDEL)."""
+        """Delete entries, and return the outcome for each id (XDEL)."""
         body = {"ids": list(ids)}
         path = f"{self._path}/entries/delete"
         answer = await self._calls.call("POST", path, body=body, is_repeatable=True)
         return {result["id"]: result["outcome"] for result in answer["results"]}
 
     async def create(self, config: StreamConfig | None = None) -> StreamInfo:
-        """Create the stream; raises `StreamExists` if it has another configuration."""
+        """Create the stream. Raises `StreamExists` if it exists with another configuration."""
         return cast(StreamInfo, await self._calls.call("PUT", self._path, body=config or {}))
 
     async def update(self, config: StreamConfig) -> StreamInfo:
-        """Change the configuration; what is not named stays (XCFGSET)."""
+        """Change the given settings and keep the others (XCFGSET)."""
         return cast(StreamInfo, await self._calls.call("PATCH", self._path, body=config))
 
     async def info(self) -> StreamInfo:
-        """Return the stream's length, ids and configuration (XINFO STREAM)."""
+        """Return the length, ids and configuration of the stream (XINFO STREAM)."""
         return cast(StreamInfo, await self._calls.call("GET", self._path))
 
     async def detail(self, *, count: int = 10) -> StreamDetail:
         """Return the stream with its groups and their consumers (XINFO STREAM FULL).
 
         Args:
-            count: how many of its entries, and of the pending entries of each group, are shown.
+            count: Maximum number of entries, and of pending entries per group, to return.
         """
         query = {"full": "true", "count": count}
         return cast(StreamDetail, await self._calls.call("GET", self._path, query=query))
 
     async def schema(self) -> dict[str, Any] | None:
-        """Return the schema that new entries have to match; None if there is none."""
+        """Return the schema that new entries must match. None: there is no schema."""
         try:
             answer = await self._calls.call("GET", f"{self._path}/schema")
         except NotFound:
@@ -535,37 +540,38 @@ class Stream:
         return cast(dict[str, Any], answer["schema"])
 
     async def set_schema(self, schema: Mapping[str, Any], *, force: bool = False) -> None:
-        """Set the schema that new entries have to match: a JSON Schema of the object of fields.
+        """Set the schema that new entries must match: a JSON Schema for the object of fields.
 
-        The stream is created if it is not there.
+        Creates the stream if it does not exist.
 
         Args:
-            schema: JSON Schema 2020-12. A value is read as JSON unless its field may be a text.
-            force: replace a schema even if entries may be refused that were allowed before.
+            schema: JSON Schema 2020-12. A value is parsed as JSON unless its field may be a string.
+            force: Replace a schema even if the new one may refuse entries that the old one allowed.
         """
         query = {"force": "true"} if force else {}
         await self._calls.call("PUT", f"{self._path}/schema", query=query, body={"schema": schema})
 
     async def delete_schema(self) -> None:
-        """Delete the schema, so that the stream takes any entries again."""
+        """Delete the schema. The stream then accepts any entries."""
         await self._calls.call("DELETE", f"{self._path}/schema")
 
     async def groups(self, *, limit: int = 100) -> AsyncGenerator[GroupInfo]:
-        """Yield the groups, by pages of `limit` (XINFO GROUPS)."""
+        """Yield the groups, in pages of `limit` (XINFO GROUPS)."""
         async for group in self._calls.items(f"{self._path}/groups", "groups", limit=limit):
             yield cast(GroupInfo, group)
 
     async def trim(
         self, *, max_length: int | None = None, min_id: str | None = None, approximate: bool = False
     ) -> int:
-        """Remove the oldest entries, and return how many (XTRIM).
+        """Remove the oldest entries, and return their number (XTRIM).
 
-        If an answer is lost, the request is repeated, and the number is that of the repeat.
+        If the answer is lost, the client repeats the request. The result is then the number that
+        the repeat removed.
 
         Args:
-            max_length: number of entries to keep.
-            min_id: entries from this id on are kept.
-            approximate: a few more may be kept, which is faster.
+            max_length: Number of entries to keep.
+            min_id: Keep entries from this id on.
+            approximate: Faster, but may keep a few more entries.
         """
         body = {"max_length": max_length, "min_id": min_id, "approximate": approximate}
         sent = {name: value for name, value in body.items() if value is not None}
@@ -574,10 +580,10 @@ class Stream:
         return cast(int, answer["removed"])
 
     async def trim_archive(self, *, before: str | None = None) -> int:
-        """Remove archived entries for good, and return how many.
+        """Delete archived entries permanently, and return their number.
 
         Args:
-            before: entries from this id on are kept; None: none is.
+            before: Keep entries from this id on. None: delete all.
         """
         answer = await self._calls.call("DELETE", f"{self._path}/archive", query={"before": before})
         return cast(int, answer["removed"])
@@ -590,20 +596,23 @@ class Stream:
         idempotency_key: str | None = None,
         if_last_id: str | None = None,
     ) -> ClosedStream:
-        """Close the stream for good, behind a last entry if there is one, in one step.
+        """Close the stream permanently, optionally with a last entry, in one step.
 
-        Whoever follows it gets what there is, and then the iteration ends; of a group once it has
-        settled everything. To close it again without an entry changes nothing.
+        Followers receive the remaining entries, and then their iterators end. Iterators of
+        consumers end when the group has settled everything. Closing a closed stream without an
+        entry changes nothing.
 
         Args:
-            fields: of the last entry; None: there is none.
-            create_stream: append it also if the stream does not exist.
-            idempotency_key: of the last entry; see `append`.
-            if_last_id: close only if this is the last id (`LastIdMismatch` otherwise).
+            fields: Fields of the last entry. None: no entry.
+            create_stream: Whether to create the stream for the last entry if it does not exist.
+            idempotency_key: Key for the last entry. See `append`.
+            if_last_id: Close only if this is the last id of the stream; otherwise raise
+                `LastIdMismatch`.
 
         Raises:
-            StreamClosed: it is closed, and there is an entry.
-            AnswerLost: it may be closed. With an idempotency key the append is repeated.
+            StreamClosed: The stream is closed already, and there is an entry to append.
+            AnswerLost: The stream may be closed. With an idempotency key, the client repeats the
+                request.
         """
         body = None if fields is None else encoded(fields)
         if body is not None and not create_stream:
@@ -618,7 +627,7 @@ class Stream:
         return cast(ClosedStream, answer)
 
     async def delete(self) -> None:
-        """Delete the stream with its groups (DEL)."""
+        """Delete the stream and its groups (DEL)."""
         await self._calls.call("DELETE", self._path)
 
     def _append_headers(
@@ -626,7 +635,7 @@ class Stream:
     ) -> tuple[dict[str, str], bool]:
         """Return the headers of an append, and whether it may be repeated.
 
-        Entries with ids of their own need no key: a repeat is refused.
+        Entries with their own ids need no key: the gateway refuses a repeat.
         """
         headers = {} if if_last_id is None else {"If-Match": f'"{if_last_id}"'}
         if self._producer is not None and not has_ids:
@@ -638,10 +647,10 @@ class Stream:
 
 
 OnState = Callable[[State, str], None]
-"""Is called with a new state, and with the reason for it where there is one."""
+"""Called with a new state, and the reason for it if there is one."""
 
 OnClaimed = Callable[[str, str], None]
-"""Is called with the id of an entry that was held, and the consumer that has it now."""
+"""Called with the id of an entry that was claimed, and the consumer that claimed it."""
 
 
 def _parts_of(entry_id: str) -> tuple[int, ...]:

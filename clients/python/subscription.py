@@ -1,6 +1,7 @@
 """Subscription: what a program reads over the WebSocket, across connections.
 
-It does no I/O. The conversation passes it the gateway's frames, and sends the frames it returns.
+It does no I/O. The conversation passes frames of the gateway to it, and sends the frames that it
+returns.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from headgate.client.entries import Gap
 from headgate.client.problems import HeadgateError
 
 Outcome = Literal["acked", "released", "extended", "not_pending", "claimed", "lost"]
-"""Outcome of an entry; `lost`: the connection ended, and the entry went back."""
+"""Outcome of an entry. `lost`: the connection ended, and the entry went back."""
 
 State = Literal[
     "live",
@@ -26,74 +27,75 @@ State = Literal[
     "closed",
     "lost",
 ]
-"""States: entries come, there are none now, or the reason why none come; `closed`: all of a closed
-stream has come; `lost`: no connection."""
+"""States: entries arrive, there are none now, or why none arrive. `closed`: all entries of a closed
+stream have arrived. `lost`: there is no connection.
+"""
 
 Mode = Literal["fail", "fatal", "silent"]
-"""Modes of a nack: it failed, it can never succeed, or it was not tried."""
+"""Modes of a nack: the entry failed, it can never succeed, or it was not tried."""
 
 
 class Nack(NamedTuple):
     mode: Mode = "fail"
-    delay_ms: int | None = None  # nobody gets it before that; None: as the policy has it
+    delay_ms: int | None = None  # before the next delivery; None: as the policy says
     error: str | None = None  # what went wrong
 
 
 _DONE_MAX: Final = 10_000
-"""Entries whose acknowledgement is repeated if they come again."""
+"""Maximum number of entries whose acknowledgement is repeated if they are delivered again."""
 
 _MESSAGES_MAX: Final = 1_000
-"""Messages of a channel that wait for the program."""
+"""Maximum number of messages of a channel that wait for the program."""
 
 EXTEND_S: Final = 10.0
-"""Interval between restarts of the idle clock of held entries, unless the group claims earlier."""
+"""Interval at which held entries are extended, unless the group claims earlier."""
 
 FRAME_IDS_MAX: Final = 1_000
-"""Entries that are settled by one frame."""
+"""Maximum number of entries settled by one frame."""
 
 FRAME_BYTES_MAX: Final = 128 * 2**20
-"""Bytes of a frame: an entry of 16 MiB may take six times as many in JSON."""
+"""Maximum size of a frame: an entry of 16 MiB can be six times as large in JSON."""
 
 
 ALL_ROWS_COME: Final[Mapping[str, Any]] = {"rows": "come"}
 ALL_ROWS_CAME: Final[Mapping[str, Any]] = {"rows": "came"}
-"""Items of a view of a table, around all of its rows."""
+"""Items of a table view before and after all of its rows."""
 
 
 class Subscription:
     def __init__(self, name: str, wanted: Mapping[str, Any], *, credit: int) -> None:
-        """Begin with the subscribe frame `wanted`, without `type`, `sub` and `credit`."""
+        """Start with the subscribe frame `wanted`, without `type`, `sub` and `credit`."""
         self.name = name
         self.is_group = "group" in wanted
         self.is_view = wanted.get("view") == "table"
         self.is_channel = "channel" in wanted
-        self.is_standing = False  # what is published on it comes here
-        self.dropped = 0  # messages of a channel that nobody took in time
-        self.items: deque[Mapping[str, Any]] = deque()  # entries that nobody has taken
+        self.is_standing = False  # the channel subscription is confirmed
+        self.dropped = 0  # messages of a channel that were not taken in time
+        self.items: deque[Mapping[str, Any]] = deque()  # entries that are not taken yet
         self.gap: Gap | None = None  # before the next entry
         self.failure: Exception | None = None  # why it has ended
         self.has_ended = False
         self.extend_s = EXTEND_S
         self.lag: int | None = None
         self.consumer: str | None = wanted.get("consumer")
-        # Deliveries of what the program has not settled, by key (`key_of`), as all that follow.
+        # Delivery counts of unsettled entries, by key (`key_of`), as in the attributes below.
         self.held: dict[str, int] = {}
         self.on_claimed: Callable[[str, str], None] | None = None
         self.on_state: Callable[[State, str], None] | None = None
         self._state: State | None = None
-        self.waiters: list[Callable[[], object]] = []  # are called once when there is something
+        self.waiters: list[Callable[[], object]] = []  # called once at the next item or end
         self._wanted = dict(wanted)
         self.stream: str = wanted.get("stream", "")
         self.group: str | None = wanted.get("group")
         self._credit = credit
-        self._as_of = ""  # of the rows of a view
-        self._returned = 0  # credit that is not given back yet
+        self._as_of = ""  # id that the rows of a view are as of
+        self._returned = 0  # credit not returned to the gateway yet
         self._acks: list[str] = []
         self._nacks: dict[Nack, list[str]] = {}
         self._extends: list[str] = []
-        self._committed: list[str] = []  # settled by requests, and the gateway keeps their credit
-        self._in_work: set[str] = set()  # the program has these
-        self._done: dict[str, None] = {}  # acknowledged, and the gateway has not answered
+        self._committed: list[str] = []  # settled by requests; their credit is not returned
+        self._in_work: set[str] = set()  # taken by the program
+        self._done: dict[str, None] = {}  # acknowledged, but not answered yet
 
     def subscribe_frame(self) -> dict[str, Any]:
         if self.is_channel:
@@ -112,7 +114,7 @@ class Subscription:
         self._returned = 0
         return {**frame, **self._wanted}
 
-    # What the gateway says
+    # Frames from the gateway
 
     def subscribed(self, frame: Mapping[str, Any]) -> None:
         self.changed("live")
@@ -126,7 +128,7 @@ class Subscription:
             self._as_of = frame["position"]
             self._note_rows_come(is_again="gap" in frame)
         else:
-            self._wanted["after"] = frame["position"]  # `$` is an id from now on
+            self._wanted["after"] = frame["position"]  # replaces `$` by an id
         self._note_gap(frame.get("gap"))
 
     def _note_rows_come(self, *, is_again: bool) -> None:
@@ -150,7 +152,7 @@ class Subscription:
                 entries = [item for item in entries if not self._is_known(key_of(item))]
         elif entries:
             self._wanted["after"] = entries[-1]["id"]
-        if "position" in frame:  # behind what a filter did not let through
+        if "position" in frame:  # after entries that the filter removed
             self._wanted["after"] = frame["position"]
         self.items += entries
         self._wake()
@@ -164,7 +166,7 @@ class Subscription:
         self._wake()
 
     def hear(self, frame: Mapping[str, Any]) -> None:
-        """Take a message of a channel; the oldest makes room if nobody takes them."""
+        """Take a message of a channel. If too many wait, drop the oldest."""
         self.items.append(frame)
         if len(self.items) > _MESSAGES_MAX:
             self.dropped += 1 + self.items.popleft().get("dropped", 0)
@@ -172,7 +174,7 @@ class Subscription:
 
     def changed(self, state: State, why: str = "") -> None:
         if state == "caught_up" and self.is_view and "after" not in self._wanted:
-            self._wanted["after"] = self._as_of  # if rows came again meanwhile, it is before them
+            self._wanted["after"] = self._as_of  # before any rows that were sent again meanwhile
             self.items.append(ALL_ROWS_CAME)
             self._wake()
         before, self._state = self._state, state
@@ -198,9 +200,9 @@ class Subscription:
                 self._done.pop(key, None)
 
     def lost(self) -> None:
-        """Note that the connection ended: entries of a group went back, or are kept there.
+        """Note that the connection ended: entries of a group went back, or are kept.
 
-        Entries in work or done may be delivered again; their handlers do not start again.
+        Entries in work or done may be delivered again. Their handlers do not start again.
         """
         if self.is_group:
             self.items.clear()
@@ -214,7 +216,7 @@ class Subscription:
         self.failure, self.has_ended = failure, True
         self._wake()
 
-    # What the program says
+    # Calls of the program
 
     def next_item(self) -> Mapping[str, Any]:
         item = self.items.popleft()
@@ -225,27 +227,27 @@ class Subscription:
         return item
 
     def settle(self, key: str, nack: Nack | None) -> None:
-        """Acknowledge an entry in work, or give it back; nothing if another consumer has it."""
+        """Acknowledge an entry in work or give it back, unless another consumer has it."""
         self._in_work.discard(key)
         if nack is None:
             self._done[key] = None
             if len(self._done) > _DONE_MAX:
                 del self._done[next(iter(self._done))]
-        if self.held.pop(key, None) is not None:  # it may be here again before the answer
+        if self.held.pop(key, None) is not None:  # it may be delivered again before the answer
             if nack is None:
                 self._acks.append(key)
             else:
                 self._nacks.setdefault(nack, []).append(key)
 
     def part_with(self, key: str) -> None:
-        """Note that an entry is no longer in work: if it comes again, it is a new job."""
+        """Note that an entry is no longer in work: if it is delivered again, it is a new job."""
         self._in_work.discard(key)
 
     def settled_elsewhere(self, key: str) -> None:
-        """Note that a request has settled an entry, or that somebody else has it.
+        """Note that a request settled an entry, or that another consumer has it.
 
-        It may be here again before the answer. Otherwise the gateway still counts it against the
-        credit: to extend it is harmless, and shows that it is held no more.
+        The entry may be delivered again before the answer arrives. Otherwise the gateway still
+        counts it against the credit: extending it is harmless, and shows that it is no longer held.
         """
         is_here_again = key in self._in_work or any(key_of(item) == key for item in self.items)
         if not is_here_again and self.held.pop(key, None) is not None:
@@ -265,7 +267,7 @@ class Subscription:
         )
 
     def frames(self) -> list[dict[str, Any]]:
-        """Return the frames to send now; each frame with `ids` will be answered."""
+        """Return the frames to send now. The gateway answers each frame with `ids`."""
         acks, self._acks = self._acks, []
         nacks, self._nacks = self._nacks, {}
         extends, self._extends = self._extends, []
@@ -285,7 +287,7 @@ class Subscription:
         return frames
 
     def _is_known(self, key: str) -> bool:
-        """Tell whether a redelivered entry is in work or done; acknowledge it if it is done."""
+        """Return whether a redelivered entry is in work or done. If it is done, acknowledge it."""
         if key in self._done:
             self._acks.append(key)
             return True
@@ -306,13 +308,13 @@ class Closed(HeadgateError):
 
 
 def key_of(item: Mapping[str, Any]) -> str:
-    """Return the id of an entry, behind its stream if several are read: ids may be equal there."""
+    """Return the id of an entry, prefixed with its stream if several are read: ids can repeat."""
     stream = item.get("stream")
     return item["id"] if stream is None else f"{stream}\n{item['id']}"
 
 
 def _portions(keys: list[str]) -> list[dict[str, Any]]:
-    """Return the parts of frames that name these entries, of one stream each."""
+    """Return the parts of frames that name these entries, each for one stream."""
     by_stream: dict[str, list[str]] = {}
     for key in keys:
         stream, _, entry_id = key.rpartition("\n")

@@ -1,4 +1,4 @@
-"""Table: the latest entry of each key of a stream, read, changed and followed."""
+"""Table: read, change and follow the latest entry of each key of a stream."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Follow = Callable[[str, int], Any]
-"""Returns the `Following` of rows whose keys begin with a text; so many may be on the way."""
+"""Return the `Following` of rows whose keys start with a prefix, with a maximum in flight."""
 
 
 class Row(NamedTuple):
     """The latest entry of a key.
 
     Attributes:
-        key: the value of the key field; `base64:` and base64 text if it is no text.
-        id: of the entry.
-        fields: its names and values. If a name repeats, its last value.
+        key: Value of the key field. If it is not text, `base64:` followed by base64 text.
+        id: Id of the entry.
+        fields: Names and values. If a name repeats, its last value.
     """
 
     key: str
@@ -39,9 +39,9 @@ class RowChange(NamedTuple):
     """A change of a row.
 
     Attributes:
-        key: of the row.
-        id: of the entry that changed it.
-        fields: what it has now; None: it was removed.
+        key: Key of the row.
+        id: Id of the entry that changed it.
+        fields: The new names and values. None: the row was removed.
     """
 
     key: str
@@ -59,20 +59,20 @@ class Table:
     """
 
     def __init__(self, calls: Calls, path: str, follow: Follow) -> None:
-        """See `Stream.table`; `follow` follows the rows with a prefix."""
+        """See `Stream.table`. `follow` follows the rows with a prefix."""
         self._calls = calls
         self._path = f"{path}/table"
         self._follow = follow
 
     async def get(self, key: str) -> Row | None:
-        """Return the row of a key; None: there is none."""
+        """Return the row of a key. None: there is no row."""
         try:
             return _row_of(await self._calls.call("GET", f"{self._path}/{segment(key)}"))
         except EntryNotFound:
             return None
 
     async def wait(self, key: str, *, after: str, wait_ms: int = 20_000) -> Row | None:
-        """Return the row of a key once it has changed after an id, or when the time is over."""
+        """Return the row of a key when it changes after an id, or when `wait_ms` have passed."""
         query = {"after": after, "wait_ms": wait_ms}
         path = f"{self._path}/{segment(key)}"
         try:
@@ -89,15 +89,15 @@ class Table:
         if_absent: bool = False,
         idempotency_key: str | None = None,
     ) -> str:
-        """Append the entry that is the row of a key from now on, and return its id.
+        """Append an entry that becomes the row of a key, and return its id.
 
         Args:
-            key: of the row. Its field is added.
-            fields: names and values, text or bytes; pairs where a name repeats.
-            if_match: only if this is the id of the row (`RowChanged` otherwise).
-            if_absent: only if there is no row (likewise).
-            idempotency_key: a repeat with the same key appends nothing. The client makes one for
-                each put unless it is given, so an answer that is lost is asked for again.
+            key: Key of the row. The gateway adds the key field.
+            fields: Names and values, text or bytes. Use pairs if a name repeats.
+            if_match: Write only if this is the id of the row; otherwise raise `RowChanged`.
+            if_absent: Write only if there is no row; otherwise raise `RowChanged`.
+            idempotency_key: A repeat with the same key appends nothing. Default: a new key for each
+                put, so the client repeats the request if the answer is lost.
         """
         headers = _conditions(if_match, idempotency_key)
         if if_absent:
@@ -109,12 +109,12 @@ class Table:
     async def delete(
         self, key: str, *, if_match: str | None = None, idempotency_key: str | None = None
     ) -> bool:
-        """Append an entry that removes the row of a key; false: there is none.
+        """Append an entry that removes the row of a key. Return False if there is no row.
 
         Args:
-            key: of the row.
-            if_match: only if this is the id of the row (`RowChanged` otherwise).
-            idempotency_key: see `put`.
+            key: Key of the row.
+            if_match: Remove only if this is the id of the row; otherwise raise `RowChanged`.
+            idempotency_key: See `put`.
         """
         headers = _conditions(if_match, idempotency_key)
         try:
@@ -130,15 +130,15 @@ class Table:
         filter: Filter | None = None,  # noqa: A002
         limit: int = 1_000,
     ) -> AsyncGenerator[Row]:
-        """Yield all rows in order of their keys, as of one id, by pages of `limit`.
+        """Yield all rows in the order of their keys, as of one id, in pages of `limit`.
 
         Args:
-            prefix: only keys that begin with it.
-            filter: only rows that match, such as `{"exact": {"kind": "sale"}}`.
-            limit: rows in one page.
+            prefix: Only keys that start with this prefix.
+            filter: Only rows that match, such as `{"exact": {"kind": "sale"}}`.
+            limit: Number of rows per page.
 
         Raises:
-            Gone: too much has changed meanwhile: begin again.
+            Gone: Too much has changed meanwhile. Start again.
         """
         async for page in self._pages(prefix, filter, limit):
             for row in page["rows"]:
@@ -147,18 +147,19 @@ class Table:
     async def to_pandas(
         self, *, as_of: str | None = None, schema: tables.Schema | None = None
     ) -> pd.DataFrame:
-        """Return all rows as a pandas DataFrame: `_id`, `_time`, and the fields, by `_key`.
+        """Return all rows as a pandas DataFrame: `_id`, `_time` and the fields, indexed by `_key`.
 
-        Its `attrs["as_of"]` is the id that the rows are as of.
+        `attrs["as_of"]` of the frame is the id that the rows are as of.
 
         Args:
-            as_of: such an id of an earlier read, as long as the gateway knows how the table was.
-            schema: which fields become columns, and their types; see `Stream.read_arrow`.
+            as_of: The `as_of` of an earlier read, while the gateway still has that state of the
+                table.
+            schema: Fields to return as columns, and their types. See `Stream.read_arrow`.
 
         Raises:
-            Gone: the gateway does not know how the table was at `as_of`.
-            PackageMissing: the extra `tables` is not installed.
-            ValueError: a value does not fit the schema.
+            Gone: The gateway no longer has the state of the table at `as_of`.
+            PackageMissing: The extra `tables` is not installed.
+            ValueError: A value does not match the schema.
         """
         tables.arrow()
         rows, as_of = await self._all(as_of)
@@ -166,17 +167,17 @@ class Table:
         return await asyncio.to_thread(tables.frame_of_rows, list(rows), entries, schema, as_of)
 
     async def changes(self, *, prefix: str = "", credit: int = 256) -> AsyncGenerator[RowChange]:
-        """Yield all rows, and then each change as it comes, until the stream is closed.
+        """Yield all rows, and then each change as it arrives, until the stream is closed.
 
-        It survives every loss of the connection. Where entries were trimmed before this program
-        has seen them, the rows are read again, and what differs is yielded.
+        The iterator resumes after each loss of the connection. If entries were trimmed before this
+        program received them, it reads the rows again and yields the differences.
 
         Args:
-            prefix: only rows whose keys begin with it.
-            credit: rows that may be on the way to this program.
+            prefix: Only rows whose keys start with this prefix.
+            credit: Maximum number of rows in flight to this program.
         """
         known: dict[str, str] = {}  # the id of each row
-        gone: set[str] = set()  # rows that have not come again
+        gone: set[str] = set()  # rows not sent again yet
         async with self._follow(prefix, credit) as items:
             async for item in items:
                 if item is ALL_ROWS_COME:

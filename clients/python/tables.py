@@ -1,8 +1,8 @@
-"""Tables: entries as Arrow columns, and back. Needs the extra `tables`.
+"""Tables: entries as Arrow columns, and back. Requires the extra `tables`.
 
-A field becomes a column. Its type is what the schema says; without a schema it is inferred from all
-values: integers, floats or booleans if each value is the usual notation of one; otherwise text, or
-bytes where a value is not UTF-8.
+Each field becomes a column. Its type comes from the schema. Without a schema, it is inferred from
+all values: integers, floats or booleans if every value is written in the usual notation of that
+type; otherwise text, or bytes if a value is not UTF-8.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ ID = "_id"
 KEY = "_key"
 TIME = "_time"
 
-_MS_MAX = 2**63 - 1  # as the gateway sends times of later ids
+_MS_MAX = 2**63 - 1  # the gateway sends later times as this
 
 _TRIED = 64
-"""Values of a column, spread over it, of which a type is tried first."""
+"""Number of values, spread over a column, that a type is tried with first."""
 
 Schema = Mapping[str, Any]
-"""Types of columns by the names of fields: Arrow's types, or their names such as `int64`."""
+"""Types of columns by field name: Arrow types, or their names, such as `int64`."""
 
 
 class PackageMissing(HeadgateError):
@@ -34,9 +34,9 @@ class PackageMissing(HeadgateError):
 
 
 def arrow() -> Any:
-    """Return pyarrow; raises PackageMissing if it is not installed."""
+    """Return pyarrow. Raises PackageMissing if it is not installed."""
     try:
-        import pyarrow as pa  # noqa: PLC0415 - workers do without
+        import pyarrow as pa  # noqa: PLC0415 - optional for workers
         import pyarrow.compute  # noqa: PLC0415
     except ImportError:
         raise PackageMissing("tables need pyarrow: install the extra headgate[tables]") from None
@@ -44,7 +44,7 @@ def arrow() -> Any:
 
 
 def polars() -> Any:
-    """Return polars; raises PackageMissing if it is not installed."""
+    """Return polars. Raises PackageMissing if it is not installed."""
     try:
         import polars as pl  # noqa: PLC0415
     except ImportError:
@@ -63,8 +63,8 @@ def encoded(batch: pa.RecordBatch) -> bytes:
 
 class Column(NamedTuple):
     raw: pa.Array  # bytes, null where an entry does not have the field
-    typed: pa.Array  # in the first type that fits them all, or in that of the schema
-    is_exact: bool  # each value is written so again; a number may have been written otherwise
+    typed: pa.Array  # in the first type that fits all values, or that of the schema
+    is_exact: bool  # each value is written the same again; not so for floats such as 1.50
 
 
 class Divided(NamedTuple):
@@ -76,7 +76,7 @@ class Divided(NamedTuple):
 def columns_of(batches: Iterable[pa.RecordBatch], schema: Schema | None) -> pa.Table:
     """Return entries as a table: `_id`, `_time`, and a column for each field.
 
-    Without a schema all fields become columns, of inferred types.
+    Without a schema, all fields become columns with inferred types.
     """
     return joined([divided(batch, schema) for batch in batches], schema)
 
@@ -113,10 +113,10 @@ def joined(parts: Sequence[Divided], schema: Schema | None) -> pa.Table:
 
 
 def _joined(parts: Sequence[tuple[int, Column | None]], kind: Any) -> pa.ChunkedArray:
-    """Return the parts of one field as one column; a Column None lacks the field in its part.
+    """Join the parts of one field into a column. A Column None: the part does not have the field.
 
-    Without `kind` the type is that of all parts, or is inferred again from all values if they
-    differ.
+    Without `kind`, the type is that of all parts. If they differ, it is inferred again from all
+    values.
     """
     pa = arrow()
     if kind is None:
@@ -138,10 +138,10 @@ def _joined(parts: Sequence[tuple[int, Column | None]], kind: Any) -> pa.Chunked
 
 
 def frame_of(table: pa.Table, index: str = ID) -> pd.DataFrame:
-    import pandas as pd  # noqa: PLC0415 - who asks for a DataFrame has it
+    import pandas as pd  # noqa: PLC0415 - only needed for a DataFrame
 
     frame = table.drop_columns([index]).to_pandas()
-    # They differ, so nothing is won by looking for those that are the same.
+    # Ids are unique, so deduplication would only cost time.
     frame.index = pd.Index(table[index].to_pandas(deduplicate_objects=False), name=index)
     return frame
 
@@ -152,7 +152,7 @@ def frame_of_rows(
     schema: Schema | None,
     as_of: str,
 ) -> pd.DataFrame:
-    """Return rows of a table, each the id and the fields of its entry, as of an id."""
+    """Return the rows of a table as of an id. Each entry is the id and the fields of a row."""
     pa = arrow()
     pairs = [[(_raw(name), _raw(value)) for name, value in fields.items()] for _, fields in entries]
     ids = [entry_id for entry_id, _ in entries]
@@ -174,14 +174,14 @@ def _raw(text: str | bytes) -> bytes:
 def entries_of(table: pa.Table | pa.RecordBatch) -> pa.RecordBatch:
     """Return rows as entries: each column that is not null is a field, as text.
 
-    Columns `_id` and `_time` are not fields; `_id` is the id of the entry.
+    Columns `_id` and `_time` are not fields. `_id` is the id of the entry.
     """
     pa = arrow()
     table = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
     names = [name for name in table.column_names if name not in (ID, TIME)]
     columns = {name: _as_text(name, table[name].combine_chunks()) for name in names}
     if not columns:
-        raise ValueError("there is no column that would be a field")
+        raise ValueError("the table has no column that can be a field")
     fields = gathered(columns)
     ends = fields.offsets.to_numpy()
     counts = ends[1:] - ends[:-1]
@@ -194,7 +194,7 @@ def entries_of(table: pa.Table | pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _raw_columns(fields: pa.MapArray) -> dict[str, pa.Array]:
-    """Return the last value of each field, null where an entry does not have it."""
+    """Return the last value of each field, or null where an entry does not have it."""
     import numpy as np  # noqa: PLC0415 - comes with the extra
 
     offsets = fields.offsets.to_numpy()[: len(fields) + 1]
@@ -214,9 +214,9 @@ def _raw_columns(fields: pa.MapArray) -> dict[str, pa.Array]:
 
 
 def _inferred(raw: pa.Array | pa.ChunkedArray) -> tuple[Any, bool]:
-    """Return values in the first type that writes each of them back; tell whether it does.
+    """Convert values to the first type that keeps each of them, and return whether it is exact.
 
-    Floats need not, as `1.50` is one.
+    Exact means that each value is written the same again. Floats may not be, such as `1.50`.
     """
     pa = arrow()
     try:
@@ -228,7 +228,7 @@ def _inferred(raw: pa.Array | pa.ChunkedArray) -> tuple[Any, bool]:
     sample = texts.take(pa.array(range(0, len(texts), len(texts) // _TRIED + 1)))
     for kind in (pa.int64(), pa.float64(), pa.bool_()):
         try:
-            sample.cast(kind)  # Arrow describes each value that does not fit: ten times the work
+            sample.cast(kind)  # a cast of all values that fails takes ten times as long
             values = texts.cast(kind)
         except pa.ArrowInvalid:
             continue
@@ -240,7 +240,7 @@ def _inferred(raw: pa.Array | pa.ChunkedArray) -> tuple[Any, bool]:
 
 
 def _has_odd_numbers(texts: pa.Array | pa.ChunkedArray) -> bool:
-    """Tell whether a text is a number that is meant as text: `007`, `nan`, `+4`, `1e5`."""
+    """Return whether any number is meant as text, such as `007`, `nan`, `+4` or `1e5`."""
     pc = arrow().compute
     plain = pc.match_substring_regex(texts, r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$")
     return not pc.all(plain).as_py()
@@ -270,11 +270,11 @@ def _as_text(name: str, values: pa.Array) -> pa.Array:
     try:
         return values.cast(pa.string()).cast(pa.binary())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise ValueError(f"the column {name!r} is {values.type}, which has no text") from None
+        raise ValueError(f"the column {name!r} is {values.type}, which has no text form") from None
 
 
 def gathered(columns: Mapping[str, pa.Array]) -> pa.MapArray:
-    """Return columns of bytes as a map of fields for each row, without those that are null."""
+    """Return columns of bytes as a map of fields for each row, without null values."""
     import numpy as np  # noqa: PLC0415 - comes with the extra
 
     pa = arrow()

@@ -79,8 +79,8 @@ def test_the_help_names_every_job_and_imports_no_spark() -> None:
         (["replay", "--streams", "a", "--to", "b", "--rename", "x"], "'x' is not OLD=NEW"),
         (["changes", "--streams", "a", "--key", "k", "--deleted", "op"], "as op=delete"),
         (["changes", "--streams", "a", "--as-of", "now"], "'now' is no entry id"),
-        (["lag", "--url", "ftp://x"], "'ftp://x' is no URL such as http://127.0.0.1:8080"),
-        (["doctor", "--url", "http://x:y"], "'http://x:y' is no URL"),
+        (["lag", "--url", "ftp://x"], "'ftp://x' is not a URL such as http://127.0.0.1:8080"),
+        (["doctor", "--url", "http://x:y"], "'http://x:y' is not a URL"),
         (["archives"], "No such command 'archives'"),
     ],
 )

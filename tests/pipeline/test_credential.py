@@ -126,7 +126,7 @@ def test_a_token_comes_along_to_tasks_and_that_of_a_file_stays_where_it_is(file:
     file.unlink()
     with (
         pickle.loads(packed).connection as client,
-        pytest.raises(CredentialError, match="Each machine that asks the gateway needs the file"),
+        pytest.raises(CredentialError, match="Each machine that uses the gateway needs the file"),
     ):
         client.stream("a").info()
 
@@ -137,7 +137,7 @@ def test_a_token_comes_along_to_tasks_and_that_of_a_file_stays_where_it_is(file:
 def test_a_missing_token_is_told_with_what_to_do(keeper: Doorkeeper) -> None:
     with Connection(keeper.url) as client, pytest.raises(Unauthenticated) as caught:
         client.stream("a").info()
-    assert caught.value.__notes__ == ["No token was sent: HEADGATE_TOKEN gives one."]
+    assert caught.value.__notes__ == ["No token was sent. Set HEADGATE_TOKEN."]
     assert keeper.tokens == [None]
 
 

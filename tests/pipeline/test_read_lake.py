@@ -74,7 +74,7 @@ def test_a_schema_says_the_columns_and_bounds_the_rows(lake: str) -> None:
     assert len(headgate.read_lake(lake, "orders", start="1001", end="2000")) == 0
     with pytest.raises(ValueError, match="'sku' is not always int64"):
         headgate.read_lake(lake, "orders", schema={"sku": "int64"})
-    with pytest.raises(ValueError, match="'soon' is no id"):
+    with pytest.raises(ValueError, match="'soon' is not an id"):
         headgate.read_lake(lake, "orders", start="soon")
 
 

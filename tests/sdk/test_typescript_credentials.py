@@ -97,7 +97,7 @@ async def test_a_function_that_returns_nothing_fails_what_waits_for_it(
     javascript: Path, how: str
 ) -> None:
     answer = await asked(javascript, how, 3600)
-    reason = {"throws": "no session", "silent": "its function does not answer"}[how]
+    reason = {"throws": "no session", "silent": "the token function does not answer"}[how]
     assert answer["outcomes"] == [f"there is no token: Error: {reason}"]
     assert answer["sent"] == []
     assert len(answer["calls"]) < 12

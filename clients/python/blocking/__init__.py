@@ -1,4 +1,4 @@
-"""The client without asyncio: the same classes, whose methods wait."""
+"""The client without asyncio: the same classes, with methods that block."""
 
 from headgate.client.blocking.classes import (
     BlockingBatches,

@@ -59,11 +59,12 @@ if TYPE_CHECKING:
 
 
 class BlockingBatches:
-    """The entries of a range as record batches: an iterator, and a context that ends it.
+    """The entries of a range as record batches: an iterator, and a context manager that ends it.
 
-    A batch has the columns `id`, `ms`, `seq` and `fields`, a map of bytes. If the connection is
-    lost, the iterator goes on behind the last entry that came. It raises `AnswerLost` if it cannot:
-    the stream was begun anew meanwhile, or entries that were to come were trimmed.
+    A batch has the columns `id`, `ms`, `seq` and `fields`, a map of bytes. After a loss of the
+    connection, the iterator resumes after the last entry that it received. It raises `AnswerLost`
+    if it cannot: the stream was created again, or entries of the range were trimmed before they
+    were read.
 
     Example:
         with hg.stream("orders").batches() as batches:
@@ -71,9 +72,9 @@ class BlockingBatches:
                 print(batch.num_rows)
 
     Attributes:
-        epoch: the life the stream is in.
-        last_id: the last id of the stream.
-        gap_to: up to and with this id, entries of the range were trimmed; None: none were.
+        epoch: Epoch of the stream.
+        last_id: Last id of the stream.
+        gap_to: Entries of the range up to and including this id were trimmed. None: none were.
     """
 
     def __init__(self, inner: Batches, portal: Portal) -> None:
@@ -83,7 +84,7 @@ class BlockingBatches:
 
     @property
     def epoch(self) -> str:
-        """Return the life that the stream is in."""
+        """Return the epoch of the stream."""
         return self._inner.epoch
 
     @property
@@ -93,7 +94,7 @@ class BlockingBatches:
 
     @property
     def gap_to(self) -> str | None:
-        """Return the last trimmed id of the range; None: none was trimmed."""
+        """Return the last trimmed id of the range. None: nothing was trimmed."""
         return self._inner.gap_to
 
     def __enter__(self) -> Self:
@@ -109,14 +110,14 @@ class BlockingBatches:
         return self._portal.step(self._inner)
 
     def close(self) -> None:
-        """Close the response; what has not arrived is not sent."""
+        """Close the response. Batches that have not arrived are not sent."""
         self._portal.end(self._inner.aclose())
 
 
 class BlockingWriter:
     """A named writer of batches. It stages a batch in chunks and commits it as a whole.
 
-    The gateway remembers the last batch number: committing a batch again changes nothing.
+    The gateway stores the number of the last batch, so committing a batch again changes nothing.
 
     Example:
         writer = hg.writer("import-2026-01")
@@ -144,15 +145,15 @@ class BlockingWriter:
         rows: pa.RecordBatch,
         stream: str | None = None,
     ) -> None:
-        """Leave rows with the gateway until `commit`; the same chunk once more replaces itself.
+        """Stage rows in the gateway until `commit`. Staging the same chunk again replaces it.
 
         Args:
-            batch: its number; numbers grow.
-            partition: which part of the batch.
-            attempt: which try at the part.
-            chunk: its number in the attempt, from 0.
-            rows: columns `fields`, a map of names and values, and optionally `id` and `stream`.
-            stream: where to, if there is no such column.
+            batch: Number of the batch. Numbers increase.
+            partition: Number of the partition of the batch.
+            attempt: Name of the attempt at the partition.
+            chunk: Number of the chunk in the attempt, from 0.
+            rows: Column `fields`, a map of names and values; optionally `id` and `stream`.
+            stream: Stream for the rows, if there is no column `stream`.
         """
         self._portal.call(
             self._inner.stage(
@@ -163,33 +164,33 @@ class BlockingWriter:
     def commit(
         self, batch: int, attempts: Sequence[Attempt], *, create_streams: bool = True
     ) -> Committed:
-        """Append the chunks of the attempts, all at once; a repeated batch changes nothing.
+        """Append the chunks of the attempts, all at once. Repeating a batch changes nothing.
 
         Args:
-            batch: its number.
-            attempts: which of them count, one for each partition.
-            create_streams: also streams that do not exist.
+            batch: Number of the batch.
+            attempts: The attempts to commit, one per partition.
+            create_streams: Also create streams that do not exist.
 
         Raises:
-            StagedMissing: a chunk has not arrived.
+            StagedMissing: A chunk has not arrived.
         """
         return self._portal.call(self._inner.commit(batch, attempts, create_streams=create_streams))
 
     def abort(self, batch: int) -> None:
-        """Discard what is staged for a batch."""
+        """Discard the staged chunks of a batch."""
         self._portal.call(self._inner.abort(batch))
 
     def last_batch(self) -> int | None:
-        """Return the number of the last committed batch; None if there is none."""
+        """Return the number of the last committed batch. None: no batch was committed."""
         return self._portal.call(self._inner.last_batch())
 
 
 class BlockingJob:
     """An entry for this consumer to process.
 
-    As a context it acknowledges the entry when its block ends, and gives it back with the error
-    when the block raises. Until it is settled, its idle clock is restarted so that nobody claims
-    it.
+    As a context manager, it acknowledges the entry when its block ends, and gives it back with the
+    error when the block raises. Until the entry is settled, the client restarts its idle time so
+    that no other consumer claims it.
 
     Example:
         for job in group.consume():
@@ -209,41 +210,41 @@ class BlockingJob:
 
     @property
     def delivery(self) -> Delivery:
-        """Return the entry and what is known about its deliveries."""
+        """Return the delivery: the entry, and the details of its deliveries."""
         return self._inner.delivery
 
     @property
     def fields(self) -> dict[str, Value]:
-        """Return names and values."""
+        """Return the names and values of the entry."""
         return self._inner.fields
 
     @property
     def stream(self) -> str | None:
-        """Return the stream of the entry, if several are read together; or else None."""
+        """Return the stream of the entry if several are read together, otherwise None."""
         return self._inner.stream
 
     @property
     def deliveries(self) -> int:
-        """Return the number of deliveries of the entry, this one included."""
+        """Return the number of deliveries of the entry, including this one."""
         return self._inner.deliveries
 
     @property
     def last_error(self) -> str | None:
-        """Return why the entry was given back before, if that is known."""
+        """Return the error of the previous delivery, if known."""
         return self._inner.last_error
 
     @property
     def is_lost(self) -> bool:
-        """Tell whether the entry is no longer this consumer's: claimed, or the connection ended.
+        """Return whether this consumer has lost the entry: it was claimed, or the connection ended.
 
-        Settling it then does nothing, unless it is delivered here again.
+        Settling it then does nothing, unless it is delivered to this consumer again.
         """
         return self._inner.is_lost
 
     def ack(self) -> None:
         """Acknowledge the entry (XACK). Only the first `ack` or `nack` of a job counts.
 
-        A job with steps is acknowledged by `commit`, or by the end of its block.
+        A job with steps is acknowledged by `commit`, or at the end of its block.
         """
         self._portal.run(self._inner.ack)
 
@@ -257,72 +258,74 @@ class BlockingJob:
         """Give the entry back (XNACK).
 
         Args:
-            error: what went wrong. It comes with the next delivery (`last_error`), and stands in
-                the dead letter (`_error`).
-            mode: `fail` counts towards the group's `max_deliveries`, `fatal` makes it a dead letter
-                at once, and `silent` counts nothing.
-            delay_ms: nobody gets it before that; None: as the group's policy has it.
+            error: What went wrong. The next delivery has it in `last_error`, and the dead letter in
+                `_error`.
+            mode: `fail` counts towards `max_deliveries` of the group, `fatal` makes the entry a
+                dead letter at once, and `silent` does not count.
+            delay_ms: Delay before the next delivery. Default: the policy of the group.
         """
         self._portal.run(lambda: self._inner.nack(error, mode=mode, delay_ms=delay_ms))
 
     def commit(self, *steps: Step) -> list[list[str]]:
-        """Carry out steps and acknowledge the entry, together or not at all.
+        """Execute all steps and acknowledge the entry, or do nothing.
 
-        A crash leaves all of it or nothing. If somebody else has the entry by now, nothing happens:
-        of two consumers that did the same work, only one has a result.
+        After a crash, either everything was committed or nothing. If another consumer has claimed
+        the entry, nothing is committed: of two consumers that did the same work, only one commits a
+        result.
 
         Args:
-            steps: as `headgate.client.commits` makes them, such as `append("bills", fields)`.
+            steps: Steps created with `headgate.client.commits`, such as `append("bills", fields)`.
 
         Returns:
-            The ids that each step has appended.
+            The ids of the entries that each step appended.
 
         Raises:
-            NotYours: the entry is no longer this consumer's. The job is lost, not failed.
-            Problem: a step failed; nothing has changed.
+            NotYours: The entry no longer belongs to this consumer. The job is lost, not failed.
+            Problem: A step failed. Nothing has changed.
         """
         return self._portal.call(self._inner.commit(*steps))
 
     def step(self, name: str, function: Callable[[], Any]) -> Any:
-        """Do something once, whatever becomes of this program, and return its result.
+        """Run a function once, even if this program crashes, and return its result.
 
-        The result is remembered until the entry is settled. If this program dies, the next one gets
-        the result without calling the function again. Only what happens outside may happen twice,
-        if the program dies before the result is remembered: pass a key on, such as `job.id`.
+        The result is stored until the entry is settled. If this program crashes, the next one gets
+        the result without calling the function again. If it crashes before the result is stored,
+        the function runs again: pass an idempotency key, such as `job.id`, to external services.
 
         Args:
-            name: of the step; a handler has each name once.
-            function: a coroutine function, or a plain one, which runs in a thread. Its result is
-                kept as JSON.
+            name: Name of the step, unique within the handler.
+            function: A coroutine function, or a function that runs in a thread. Its result is
+                stored as JSON.
 
         Raises:
-            NotYours: the entry is no longer this consumer's.
-            TypeError: the result is not JSON.
+            NotYours: The entry no longer belongs to this consumer.
+            TypeError: The result is not JSON.
         """
         return self._portal.call(self._inner.step(name, function))
 
     def sleep(self, duration: Duration) -> None:
-        """Go on later: the entry is given back, and its handler begins again after that time.
+        """Give the entry back, and run its handler again after this time.
 
-        It holds nothing meanwhile. What was done by `step` is not done again, and this sleep is
-        over then. It raises `Paused`, which ends the handler and passes through `with job`.
+        Meanwhile no consumer holds the entry. In the next run, steps that were done with `step` are
+        not repeated, and this sleep returns at once. Raises `Paused`, which ends the handler and
+        passes through `with job`.
 
         Args:
-            duration: such as `2d`, `90m` or `10s`; a number of seconds; or a timedelta.
+            duration: Text such as `2d`, `90m` or `10s`, a number of seconds, or a timedelta.
         """
         self._portal.call(self._inner.sleep(duration))
 
     def wait_for(self, key: str, within: Duration) -> Any:
-        """Go on once somebody has signalled a key (`Group.signal`), and return its value.
+        """Wait until a key is signalled (`Group.signal`), and return the value of the signal.
 
-        The entry is given back meanwhile, as by `sleep`.
+        Meanwhile the entry is given back, as with `sleep`.
 
         Args:
-            key: what is waited for, such as `approved:42`.
-            within: how long, as in `sleep`.
+            key: The key to wait for, such as `approved:42`.
+            within: Maximum time to wait, as in `sleep`.
 
         Raises:
-            TimeoutError: nobody has signalled the key in that time.
+            TimeoutError: The key was not signalled within this time.
         """
         return self._portal.call(self._inner.wait_for(key, within))
 
@@ -348,11 +351,11 @@ class BlockingTable:
         self._portal = portal
 
     def get(self, key: str) -> Row | None:
-        """Return the row of a key; None: there is none."""
+        """Return the row of a key. None: there is no row."""
         return self._portal.call(self._inner.get(key))
 
     def wait(self, key: str, *, after: str, wait_ms: int = 20000) -> Row | None:
-        """Return the row of a key once it has changed after an id, or when the time is over."""
+        """Return the row of a key when it changes after an id, or when `wait_ms` have passed."""
         return self._portal.call(self._inner.wait(key, after=after, wait_ms=wait_ms))
 
     def put(
@@ -364,15 +367,15 @@ class BlockingTable:
         if_absent: bool = False,
         idempotency_key: str | None = None,
     ) -> str:
-        """Append the entry that is the row of a key from now on, and return its id.
+        """Append an entry that becomes the row of a key, and return its id.
 
         Args:
-            key: of the row. Its field is added.
-            fields: names and values, text or bytes; pairs where a name repeats.
-            if_match: only if this is the id of the row (`RowChanged` otherwise).
-            if_absent: only if there is no row (likewise).
-            idempotency_key: a repeat with the same key appends nothing. The client makes one for
-                each put unless it is given, so an answer that is lost is asked for again.
+            key: Key of the row. The gateway adds the key field.
+            fields: Names and values, text or bytes. Use pairs if a name repeats.
+            if_match: Write only if this is the id of the row; otherwise raise `RowChanged`.
+            if_absent: Write only if there is no row; otherwise raise `RowChanged`.
+            idempotency_key: A repeat with the same key appends nothing. Default: a new key for each
+                put, so the client repeats the request if the answer is lost.
         """
         return self._portal.call(
             self._inner.put(
@@ -383,12 +386,12 @@ class BlockingTable:
     def delete(
         self, key: str, *, if_match: str | None = None, idempotency_key: str | None = None
     ) -> bool:
-        """Append an entry that removes the row of a key; false: there is none.
+        """Append an entry that removes the row of a key. Return False if there is no row.
 
         Args:
-            key: of the row.
-            if_match: only if this is the id of the row (`RowChanged` otherwise).
-            idempotency_key: see `put`.
+            key: Key of the row.
+            if_match: Remove only if this is the id of the row; otherwise raise `RowChanged`.
+            idempotency_key: See `put`.
         """
         return self._portal.call(
             self._inner.delete(key, if_match=if_match, idempotency_key=idempotency_key)
@@ -397,54 +400,55 @@ class BlockingTable:
     def rows(
         self, *, prefix: str = "", filter: Filter | None = None, limit: int = 1000
     ) -> Iterator[Row]:
-        """Yield all rows in order of their keys, as of one id, by pages of `limit`.
+        """Yield all rows in the order of their keys, as of one id, in pages of `limit`.
 
         Args:
-            prefix: only keys that begin with it.
-            filter: only rows that match, such as `{"exact": {"kind": "sale"}}`.
-            limit: rows in one page.
+            prefix: Only keys that start with this prefix.
+            filter: Only rows that match, such as `{"exact": {"kind": "sale"}}`.
+            limit: Number of rows per page.
 
         Raises:
-            Gone: too much has changed meanwhile: begin again.
+            Gone: Too much has changed meanwhile. Start again.
         """
         return self._portal.iterate(self._inner.rows(prefix=prefix, filter=filter, limit=limit))
 
     def to_pandas(
         self, *, as_of: str | None = None, schema: tables.Schema | None = None
     ) -> pd.DataFrame:
-        """Return all rows as a pandas DataFrame: `_id`, `_time`, and the fields, by `_key`.
+        """Return all rows as a pandas DataFrame: `_id`, `_time` and the fields, indexed by `_key`.
 
-        Its `attrs["as_of"]` is the id that the rows are as of.
+        `attrs["as_of"]` of the frame is the id that the rows are as of.
 
         Args:
-            as_of: such an id of an earlier read, as long as the gateway knows how the table was.
-            schema: which fields become columns, and their types; see `Stream.read_arrow`.
+            as_of: The `as_of` of an earlier read, while the gateway still has that state of the
+                table.
+            schema: Fields to return as columns, and their types. See `Stream.read_arrow`.
 
         Raises:
-            Gone: the gateway does not know how the table was at `as_of`.
-            PackageMissing: the extra `tables` is not installed.
-            ValueError: a value does not fit the schema.
+            Gone: The gateway no longer has the state of the table at `as_of`.
+            PackageMissing: The extra `tables` is not installed.
+            ValueError: A value does not match the schema.
         """
         return self._portal.call(self._inner.to_pandas(as_of=as_of, schema=schema))
 
     def changes(self, *, prefix: str = "", credit: int = 256) -> Iterator[RowChange]:
-        """Yield all rows, and then each change as it comes, until the stream is closed.
+        """Yield all rows, and then each change as it arrives, until the stream is closed.
 
-        It survives every loss of the connection. Where entries were trimmed before this program
-        has seen them, the rows are read again, and what differs is yielded.
+        The iterator resumes after each loss of the connection. If entries were trimmed before this
+        program received them, it reads the rows again and yields the differences.
 
         Args:
-            prefix: only rows whose keys begin with it.
-            credit: rows that may be on the way to this program.
+            prefix: Only rows whose keys start with this prefix.
+            credit: Maximum number of rows in flight to this program.
         """
         return self._portal.iterate(self._inner.changes(prefix=prefix, credit=credit))
 
 
 class BlockingFollowing:
-    """The entries of a stream as they arrive: an iterator, and a context that ends it.
+    """The entries of a stream as they arrive: an iterator, and a context manager that ends it.
 
     Attributes:
-        gap: the trimmed ids before the latest entry; None: there are none.
+        gap: Ids that were trimmed before the latest entry. None: nothing was trimmed.
     """
 
     def __init__(self, inner: Following, portal: Portal) -> None:
@@ -454,12 +458,12 @@ class BlockingFollowing:
 
     @property
     def gap(self) -> Gap | None:
-        """Return the trimmed ids before the entry that came last; None: there are none."""
+        """Return the ids that were trimmed before the latest entry. None: nothing was trimmed."""
         return self._inner.gap
 
     @property
     def ready_count(self) -> int:
-        """Return the number of entries that have arrived: so many steps do not wait."""
+        """Return the number of entries that have arrived and can be read without waiting."""
         return self._inner.ready_count
 
     def __enter__(self) -> Self:
@@ -475,12 +479,12 @@ class BlockingFollowing:
         return self._portal.step(self._inner)
 
     def close(self) -> None:
-        """End it."""
+        """End the subscription."""
         self._portal.end(self._inner.aclose())
 
 
 class BlockingStream:
-    """A stream by its name. Creating this object sends nothing.
+    """A stream by name. Creating this object sends nothing.
 
     Example:
         orders = hg.stream("orders")
@@ -512,23 +516,25 @@ class BlockingStream:
         idempotency_key: str | None = None,
         if_last_id: str | None = None,
     ) -> str:
-        """Append an entry, and return its id (XADD).
+        """Append an entry and return its id (XADD).
 
         Args:
-            fields: names and values, text or bytes; pairs where a name repeats.
-            id: of the entry; None: the gateway makes it.
-            delay_ms: groups deliver it so much later, by 90 days at most.
-            deliver_at_ms: instead: no sooner than this unix time.
-            ttl_ms: groups deliver it for so long, and then no more.
-            expires_at_ms: instead: until this unix time.
-            create_stream: append also if the stream does not exist.
-            idempotency_key: a repeat with the same key appends nothing, and returns the first id.
-                A client with a `producer` makes one for each append.
-            if_last_id: append only if this is the last id (`LastIdMismatch` otherwise).
+            fields: Names and values, text or bytes. Use pairs if a name repeats.
+            id: Id of the entry. None: the gateway generates it.
+            delay_ms: How long groups wait before they deliver the entry: at most 90 days.
+            deliver_at_ms: Alternative to `delay_ms`: a unix time in ms.
+            ttl_ms: How long groups may deliver the entry.
+            expires_at_ms: Alternative to `ttl_ms`: a unix time in ms.
+            create_stream: Whether to create the stream if it does not exist.
+            idempotency_key: A repeat with the same key appends nothing and returns the first id.
+                Default: a new key for each append if the client has a `producer`, otherwise none.
+            if_last_id: Append only if this is the last id of the stream; otherwise raise
+                `LastIdMismatch`.
 
         Raises:
-            AnswerLost: the entry may be there. With an idempotency key the append is repeated.
-            Problem: the gateway refused it.
+            AnswerLost: The entry may have been appended. With an idempotency key, the client
+                repeats the append.
+            Problem: The gateway refused the entry.
         """
         return self._portal.call(
             self._inner.append(
@@ -552,10 +558,10 @@ class BlockingStream:
         idempotency_key: str | None = None,
         if_last_id: str | None = None,
     ) -> list[str]:
-        """Append entries, all or none, and return their ids; see `append`.
+        """Append all entries or none, and return their ids. See `append`.
 
-        An `Entry` is appended under its own id, with its times. A `Draft` says more than fields,
-        such as `Draft({"sku": "42"}, delay_ms=60_000)`.
+        An `Entry` is appended with its own id and times. A `Draft` has options, as in
+        `Draft({"sku": "42"}, delay_ms=60_000)`.
         """
         return self._portal.call(
             self._inner.append_many(
@@ -582,18 +588,18 @@ class BlockingStream:
         """Return entries after an id, or of a range (XREAD, XRANGE, XREVRANGE).
 
         Args:
-            after: only what is above this id; `$`: only what comes from now on.
-            start: the lowest id of a range, inclusive.
-            end: the highest id of a range, inclusive.
-            limit: entries at most.
-            reverse: the highest id of the range first.
-            wait_ms: how long to wait for an entry after `after`. Where the stream is closed and
-                read to its end, it does not wait.
-            filter: only entries for which it holds, such as `{"exact": {"sku": "42"}}`. A page may
-                have none of them, and more come behind it: of a range until `next_after` (or
-                `next_before`) is None, after an id until `next_after` is `last_id`.
-            columns: the fields that are sent, by name; None: all of them.
-            archived: read what is archived as well, where the stream keeps an archive.
+            after: Only entries after this id. `$`: only new entries.
+            start: First id of a range, inclusive.
+            end: Last id of a range, inclusive.
+            limit: Maximum number of entries.
+            reverse: Return the range in descending order.
+            wait_ms: How long to wait for an entry after `after`. At the end of a closed stream, the
+                read does not wait.
+            filter: Only entries that match, such as `{"exact": {"sku": "42"}}`. A page can be empty
+                even if more entries follow: for a range, continue until `next_after` (or
+                `next_before`) is None; after an id, until `next_after` is `last_id`.
+            columns: Names of the fields to return. None: all fields.
+            archived: Also read archived entries if the stream has an archive.
         """
         return self._portal.call(
             self._inner.read(
@@ -612,24 +618,24 @@ class BlockingStream:
     def pages(
         self, *, after: str = "0", limit: int = 1000, filter: Filter | None = None
     ) -> Iterator[Page]:
-        """Yield the entries that are there now, a page of `limit` at a time.
+        """Yield the entries that exist now, in pages of `limit`.
 
         Args:
-            after: an id; `0` for all entries.
-            limit: entries in one page.
-            filter: only entries that match; a page may have none.
+            after: An id, or `0` for all entries.
+            limit: Number of entries per page.
+            filter: Only entries that match. A page can be empty.
         """
         return self._portal.iterate(self._inner.pages(after=after, limit=limit, filter=filter))
 
     def scan(
         self, *, after: str = "0", limit: int = 1000, filter: Filter | None = None
     ) -> Iterator[Entry]:
-        """Yield the entries that are there now, fetched in pages of `limit`.
+        """Yield the entries that exist now, one by one.
 
         Args:
-            after: an id; `0` for all entries.
-            limit: entries in one page.
-            filter: only entries that match.
+            after: An id, or `0` for all entries.
+            limit: Number of entries per request.
+            filter: Only entries that match.
         """
         return self._portal.iterate(self._inner.scan(after=after, limit=limit, filter=filter))
 
@@ -641,17 +647,18 @@ class BlockingStream:
         on_state: OnState | None = None,
         filter: Filter | None = None,
     ) -> BlockingFollowing:
-        """Follow the stream: an iterator of entries that waits for the next one (XREAD BLOCK).
+        """Follow the stream: iterate over its entries and wait for new ones (XREAD BLOCK).
 
-        It survives every loss of the connection, without a lost or repeated entry. It ends after
-        the last entry of a stream that is closed.
+        The iterator resumes after each loss of the connection, without lost or repeated entries. It
+        ends after the last entry of a closed stream.
 
         Args:
-            after: an id, `0` for all entries, or `$` for only new ones.
-            credit: entries that may be on the way to this program.
-            on_state: called when entries come, when all were read (`caught_up`), when there will be
-                no others (`closed`), and when the connection is `lost`, with the reason.
-            filter: only entries that match, such as `{"exact": {"sku": "42"}}`.
+            after: An id, `0` for all entries, or `$` for new entries only.
+            credit: Maximum number of entries in flight to this program.
+            on_state: Called when entries arrive, when all entries have been read (`caught_up`),
+                when the stream has ended (`closed`), and when the connection is `lost`, with the
+                reason.
+            filter: Only entries that match, such as `{"exact": {"sku": "42"}}`.
         """
         return BlockingFollowing(
             self._inner.follow(after=after, credit=credit, on_state=on_state, filter=filter),
@@ -659,7 +666,7 @@ class BlockingStream:
         )
 
     def table(self) -> BlockingTable:
-        """Return the table that the stream is, if it has a `key_field`: its latest entry by key."""
+        """Return the table of a stream with a `key_field`: the latest entry of each key."""
         return BlockingTable(self._inner.table(), self._portal)
 
     def read_arrow(
@@ -670,19 +677,19 @@ class BlockingStream:
         schema: tables.Schema | None = None,
         filter: Filter | None = None,
     ) -> pa.Table:
-        """Return entries as an Arrow table, without Spark: `_id`, `_time`, and the fields.
+        """Return entries as an Arrow table with `_id`, `_time`, and a column for each field.
 
         Args:
-            start: the lowest id, inclusive; `(1718000000000-0`: exclusive.
-            end: the highest id, inclusive.
-            schema: which fields become columns, and their types, such as
-                `{"sku": "string", "price": "float64"}`; None: all, with types that are inferred.
-                The gateway sends no others.
-            filter: see `batches`.
+            start: First id, inclusive. `(1718000000000-0`: exclusive.
+            end: Last id, inclusive.
+            schema: Fields to return as columns, and their types, such as
+                `{"sku": "string", "price": "float64"}`. The gateway sends only these fields. None:
+                all fields, with inferred types.
+            filter: See `batches`.
 
         Raises:
-            PackageMissing: the extra `tables` is not installed.
-            ValueError: a value does not fit the schema.
+            PackageMissing: The extra `tables` is not installed.
+            ValueError: A value does not match the schema.
         """
         return self._portal.call(
             self._inner.read_arrow(start=start, end=end, schema=schema, filter=filter)
@@ -696,7 +703,7 @@ class BlockingStream:
         schema: tables.Schema | None = None,
         filter: Filter | None = None,
     ) -> pd.DataFrame:
-        """Return entries as a pandas DataFrame whose index is `_id`; see `read_arrow`."""
+        """Return entries as a pandas DataFrame with the index `_id`. See `read_arrow`."""
         return self._portal.call(
             self._inner.read_pandas(start=start, end=end, schema=schema, filter=filter)
         )
@@ -709,34 +716,34 @@ class BlockingStream:
         schema: tables.Schema | None = None,
         filter: Filter | None = None,
     ) -> pl.DataFrame:
-        """Return entries as a polars DataFrame; see `read_arrow`."""
+        """Return entries as a polars DataFrame. See `read_arrow`."""
         return self._portal.call(
             self._inner.read_polars(start=start, end=end, schema=schema, filter=filter)
         )
 
     def write_arrow(self, table: pa.Table | pa.RecordBatch, *, chunk: int = 10000) -> int:
-        """Append the rows of an Arrow table, and return how many.
+        """Append the rows of an Arrow table, and return their number.
 
-        Each column is a field, as text, and left out where it is null. `_id` is the entry's id.
-        Each chunk is appended as a whole, or not at all.
+        Each column is a field, as text. Null values are left out. `_id` is the id of the entry.
+        Each chunk is appended completely or not at all.
 
         Args:
-            table: the rows.
-            chunk: rows of one request.
+            table: The rows.
+            chunk: Number of rows per request.
         """
         return self._portal.call(self._inner.write_arrow(table, chunk=chunk))
 
     def write_pandas(self, frame: pd.DataFrame, *, chunk: int = 10000) -> int:
-        """Append the rows of a pandas DataFrame, and return how many; see `write_arrow`."""
+        """Append the rows of a pandas DataFrame, and return their number. See `write_arrow`."""
         return self._portal.call(self._inner.write_pandas(frame, chunk=chunk))
 
     def splits(self, *, after: str = "0-0", to: str | None = None, parts: int) -> list[Split]:
-        """Split a range into at most `parts` parts of about the same number of entries.
+        """Split a range into at most `parts` parts with about the same number of entries.
 
         Args:
-            after: the range begins behind this id.
-            to: the last id of the range; None: that of the stream.
-            parts: maximum number of parts.
+            after: Id after which the range starts.
+            to: Last id of the range. None: the last id of the stream.
+            parts: Maximum number of parts.
         """
         return self._portal.call(self._inner.splits(after=after, to=to, parts=parts))
 
@@ -749,18 +756,19 @@ class BlockingStream:
         columns: Sequence[str] | None = None,
         filter: Filter | None = None,
     ) -> BlockingBatches:
-        """Return entries that are there now as Arrow record batches, which come one by one.
+        """Return the entries that exist now as Arrow record batches, which arrive one by one.
 
         Args:
-            start: the lowest id, inclusive; `(1718000000000-0`: exclusive.
-            end: the highest id, inclusive.
-            compression: None: zstd over a network, none on this machine.
-            columns: the fields that are sent; None: all.
-            filter: only entries for which it holds are sent, such as `{"exact": {"sku": "42"}}`;
-                see `readEntries` in the API for what may be written.
+            start: First id, inclusive. `(1718000000000-0`: exclusive.
+            end: Last id, inclusive.
+            compression: `none` or `zstd`. Default: `none` for a gateway on this machine, `zstd`
+                otherwise.
+            columns: Names of the fields to return. None: all fields.
+            filter: Only entries that match, such as `{"exact": {"sku": "42"}}`. For the syntax, see
+                `readEntries` in the API.
 
         Raises:
-            StreamNotFound: there is no such stream.
+            StreamNotFound: The stream does not exist.
         """
         return BlockingBatches(
             self._portal.call(
@@ -774,87 +782,88 @@ class BlockingStream:
     def append_batch(
         self, rows: pa.RecordBatch, *, idempotency_key: str | None = None
     ) -> list[str]:
-        """Append the rows of a record batch, all or none, and return their ids.
+        """Append all rows of a record batch or none, and return their ids.
 
         Args:
-            rows: columns `fields`, a map of names and values, and optionally `id`, and times as
-                `append` has them (int64).
-            idempotency_key: see `append`.
+            rows: Column `fields`, a map of names and values; optionally `id`, and the times of
+                `append` (int64).
+            idempotency_key: See `append`.
         """
         return self._portal.call(self._inner.append_batch(rows, idempotency_key=idempotency_key))
 
     def get(self, entry_id: str) -> Entry:
-        """Return one entry; raises `EntryNotFound` if there is none."""
+        """Return an entry. Raises `EntryNotFound` if it does not exist."""
         return self._portal.call(self._inner.get(entry_id))
 
     def delete_entries(self, ids: Iterable[str]) -> dict[str, str]:
-        """Delete entries, and return what became of each id (XDEL)."""
+        """Delete entries, and return the outcome for each id (XDEL)."""
         return self._portal.call(self._inner.delete_entries(ids))
 
     def create(self, config: StreamConfig | None = None) -> StreamInfo:
-        """Create the stream; raises `StreamExists` if it has another configuration."""
+        """Create the stream. Raises `StreamExists` if it exists with another configuration."""
         return self._portal.call(self._inner.create(config))
 
     def update(self, config: StreamConfig) -> StreamInfo:
-        """Change the configuration; what is not named stays (XCFGSET)."""
+        """Change the given settings and keep the others (XCFGSET)."""
         return self._portal.call(self._inner.update(config))
 
     def info(self) -> StreamInfo:
-        """Return the stream's length, ids and configuration (XINFO STREAM)."""
+        """Return the length, ids and configuration of the stream (XINFO STREAM)."""
         return self._portal.call(self._inner.info())
 
     def detail(self, *, count: int = 10) -> StreamDetail:
         """Return the stream with its groups and their consumers (XINFO STREAM FULL).
 
         Args:
-            count: how many of its entries, and of the pending entries of each group, are shown.
+            count: Maximum number of entries, and of pending entries per group, to return.
         """
         return self._portal.call(self._inner.detail(count=count))
 
     def schema(self) -> dict[str, Any] | None:
-        """Return the schema that new entries have to match; None if there is none."""
+        """Return the schema that new entries must match. None: there is no schema."""
         return self._portal.call(self._inner.schema())
 
     def set_schema(self, schema: Mapping[str, Any], *, force: bool = False) -> None:
-        """Set the schema that new entries have to match: a JSON Schema of the object of fields.
+        """Set the schema that new entries must match: a JSON Schema for the object of fields.
 
-        The stream is created if it is not there.
+        Creates the stream if it does not exist.
 
         Args:
-            schema: JSON Schema 2020-12. A value is read as JSON unless its field may be a text.
-            force: replace a schema even if entries may be refused that were allowed before.
+            schema: JSON Schema 2020-12. A value is parsed as JSON unless its field may be a string.
+            force: Replace a schema even if the new one may refuse entries that the old one allowed.
         """
         self._portal.call(self._inner.set_schema(schema, force=force))
 
     def delete_schema(self) -> None:
-        """Delete the schema, so that the stream takes any entries again."""
+        """Delete the schema. The stream then accepts any entries."""
         self._portal.call(self._inner.delete_schema())
 
     def groups(self, *, limit: int = 100) -> Iterator[GroupInfo]:
-        """Yield the groups, by pages of `limit` (XINFO GROUPS)."""
+        """Yield the groups, in pages of `limit` (XINFO GROUPS)."""
         return self._portal.iterate(self._inner.groups(limit=limit))
 
     def trim(
         self, *, max_length: int | None = None, min_id: str | None = None, approximate: bool = False
     ) -> int:
-        """Remove the oldest entries, and return how many (XTRIM).
+        """Remove the oldest entries, and return their number (XTRIM).
 
-        If an answer is lost, the request is repeated, and the number is that of the repeat.
+        If the answer is lost, the client repeats the request. The result is then the number that
+        the repeat removed.
 
         Args:
-            max_length: number of entries to keep.
-            min_id: entries from this id on are kept.
-            approximate: a few more may be kept, which is faster.
+            max_length: Number of entries to keep.
+            min_id: Keep entries from this id on.
+            approximate: Faster, but may keep a few more entries.
         """
         return self._portal.call(
             self._inner.trim(max_length=max_length, min_id=min_id, approximate=approximate)
         )
 
     def trim_archive(self, *, before: str | None = None) -> int:
-        """Remove archived entries for good, and return how many.
+        """Delete archived entries permanently, and return their number.
 
         Args:
-            before: entries from this id on are kept; None: none is.
+            before: Keep entries from this id on. None: delete all.
         """
         return self._portal.call(self._inner.trim_archive(before=before))
 
@@ -866,20 +875,23 @@ class BlockingStream:
         idempotency_key: str | None = None,
         if_last_id: str | None = None,
     ) -> ClosedStream:
-        """Close the stream for good, behind a last entry if there is one, in one step.
+        """Close the stream permanently, optionally with a last entry, in one step.
 
-        Whoever follows it gets what there is, and then the iteration ends; of a group once it has
-        settled everything. To close it again without an entry changes nothing.
+        Followers receive the remaining entries, and then their iterators end. Iterators of
+        consumers end when the group has settled everything. Closing a closed stream without an
+        entry changes nothing.
 
         Args:
-            fields: of the last entry; None: there is none.
-            create_stream: append it also if the stream does not exist.
-            idempotency_key: of the last entry; see `append`.
-            if_last_id: close only if this is the last id (`LastIdMismatch` otherwise).
+            fields: Fields of the last entry. None: no entry.
+            create_stream: Whether to create the stream for the last entry if it does not exist.
+            idempotency_key: Key for the last entry. See `append`.
+            if_last_id: Close only if this is the last id of the stream; otherwise raise
+                `LastIdMismatch`.
 
         Raises:
-            StreamClosed: it is closed, and there is an entry.
-            AnswerLost: it may be closed. With an idempotency key the append is repeated.
+            StreamClosed: The stream is closed already, and there is an entry to append.
+            AnswerLost: The stream may be closed. With an idempotency key, the client repeats the
+                request.
         """
         return self._portal.call(
             self._inner.close(
@@ -891,12 +903,12 @@ class BlockingStream:
         )
 
     def delete(self) -> None:
-        """Delete the stream with its groups (DEL)."""
+        """Delete the stream and its groups (DEL)."""
         self._portal.call(self._inner.delete())
 
 
 class BlockingMessages:
-    """The messages of a channel as they arrive: an iterator, and a context that ends it."""
+    """The messages of a channel as they arrive: an iterator, and a context manager that ends it."""
 
     def __init__(self, inner: Messages, portal: Portal) -> None:
         """Run the calls of `inner` on the loop of a portal."""
@@ -904,7 +916,7 @@ class BlockingMessages:
         self._portal = portal
 
     def __enter__(self) -> Self:
-        """Return once what is published comes here; raise the problem if it is refused."""
+        """Wait until the gateway confirms the subscription. Raise the problem if it refuses."""
         self._portal.call(self._inner.__aenter__())
         return self
 
@@ -918,12 +930,12 @@ class BlockingMessages:
         return self._portal.step(self._inner)
 
     def close(self) -> None:
-        """End it."""
+        """End the subscription."""
         self._portal.end(self._inner.aclose())
 
 
 class BlockingChannel:
-    """A channel by its name: it need not be created. Creating this object sends nothing.
+    """A channel by name. You do not need to create it. Creating this object sends nothing.
 
     Example:
         room = hg.channel("room-1")
@@ -944,10 +956,10 @@ class BlockingChannel:
         return self._inner.name
 
     def publish(self, data: Any) -> int:
-        """Publish a message, any JSON, and return how many are subscribed.
+        """Publish a message, any JSON, and return the number of subscribers.
 
-        It is delivered at most once and not kept: whoever is away or too slow misses it. If the
-        answer is lost, it is not published again.
+        It is delivered at most once and not stored: subscribers that are disconnected or too slow
+        miss it. If the answer is lost, the client does not publish it again.
         """
         return self._portal.call(self._inner.publish(data))
 
@@ -958,23 +970,23 @@ class BlockingChannel:
         key: str | None = None,
         on_state: OnState | None = None,
     ) -> BlockingMessages:
-        """Get the messages that are published from now on.
+        """Receive the messages that are published from now on.
 
-        As a context it begins once the gateway has confirmed it. It goes on through every loss of
-        the connection; what is published meanwhile is missed.
+        As a context manager, it enters when the gateway has confirmed the subscription. It resumes
+        after each loss of the connection, but misses messages that are published meanwhile.
 
         Args:
-            presence: what others are told of this program, at most 1,024 bytes of JSON; None: it is
-                not present.
-            key: a name for this connection: another one with the same takes its place.
-            on_state: is called when messages come (`live`), and when the connection is `lost`.
+            presence: Data that others see about this program, at most 1,024 bytes of JSON. None: it
+                is not present.
+            key: Name of this connection. Another connection with the same name replaces it.
+            on_state: Called when messages arrive (`live`), and when the connection is `lost`.
         """
         return BlockingMessages(
             self._inner.subscribe(presence=presence, key=key, on_state=on_state), self._portal
         )
 
     def members(self, *, limit: int = 100) -> Members:
-        """Return who is present: the first `limit` members, and how many there are."""
+        """Return the present members: the first `limit`, and the total number."""
         return self._portal.call(self._inner.members(limit=limit))
 
 
@@ -1005,26 +1017,26 @@ class BlockingPush:
         attempts_days: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> PushInfo:
-        """Create the push, or replace it; what is None is as the gateway has it.
+        """Create the push or replace it. None means the default of the gateway.
 
-        The answer has the `secret` when that is new, and then only. A push that was there keeps its
-        own, if the gateway can still read it.
+        The answer has the `secret` only when it is new. An existing push keeps its secret if the
+        gateway can still read it.
 
         Args:
-            url: where requests go.
-            concurrency: requests at a time, at most.
-            timeout_ms: time for a request with its answer.
-            body: the form of what is sent: an entry, several, or events of CloudEvents.
-            batch_max: entries of a request that has several.
-            signature: `v1`, by the secret; `v1a`, by a key of the gateway.
-            disable_after_ms: behind nothing but failures for so long, the push is disabled.
-            attempts_days: attempts are kept for so many days; 0: not at all.
-            headers: of each request. Nobody is told their values again.
+            url: URL of the receiver.
+            concurrency: Maximum number of concurrent requests.
+            timeout_ms: Timeout for a request, including its answer.
+            body: Format of the body: one entry, several entries, or CloudEvents.
+            batch_max: Maximum number of entries in a request that has several.
+            signature: `v1`: signed with the secret. `v1a`: signed with a key of the gateway.
+            disable_after_ms: Disable the push after only failures for this long.
+            attempts_days: How many days attempts are kept. 0: not at all.
+            headers: Headers of each request. The gateway does not return their values.
 
         Raises:
-            InvalidRequest: the gateway does not send anything there.
-            GroupNotFound: there is no such group.
-            AnswerLost: it may be set; `rotate` makes a secret that you know.
+            InvalidRequest: The gateway does not send requests to this URL.
+            GroupNotFound: The group does not exist.
+            AnswerLost: The push may have been set. Call `rotate` to get a secret that you know.
         """
         return self._portal.call(
             self._inner.set(
@@ -1041,66 +1053,66 @@ class BlockingPush:
         )
 
     def info(self) -> PushInfo:
-        """Return its state and the latest answers of its receiver."""
+        """Return the state of the push and the latest answers of the receiver."""
         return self._portal.call(self._inner.info())
 
     def pause(self) -> PushInfo:
-        """Send nothing until `resume`. Requests on their way end."""
+        """Send nothing until `resume`. Requests in progress finish."""
         return self._portal.call(self._inner.pause())
 
     def resume(self) -> PushInfo:
-        """Go on after a pause, or after the push was disabled."""
+        """Resume after a pause, or after the push was disabled."""
         return self._portal.call(self._inner.resume())
 
     def retry(self) -> int:
-        """Send failed entries that wait for a retry now; return their number."""
+        """Retry failed entries now instead of waiting, and return their number."""
         return self._portal.call(self._inner.retry())
 
     def test(self) -> PushAttempt:
-        """Send a test event now, and return its result. No entry is sent or acknowledged."""
+        """Send a test event now, and return the result. No entry is sent or acknowledged."""
         return self._portal.call(self._inner.test())
 
     def rotate(self, *, overlap_ms: int | None = None) -> str:
         """Replace the secret, and return the new one.
 
         Args:
-            overlap_ms: requests are signed with the old one as well for so long; None: a day.
+            overlap_ms: How long requests are also signed with the old secret. Default: one day.
         """
         return self._portal.call(self._inner.rotate(overlap_ms=overlap_ms))
 
     def attempts(self, entry_id: str | None = None, *, limit: int = 100) -> Iterator[PushAttempt]:
-        """Yield the attempts that are kept, newest first, by pages of `limit`.
+        """Yield the stored attempts, newest first, in pages of `limit`.
 
         Args:
-            entry_id: of the entry whose attempts are wanted; None: all.
-            limit: attempts in one page.
+            entry_id: Only attempts for this entry. None: all attempts.
+            limit: Number of attempts per page.
         """
         return self._portal.iterate(self._inner.attempts(entry_id, limit=limit))
 
     def replay(
         self, start: str, end: str = "+", *, filter: Filter | None = None, dry_run: bool = False
     ) -> PushReplay:
-        """Send entries of a range again, without moving the group. `info` has the progress.
+        """Send the entries of a range again, without moving the group. `info` shows the progress.
 
         Args:
-            start: an id, or a unix time in milliseconds; `-` is the first entry.
-            end: likewise; `+` is the last entry that the group has read.
-            filter: only entries that match.
-            dry_run: only count the entries.
+            start: An id, or a unix time in ms. `-`: the first entry.
+            end: An id, or a unix time in ms. `+`: the last entry that the group has read.
+            filter: Only entries that match.
+            dry_run: Only count the entries.
         """
         return self._portal.call(self._inner.replay(start, end, filter=filter, dry_run=dry_run))
 
     def cancel_replay(self) -> PushReplay:
-        """Cancel the replay that runs."""
+        """Cancel the current replay."""
         return self._portal.call(self._inner.cancel_replay())
 
     def delete(self) -> None:
-        """Delete it. The group stays, with what is pending."""
+        """Delete the push. The group and its pending entries remain."""
         self._portal.call(self._inner.delete())
 
 
 class BlockingSchedule:
-    """A schedule by its name. Creating this object sends nothing.
+    """A schedule by name. Creating this object sends nothing.
 
     Example:
         nightly = hg.schedule("nightly")
@@ -1127,19 +1139,19 @@ class BlockingSchedule:
         missed: Missed = "run_once",
         paused: bool = False,
     ) -> ScheduleInfo:
-        """Create the schedule, or replace it.
+        """Create the schedule or replace it.
 
         Args:
-            stream: which gets the entries.
-            fields: of each entry; `_schedule` and `_due_ms` stand behind them.
-            cron: minute, hour, day of month, month, day of week.
-            time_zone: an IANA name.
-            missed: what becomes of due times that nobody could run: the latest of them is run
-                late, or none is.
-            paused: nothing is due until `resume`.
+            stream: Stream to append the entries to.
+            fields: Fields of each entry. The gateway adds `_schedule` and `_due_ms` after them.
+            cron: Minute, hour, day of month, month, day of week.
+            time_zone: IANA time zone name.
+            missed: What to do with due times that were missed: `run_once` runs the latest of them
+                late, `skip` runs none.
+            paused: Whether the schedule is paused until `resume`.
 
         Raises:
-            InvalidRequest: the expression or the time zone makes no sense, or the time never comes.
+            InvalidRequest: The expression or the time zone is not valid, or the time never occurs.
         """
         return self._portal.call(
             self._inner.set(stream, fields, cron, time_zone=time_zone, missed=missed, paused=paused)
@@ -1154,7 +1166,7 @@ class BlockingSchedule:
         time_zone: str | None = None,
         missed: Missed | None = None,
     ) -> ScheduleInfo:
-        """Change parts of the schedule; arguments that are None keep their value."""
+        """Change parts of the schedule. Arguments that are None keep their value."""
         return self._portal.call(
             self._inner.update(
                 stream=stream, fields=fields, cron=cron, time_zone=time_zone, missed=missed
@@ -1162,30 +1174,31 @@ class BlockingSchedule:
         )
 
     def pause(self) -> ScheduleInfo:
-        """Run nothing until `resume`."""
+        """Append nothing until `resume`."""
         return self._portal.call(self._inner.pause())
 
     def resume(self) -> ScheduleInfo:
-        """End the pause. Due times missed during the pause are not made up for."""
+        """End the pause. Due times missed during the pause are skipped."""
         return self._portal.call(self._inner.resume())
 
     def info(self) -> ScheduleInfo:
-        """Return its next due time, its last entry and its last problem."""
+        """Return the next due time, the last entry and the last problem."""
         return self._portal.call(self._inner.info())
 
     def run(self) -> str:
-        """Append its entry now and return the id. Its due times do not change."""
+        """Append the entry now and return its id. Due times do not change."""
         return self._portal.call(self._inner.run())
 
     def delete(self) -> None:
-        """Delete it. Its stream stays."""
+        """Delete the schedule. Its stream remains."""
         self._portal.call(self._inner.delete())
 
 
 class BlockingConsuming:
-    """The jobs of one consumer as they arrive: an iterator, and a context that ends it.
+    """The jobs of one consumer as they arrive: an iterator, and a context manager that ends it.
 
-    At the end what was settled is sent and confirmed, and what was not goes back to the group.
+    At the end, pending acknowledgements are sent and confirmed, and unsettled entries go back to
+    the group.
     """
 
     def __init__(self, inner: Consuming, portal: Portal) -> None:
@@ -1195,12 +1208,12 @@ class BlockingConsuming:
 
     @property
     def consumer(self) -> str | None:
-        """Return the name of the consumer; None: the gateway has not given it one yet."""
+        """Return the name of the consumer. None: the gateway has not generated it yet."""
         return self._inner.consumer
 
     @property
     def lag(self) -> int | None:
-        """Return how many entries the group had not read when the last ones came."""
+        """Return the number of entries that the group had not read when the last ones arrived."""
         return self._inner.lag
 
     def __enter__(self) -> Self:
@@ -1216,11 +1229,11 @@ class BlockingConsuming:
         return BlockingJob(self._portal.step(self._inner), self._portal)
 
     def stop(self) -> None:
-        """Take no more entries: waiting readers get `StopIteration`."""
+        """Take no more entries. Waiting readers get `StopIteration`."""
         self._portal.run(self._inner.stop)
 
     def close(self) -> None:
-        """End it once everything that was settled is answered."""
+        """End the subscription after everything that was settled has been answered."""
         self._portal.end(self._inner.aclose())
 
 
@@ -1252,44 +1265,44 @@ class BlockingGroup(Working[Group, BlockingJob]):
 
     @property
     def push(self) -> BlockingPush:
-        """Return its push, which sends its entries to a URL; the push need not exist."""
+        """Return its push, which sends its entries to a URL. The push need not exist."""
         return BlockingPush(self._inner.push, self._portal)
 
     def create(
         self, *, start: str = "$", create_stream: bool = True, policy: Policy | None = None
     ) -> GroupInfo:
-        """Create the group; do nothing if it exists with this policy (XGROUP CREATE).
+        """Create the group. Does nothing if it exists with this policy (XGROUP CREATE).
 
         Args:
-            start: it reads entries after this id; `0`: all, `$`: only new ones.
-            create_stream: also create the stream if it does not exist.
-            policy: its rules.
+            start: Id after which the group reads. `0`: all entries, `$`: only new entries.
+            create_stream: Also create the stream if it does not exist.
+            policy: The policy of the group.
 
         Raises:
-            GroupExists: it exists with another policy.
+            GroupExists: The group exists with another policy.
         """
         return self._portal.call(
             self._inner.create(start=start, create_stream=create_stream, policy=policy)
         )
 
     def update(self, *, start: str | None = None, policy: Policy | None = None) -> GroupInfo:
-        """Change its position or its policy; what is None stays (XGROUP SETID)."""
+        """Change the position or the policy. None keeps the value (XGROUP SETID)."""
         return self._portal.call(self._inner.update(start=start, policy=policy))
 
     def info(self) -> GroupInfo:
-        """Return its position, lag, pending count and policy (XINFO GROUPS)."""
+        """Return the position, lag, number of pending entries and policy (XINFO GROUPS)."""
         return self._portal.call(self._inner.info())
 
     def delete(self) -> None:
-        """Delete the group with what is pending in it (XGROUP DESTROY)."""
+        """Delete the group and its pending entries (XGROUP DESTROY)."""
         self._portal.call(self._inner.delete())
 
     def signal(self, key: str, value: object = None) -> None:
-        """Let handlers go on that wait for a key, or will wait for it; see `Job.wait_for`.
+        """Resume handlers that wait for a key, now or later. See `Job.wait_for`.
 
         Args:
-            key: what they wait for. The last signal of a key counts, for 90 days.
-            value: what they get; it is kept as JSON.
+            key: The key that they wait for. The last signal of a key counts, for 90 days.
+            value: The value that they receive. It is stored as JSON.
         """
         self._portal.call(self._inner.signal(key, value))
 
@@ -1302,17 +1315,19 @@ class BlockingGroup(Working[Group, BlockingJob]):
         on_disconnect: OnDisconnect | None = None,
         on_claimed: OnClaimed | None = None,
     ) -> BlockingConsuming:
-        """Consume entries: an iterator of jobs that waits for the next one (XREADGROUP BLOCK).
+        """Consume entries: iterate over jobs and wait for new ones (XREADGROUP BLOCK).
 
-        It ends when the stream is closed and the group has settled all of it.
+        It ends when the stream is closed and the group has settled all of its entries.
 
         Args:
-            consumer: who reads; None: the gateway makes a name, and removes it in the end.
-            credit: entries that may be on the way to this program, or in work.
-            claim_idle_ms: take entries of others that are idle for so long; None: as the group's
-                policy has it.
-            on_disconnect: what becomes of unsettled entries when the connection ends.
-            on_claimed: is called with the id of an entry that somebody else has taken over.
+            consumer: Name of the consumer. None: the gateway generates one, and removes it at the
+                end.
+            credit: Maximum number of entries in flight to this program or in work.
+            claim_idle_ms: Claim entries of other consumers that have been idle for this long.
+                Default: the group's policy.
+            on_disconnect: What to do with unsettled entries when the connection ends.
+            on_claimed: Called with the id of an entry that was claimed, and the consumer that
+                claimed it.
         """
         return BlockingConsuming(
             self._inner.consume(
@@ -1335,18 +1350,18 @@ class BlockingGroup(Working[Group, BlockingJob]):
         after: str | None = None,
         ack: Sequence[str] = (),
     ) -> list[Delivery]:
-        """Return entries by one request (XREADGROUP); `consume` is faster and settles by itself.
+        """Read entries with one request (XREADGROUP). `consume` is faster and settles them for you.
 
-        It does not wait when the stream is closed and the group has settled all of it: that is the
-        end of `consume`.
+        It does not wait if the stream is closed and the group has settled all of its entries;
+        `consume` ends then.
 
         Args:
-            consumer: who reads.
-            limit: entries at most.
-            wait_ms: how long to wait if there is nothing.
-            claim_idle_ms: first take entries of anybody that are idle for so long.
-            after: read this consumer's own pending entries after this id; `0`: all of them.
-            ack: acknowledge these first.
+            consumer: Name of the consumer.
+            limit: Maximum number of entries.
+            wait_ms: How long to wait if there are no entries.
+            claim_idle_ms: First claim entries of any consumer that have been idle for this long.
+            after: Return this consumer's own pending entries after this id. `0`: all of them.
+            ack: Ids of entries to acknowledge first.
         """
         return self._portal.call(
             self._inner.read(
@@ -1360,11 +1375,12 @@ class BlockingGroup(Working[Group, BlockingJob]):
         )
 
     def ack(self, ids: Iterable[str], *, consumer: str | None = None) -> dict[str, Outcome]:
-        """Acknowledge entries, and return what became of each (XACK).
+        """Acknowledge entries, and return the outcome of each (XACK).
 
         Args:
-            ids: of entries.
-            consumer: who does it: what belongs to another consumer by now stays there (`claimed`).
+            ids: Ids of the entries.
+            consumer: Name of the consumer. If set, entries that another consumer has claimed stay
+                with it (`claimed`).
         """
         return self._portal.call(self._inner.ack(ids, consumer=consumer))
 
@@ -1377,32 +1393,32 @@ class BlockingGroup(Working[Group, BlockingJob]):
         delay_ms: int | None = None,
         error: BaseException | str | None = None,
     ) -> dict[str, Outcome]:
-        """Give entries back, and return what became of each (XNACK); see `Job.nack`."""
+        """Give entries back, and return the outcome of each (XNACK). See `Job.nack`."""
         return self._portal.call(
             self._inner.nack(ids, consumer=consumer, mode=mode, delay_ms=delay_ms, error=error)
         )
 
     def extend(self, ids: Iterable[str], *, consumer: str) -> dict[str, Outcome]:
-        """Restart the idle clock of entries, so that nobody claims them (XCLAIM JUSTID)."""
+        """Restart the idle time of entries so that no consumer claims them (XCLAIM JUSTID)."""
         return self._portal.call(self._inner.extend(ids, consumer=consumer))
 
     def claim(self, ids: Iterable[str], *, consumer: str, min_idle_ms: int = 0) -> list[Delivery]:
-        """Take over pending entries that have been idle that long (XCLAIM).
+        """Claim pending entries that have been idle for this long (XCLAIM).
 
-        Entries that do not fit into one answer stay as they are, and can be claimed again.
+        Entries that do not fit into one answer are not claimed. Claim them with another call.
         """
         return self._portal.call(self._inner.claim(ids, consumer=consumer, min_idle_ms=min_idle_ms))
 
     def autoclaim(
         self, *, consumer: str, min_idle_ms: int, start: str = "0-0", limit: int = 100
     ) -> Claimed:
-        """Take over whatever is pending and idle for so long, by portions (XAUTOCLAIM).
+        """Claim any pending entries that have been idle for this long, in batches (XAUTOCLAIM).
 
         Args:
-            consumer: gets the entries.
-            min_idle_ms: how long they must have been idle.
-            start: the lowest id that is looked at.
-            limit: entries that are taken at most.
+            consumer: Consumer that receives the entries.
+            min_idle_ms: Minimum idle time.
+            start: Id at which to start.
+            limit: Maximum number of entries to claim.
         """
         return self._portal.call(
             self._inner.autoclaim(
@@ -1419,14 +1435,14 @@ class BlockingGroup(Working[Group, BlockingJob]):
         consumer: str | None = None,
         min_idle_ms: int | None = None,
     ) -> list[PendingEntry]:
-        """Return entries that were delivered and are not acknowledged (XPENDING).
+        """Return the entries that were delivered but not acknowledged (XPENDING).
 
         Args:
-            start: the lowest id; `(` before an id leaves it out, as behind the last one of before.
-            end: the highest id.
-            limit: so many at most.
-            consumer: only what this one has.
-            min_idle_ms: only what was idle for so long.
+            start: First id, inclusive. To continue after the last id of a page, put `(` before it.
+            end: Last id, inclusive.
+            limit: Maximum number of entries.
+            consumer: Only entries of this consumer.
+            min_idle_ms: Only entries that have been idle for at least this long.
         """
         return self._portal.call(
             self._inner.pending(
@@ -1435,39 +1451,39 @@ class BlockingGroup(Working[Group, BlockingJob]):
         )
 
     def pending_summary(self) -> PendingSummary:
-        """Return the number of pending entries, and of those of each consumer (XPENDING)."""
+        """Return the number of pending entries, in total and per consumer (XPENDING)."""
         return self._portal.call(self._inner.pending_summary())
 
     def consumers(self, *, limit: int = 100) -> Iterator[ConsumerInfo]:
-        """Yield the consumers, by pages of `limit` (XINFO CONSUMERS)."""
+        """Yield the consumers, in pages of `limit` (XINFO CONSUMERS)."""
         return self._portal.iterate(self._inner.consumers(limit=limit))
 
     def keys(self, *, order: KeyOrder = "waiting", limit: int = 100) -> list[GroupKey]:
-        """Return the keys of a fair group: what waits of each, for how long, and its share.
+        """Return the keys of a fair group, each with its waiting entries, their age, and its share.
 
         Args:
-            order: `waiting`: those with the most entries first; `age`: the oldest first.
-            limit: so many at most.
+            order: `waiting`: keys with the most waiting entries first. `age`: oldest entries first.
+            limit: Maximum number of keys.
         """
         return self._portal.call(self._inner.keys(order=order, limit=limit))
 
     def delete_consumer(self, consumer: str, *, drop: bool = False) -> int:
-        """Delete a consumer, and return how many entries it held (XGROUP DELCONSUMER).
+        """Delete a consumer, and return the number of entries that it held (XGROUP DELCONSUMER).
 
         Args:
-            consumer: its name.
-            drop: forget its entries; otherwise others get them.
+            consumer: Name of the consumer.
+            drop: Remove its entries from the group. Default: release them to other consumers.
         """
         return self._portal.call(self._inner.delete_consumer(consumer, drop=drop))
 
     def redrive(
         self, ids: Iterable[str] | None = None, *, limit: int | None = None
     ) -> list[Redriven]:
-        """Let dead letters of this group be delivered again, the oldest first.
+        """Deliver dead letters of this group again, oldest first.
 
         Args:
-            ids: of entries in the dead letter stream; None: the oldest.
-            limit: so many at most; None: a hundred.
+            ids: Ids of entries in the dead letter stream. None: the oldest.
+            limit: Maximum number of entries. None: 100.
         """
         return self._portal.call(self._inner.redrive(ids, limit=limit))
 
@@ -1475,8 +1491,8 @@ class BlockingGroup(Working[Group, BlockingJob]):
 class BlockingGroups(Working[Groups, BlockingJob]):
     """The group of one name in all streams that match. Creating this object sends nothing.
 
-    Streams take turns, and each entry says its `stream`. Streams that are made later are among
-    them.
+    Streams take turns, and each entry has its `stream`. Streams that are created later are
+    included.
 
     Example:
         billing = hg.groups("billing", match="orders.*", create={"start": "0"})
@@ -1504,7 +1520,7 @@ class BlockingGroups(Working[Groups, BlockingJob]):
     def push(self) -> BlockingPush:
         """Return its push, which sends the entries of all the streams to a URL.
 
-        The push need not exist. `set` sets it with `create` and `weights` as they are here.
+        The push need not exist. `set` uses `create` and `weights` of this object.
         """
         return BlockingPush(self._inner.push, self._portal)
 
@@ -1516,14 +1532,15 @@ class BlockingGroups(Working[Groups, BlockingJob]):
         claim_idle_ms: int | None = None,
         on_disconnect: OnDisconnect | None = None,
     ) -> BlockingConsuming:
-        """Consume entries: an iterator of jobs that waits for the next one; see `Group.consume`.
+        """Consume entries: iterate over jobs and wait for new ones. See `Group.consume`.
 
         Args:
-            consumer: who reads; None: the gateway makes a name, and removes it in the end.
-            credit: entries that may be on the way to this program, or in work.
-            claim_idle_ms: take entries of others that are idle for so long; None: as the group's
-                policy in each stream has it.
-            on_disconnect: what becomes of unsettled entries when the connection ends.
+            consumer: Name of the consumer. None: the gateway generates one, and removes it at the
+                end.
+            credit: Maximum number of entries in flight to this program or in work.
+            claim_idle_ms: Claim entries of other consumers that have been idle for this long.
+                Default: the policy of the group in each stream.
+            on_disconnect: What to do with unsettled entries when the connection ends.
         """
         return BlockingConsuming(
             self._inner.consume(
@@ -1544,14 +1561,14 @@ class BlockingGroups(Working[Groups, BlockingJob]):
         claim_idle_ms: int | None = None,
         max_pending: int | None = None,
     ) -> list[Delivery]:
-        """Return entries by one request; `consume` is faster and settles by itself.
+        """Read entries with one request. `consume` is faster and settles entries for you.
 
         Args:
-            consumer: who reads.
-            limit: entries at most.
-            wait_ms: how long to wait if there is nothing.
-            claim_idle_ms: first take entries of anybody that are idle for so long.
-            max_pending: how many entries the consumer may hold in all of the streams.
+            consumer: Name of the consumer.
+            limit: Maximum number of entries.
+            wait_ms: How long to wait if there are no entries.
+            claim_idle_ms: First claim entries of any consumer that have been idle for this long.
+            max_pending: Maximum number of entries that the consumer may hold in all of the streams.
         """
         return self._portal.call(
             self._inner.read(
@@ -1564,7 +1581,7 @@ class BlockingGroups(Working[Groups, BlockingJob]):
         )
 
     def ack(self, ids: IdsOfStreams, *, consumer: str | None = None) -> OutcomesOfStreams:
-        """Acknowledge entries, and return what became of each (XACK); see `Group.ack`."""
+        """Acknowledge entries, and return the outcome of each (XACK). See `Group.ack`."""
         return self._portal.call(self._inner.ack(ids, consumer=consumer))
 
     def nack(
@@ -1576,18 +1593,18 @@ class BlockingGroups(Working[Groups, BlockingJob]):
         delay_ms: int | None = None,
         error: BaseException | str | None = None,
     ) -> OutcomesOfStreams:
-        """Give entries back, and return what became of each (XNACK); see `Job.nack`."""
+        """Give entries back, and return the outcome of each (XNACK). See `Job.nack`."""
         return self._portal.call(
             self._inner.nack(ids, consumer=consumer, mode=mode, delay_ms=delay_ms, error=error)
         )
 
     def extend(self, ids: IdsOfStreams, *, consumer: str) -> OutcomesOfStreams:
-        """Restart the idle clock of entries, so that nobody claims them (XCLAIM JUSTID)."""
+        """Restart the idle time of entries so that no consumer claims them (XCLAIM JUSTID)."""
         return self._portal.call(self._inner.extend(ids, consumer=consumer))
 
 
 class Client:
-    """An asyncio client of a gateway. Use it as a context manager, or call `close` at the end.
+    """A client for a gateway. Use it as a context manager, or call `close` when done.
 
     Example:
         with headgate.Client("http://localhost:8080") as hg:
@@ -1607,30 +1624,31 @@ class Client:
         insecure: bool | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Talk to a gateway; nothing is sent yet.
+        """Create a client. Sends nothing yet.
 
         Args:
-            url: where it is; several gateways on one bucket have a URL each, in a list or with
-                commas between them: requests go to the one that leads, and to no other place than
-                these. None: `HEADGATE_URL`, or port 8080 of this machine.
-            token: a key or a token, or a function that returns one whenever the one before has
-                ended, as a `TokenFile` does; None: the file that `HEADGATE_TOKEN_FILE` names, or
-                `HEADGATE_TOKEN`, or none; an empty text: none.
-            producer: the name of this program among those that append. With it each append carries
-                an idempotency key, and is repeated if its answer is lost.
-            retry_s: how long requests are tried again while the gateway cannot be reached; each URL
-                is tried once in any case.
-            rate_limit_s: how long they are tried again while they are too many (`RateLimited`);
-                None: as long as `retry_s`.
-            answer_s: how long an answer may take, beside what the request itself waits for.
-            tls: which certificates are trusted; None: those of a public authority.
-            insecure: send the token over plain http to another machine, too; None: if
+            url: URL of the gateway. For several gateways that share a bucket, a list of URLs, or
+                URLs separated by commas. Requests go to the one that leads, and to no other
+                addresses than these. Default: `HEADGATE_URL`, or port 8080 on this machine.
+            token: A key or a token, or a function that returns one and is called again when the
+                previous one has ended, such as a `TokenFile`. An empty string means no token.
+                Default: the file that `HEADGATE_TOKEN_FILE` names, or `HEADGATE_TOKEN`, or no
+                token.
+            producer: Name of this program as a producer. If set, each append has an idempotency
+                key, and is repeated if its answer is lost.
+            retry_s: How long requests are retried while the gateway cannot be reached. Each URL is
+                tried at least once.
+            rate_limit_s: How long requests are retried while the gateway refuses them with
+                `RateLimited`. Default: `retry_s`.
+            answer_s: Timeout for an answer, in addition to the time that the request itself waits.
+            tls: TLS context with the certificates to trust. Default: those of public authorities.
+            insecure: Send the token over plain HTTP to other machines, too. Default: whether
                 `HEADGATE_INSECURE` is set.
-            transport: how requests over HTTP travel; None: as usual.
+            transport: Transport for HTTP requests. Default: that of httpx.
 
         Raises:
-            ValueError: the URL is none.
-            CredentialError: the token could be read by others, or is none.
+            ValueError: The URL is not valid.
+            CredentialError: Others could read the token, or the token is not valid.
         """
         self._inner = AsyncClient(
             url,
@@ -1654,11 +1672,11 @@ class Client:
 
     @property
     def url(self) -> str:
-        """Return the URL that requests go to now."""
+        """Return the URL that requests currently go to."""
         return self._inner.url
 
     def close(self) -> None:
-        """Close all connections; whoever follows or consumes gets an error."""
+        """Close all connections. Iterators of followers and consumers raise an error."""
         self._portal.end(self._inner.aclose())
         self._portal.close()
 
@@ -1666,13 +1684,13 @@ class Client:
         """Return the state of the gateway.
 
         Raises:
-            Draining: it is about to stop.
-            NotLeader: none of the gateways can change streams now.
+            Draining: The gateway is about to stop.
+            NotLeader: No gateway can change streams now.
         """
         return self._portal.call(self._inner.readiness())
 
     def ready(self) -> str:
-        """Return `ok` if the gateway is ready for requests; see `readiness`."""
+        """Return `ok` if the gateway is ready for requests. See `readiness`."""
         return self._portal.call(self._inner.ready())
 
     def request(
@@ -1686,19 +1704,19 @@ class Client:
         wait_ms: int = 0,
         is_repeatable: bool | None = None,
     ) -> Any:
-        """Return the JSON of an answer: for operations of the HTTP API that have no method here.
+        """Send a request to an operation that has no method here, and return the JSON answer.
 
         Args:
-            method: such as `GET`.
-            path: such as `/v1/limits`, percent-encoded.
-            query: parameters; those that are None are left out.
-            body: is sent as JSON; None: there is none.
-            headers: are sent as well.
-            wait_ms: how long the operation itself may wait, on top of `answer_s`.
-            is_repeatable: the request may be sent twice; None: unless it is a POST.
+            method: HTTP method, such as `GET`.
+            path: Percent-encoded path, such as `/v1/limits`.
+            query: Query parameters. Those that are None are left out.
+            body: Value to send as JSON. None: no body.
+            headers: Additional headers.
+            wait_ms: How long the operation itself may wait, in addition to `answer_s`.
+            is_repeatable: Whether the request may be sent twice. Default: true unless it is a POST.
 
         Raises:
-            Problem: the gateway refused the request.
+            Problem: The gateway refused the request.
         """
         return self._portal.call(
             self._inner.request(
@@ -1723,17 +1741,19 @@ class Client:
         user: str | None = None,
         ttl_s: float = 300.0,
     ) -> Ticket:
-        """Return a ticket: a token that a server gives to a page of somebody who is signed in.
+        """Create a ticket: a token that a server gives to the page of a signed-in user.
 
         Args:
-            stream: the one stream that it allows; None: none.
-            do: what it allows there and on the channel; the caller must be allowed it as well.
-            group: with `consume`: the group.
-            consumer: with `consume`: only as this consumer; None: as any.
-            channel: with `publish` and `subscribe`: the one channel that it allows.
-            user: who is at the page, as presence shows it; None: the caller.
-            ttl_s: how long it is good, in seconds: up to an hour, and no longer than the
-                credential of the caller.
+            stream: The only stream that the ticket gives access to. None: no stream.
+            do: What the ticket allows on the stream and the channel. The caller must have these
+                rights, too.
+            group: With `consume`, the group.
+            consumer: With `consume`, the only consumer that the page may be. None: any consumer.
+            channel: With `publish` and `subscribe`, the only channel that the ticket gives access
+                to.
+            user: Name of the user, as shown in presence. Default: the caller.
+            ttl_s: Lifetime in seconds: at most one hour, and no longer than the credential of the
+                caller.
         """
         return self._portal.call(
             self._inner.ticket(
@@ -1742,11 +1762,11 @@ class Client:
         )
 
     def stream(self, name: str) -> BlockingStream:
-        """Return a stream by its name; it need not exist."""
+        """Return a stream by name. The stream need not exist."""
         return BlockingStream(self._inner.stream(name), self._portal)
 
     def group(self, stream: str, name: str) -> BlockingGroup:
-        """Return a group of a stream; it need not exist."""
+        """Return a group of a stream. The group need not exist."""
         return BlockingGroup(self._inner.group(stream, name), self._portal)
 
     def groups(
@@ -1757,65 +1777,65 @@ class Client:
         create: MissingGroups | None = None,
         weights: Mapping[str, int] | None = None,
     ) -> BlockingGroups:
-        """Return the group of this name in all streams that match; none of them need exist.
+        """Return the group of this name in all streams that match. None of them need exist.
 
         Args:
-            name: of the group.
-            match: a pattern of Redis, such as `orders.*`.
-            create: create the group where there is none, with this start and these rules; None:
-                streams without it are left out.
-            weights: how many entries a stream gives in each of its turns; 1 unless given.
+            name: Name of the group.
+            match: A Redis pattern, such as `orders.*`.
+            create: Create the group in streams that lack it, with this start and policy. None: skip
+                those streams.
+            weights: Number of entries that each stream delivers per turn. Default: 1.
         """
         return BlockingGroups(
             self._inner.groups(name, match=match, create=create, weights=weights), self._portal
         )
 
     def channel(self, name: str) -> BlockingChannel:
-        """Return a channel by its name; it need not be created."""
+        """Return a channel by name. You do not need to create it."""
         return BlockingChannel(self._inner.channel(name), self._portal)
 
     def commit(
         self, *steps: Step, consumer: str | None = None, idempotency_key: str | None = None
     ) -> list[list[str]]:
-        """Carry out steps together or not at all, and return the ids that each has appended.
+        """Execute all steps or none, and return the ids of the entries that each step appended.
 
-        `Job.commit` is the same with the acknowledgement of a job.
+        `Job.commit` also acknowledges a job.
 
         Args:
-            steps: as `headgate.client.commits` makes them, such as `append("bills", fields)`.
-            consumer: who settles entries, if a step does.
-            idempotency_key: a repeat with the same key changes nothing. The client makes one for
-                each commit unless it is given, so an answer that is lost is asked for again.
+            steps: Steps created with `headgate.client.commits`, such as `append("bills", fields)`.
+            consumer: The consumer that settles entries, if a step does that.
+            idempotency_key: A repeat with the same key changes nothing. Default: a new key for each
+                commit, so the client repeats the commit if the answer is lost.
 
         Raises:
-            NotYours: an entry is not pending with the consumer.
-            Problem: another step failed; nothing has changed.
+            NotYours: An entry is not pending with the consumer.
+            Problem: Another step failed. Nothing has changed.
         """
         return self._portal.call(
             self._inner.commit(*steps, consumer=consumer, idempotency_key=idempotency_key)
         )
 
     def schedule(self, name: str) -> BlockingSchedule:
-        """Return a schedule by its name; it need not exist."""
+        """Return a schedule by name. The schedule need not exist."""
         return BlockingSchedule(self._inner.schedule(name), self._portal)
 
     def schedules(self, *, limit: int = 100) -> Iterator[ScheduleInfo]:
-        """Yield the schedules of the streams that the caller may see, by pages of `limit`."""
+        """Yield the schedules of the streams that the caller can see, in pages of `limit`."""
         return self._portal.iterate(self._inner.schedules(limit=limit))
 
     def pushes(self, *, limit: int = 100) -> Iterator[PushSummary]:
-        """Yield the pushes of the groups that the caller may manage, by pages of `limit`."""
+        """Yield the pushes of the groups that the caller may manage, in pages of `limit`."""
         return self._portal.iterate(self._inner.pushes(limit=limit))
 
     def streams(
         self, *, prefix: str = "", limit: int = 100, internal: bool = False
     ) -> Iterator[StreamInfo]:
-        """Yield streams whose names start with `prefix`, by pages of `limit` (SCAN TYPE stream).
+        """Yield streams whose names start with `prefix`, in pages of `limit` (SCAN TYPE stream).
 
         Args:
-            prefix: the beginning of the names.
-            limit: streams in one page.
-            internal: also yield the internal streams of the gateway, whose names begin with `__`.
+            prefix: Prefix of the names.
+            limit: Number of streams per page.
+            internal: Also yield the internal streams of the gateway, whose names start with `__`.
                 This requires the right `admin`.
         """
         return self._portal.iterate(
@@ -1831,18 +1851,19 @@ class Client:
         on_state: OnState | None = None,
         filter: Filter | None = None,
     ) -> BlockingFollowing:
-        """Follow all streams whose names match, those that are made later included.
+        """Follow all streams whose names match, including streams that are created later.
 
-        Each entry says its `stream`. The order of entries holds within each stream. It goes on
-        through every loss of the connection; then an entry may come once more.
+        Each entry has its `stream`. Entries of one stream arrive in order. Following resumes after
+        each loss of the connection. An entry can then arrive twice.
 
         Args:
-            match: a pattern of Redis, such as `orders.*`.
-            after: an id of every stream, `0` for all entries, or `$` for those from now on.
-            credit: entries that may be on the way to this program.
-            on_state: is called when entries come, when all were read (`caught_up`), and when the
-                connection is `lost`, with the reason.
-            filter: only entries for which it holds, such as `{"exact": {"sku": "42"}}`.
+            match: A Redis pattern, such as `orders.*`.
+            after: An id that applies to every stream, `0` for all entries, or `$` for new entries
+                only.
+            credit: Maximum number of entries in flight to this program.
+            on_state: Called when entries arrive, when all entries have been read (`caught_up`), and
+                when the connection is `lost`, with the reason.
+            filter: Only entries that match, such as `{"exact": {"sku": "42"}}`.
         """
         return BlockingFollowing(
             self._inner.follow(match, after=after, credit=credit, on_state=on_state, filter=filter),
@@ -1852,17 +1873,18 @@ class Client:
     def plan(
         self, cursors: Sequence[Cursor], *, max_entries: int | None = None, wait_ms: int = 0
     ) -> list[Plan]:
-        """Return a plan of the next read for each cursor, in their order.
+        """Return a plan of the next read for each cursor, in the same order.
 
         Args:
-            cursors: at most one for a stream.
-            max_entries: of all streams together, in shares that follow what each has; None: all.
-            wait_ms: how long to wait if no stream has anything.
+            cursors: At most one cursor per stream.
+            max_entries: Maximum number of entries of all streams together, shared in proportion to
+                the backlog of each stream. None: all entries.
+            wait_ms: How long to wait if no stream has new entries.
         """
         return self._portal.call(
             self._inner.plan(cursors, max_entries=max_entries, wait_ms=wait_ms)
         )
 
     def writer(self, name: str) -> BlockingWriter:
-        """Return a writer of batches by its name; with it each batch is appended exactly once."""
+        """Return a writer by name. It appends each of its batches exactly once."""
         return BlockingWriter(self._inner.writer(name), self._portal)

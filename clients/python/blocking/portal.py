@@ -1,11 +1,11 @@
-"""Portal: an event loop in its own thread, on which the client without asyncio runs.
+"""Portal: an event loop in its own thread, which runs the client without asyncio.
 
-So idle clocks are restarted and pings answered even while the program itself is busy.
+In its thread, the client restarts idle times and answers pings even while the program is busy.
 
-A program may end with an open client. Python stops daemon threads before it finalizes what is left,
-client iterators included, and whoever then waited for the thread would wait forever. So all portals
-are closed before that, as the program ends. A closed portal runs nothing more: `call` raises, and
-`end` has nothing to do.
+A program may end with an open client. Python stops daemon threads before it finalizes the remaining
+objects, including iterators of the client. An iterator that then waited for the thread would wait
+forever. Therefore all portals are closed before that, when the program ends. A closed portal runs
+nothing more: `call` raises, and `end` does nothing.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from headgate.client.subscription import Closed
 T = TypeVar("T")
 
 _END_S = 2.0
-"""Time for tasks to end; it takes longest to say goodbye to a gateway that hangs."""
+"""Timeout for ending tasks. Closing a connection to a gateway that hangs takes longest."""
 
 _JOIN_S = 3 * _END_S
-"""Time for the thread to end. Only a function of the program can hold it longer."""
+"""Timeout for ending the thread. Only a callback of the program can take longer."""
 
 
 class Portal:
@@ -38,9 +38,9 @@ class Portal:
         _program.add(self)
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end; return its result or raise its error.
+        """Run a coroutine to its end, and return its result or raise its error.
 
-        Raises Closed if the client was closed, the program is ending or was forked, and
+        Raises Closed if the client was closed, or the program is ending or was forked. Raises
         RuntimeError on the thread of the loop, which would wait for itself.
         """
         try:
@@ -51,7 +51,7 @@ class Portal:
         try:
             return future.result()
         except BaseException as error:
-            future.cancel()  # of no effect if it is the coroutine's own error
+            future.cancel()  # has no effect if the coroutine raised the error
             _program.hold_daemon()
             if isinstance(error, concurrent.futures.CancelledError) and self._is_over:
                 raise Closed("the client was closed") from None
@@ -74,9 +74,9 @@ class Portal:
             yield item
 
     def end(self, coroutine: Coroutine[Any, Any, object]) -> object:
-        """Run a coroutine that ends something; does nothing if the portal is closed."""
+        """Run a coroutine that closes something. Does nothing if the portal is closed."""
         if threading.current_thread() is self._thread and self._loop is not None:
-            # The garbage collector ends an iterator in whichever thread it runs.
+            # The garbage collector may end an iterator in any thread, including this one.
             asyncio.run_coroutine_threadsafe(coroutine, self._loop)
             return None
         try:
@@ -91,7 +91,7 @@ class Portal:
             self._is_closed = True
             loop, thread, self._loop = self._loop, self._thread, None
         if loop is None or thread is None or not thread.is_alive():
-            return  # of another process it has no thread, but the same pipe that would wake it
+            return  # after a fork, there is no thread, but the pipe that wakes it is shared
         loop.call_soon_threadsafe(loop.stop)
         if thread is not threading.current_thread():
             thread.join(_JOIN_S)
@@ -102,9 +102,9 @@ class Portal:
         return self._is_closed or is_stranded or _program.is_ending
 
     def _begin(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Schedule a coroutine; the lock keeps `close` from missing it."""
+        """Schedule a coroutine. The lock ensures that `close` does not miss it."""
         if threading.current_thread() is self._thread:
-            raise RuntimeError("a function that the client calls must not wait for the client")
+            raise RuntimeError("a callback of the client must not wait for the client")
         with self._changing:
             if self._is_over:
                 raise Closed("the client was closed")
@@ -126,7 +126,7 @@ class _Program:
     def add(self, portal: Portal) -> None:
         """Close a portal when the program ends.
 
-        Exit handlers that the program registered later run first, and may use the client.
+        Exit handlers that the program registered later run earlier, and can use the client.
         """
         if not self._is_watched:
             self._is_watched = True
@@ -134,7 +134,7 @@ class _Program:
         self._portals.add(portal)
 
     def hold_daemon(self) -> None:
-        """Block a daemon thread at exit instead of failing it: Python is about to stop it."""
+        """At exit, block a daemon thread instead of failing it: Python is about to stop it."""
         if self.is_ending and threading.current_thread() is not threading.main_thread():
             threading.Event().wait()
 
@@ -173,4 +173,4 @@ async def _called(function: Callable[[], object]) -> None:
 async def _next(iterator: AsyncIterator[T]) -> tuple[T, bool]:
     async for item in iterator:
         return item, False
-    return None, True  # type: ignore[return-value]  # nobody looks at it
+    return None, True  # type: ignore[return-value]  # unused

@@ -17,13 +17,13 @@ from headgate.client.job import Job
 
 B = TypeVar("B")
 W = TypeVar("W", bound=Worked)
-"""A job without asyncio."""
+"""`B`: a job without asyncio. `W`: a group, or a group over a pattern."""
 
 _LOOK_S = 0.2
 
 
 class Working(Generic[W, B]):
-    """The part of a group without asyncio that calls the program back."""
+    """The part of a group without asyncio that calls handlers of the program."""
 
     _inner: W
     _portal: Portal
@@ -42,17 +42,19 @@ class Working(Generic[W, B]):
     ) -> None:
         """Process entries until SIGTERM or SIGINT arrives, or `stop` is set.
 
-        Works like `Group.work` of `AsyncClient`, and also ends with a closed stream; handlers are
-        plain functions that run in threads.
+        Like `Group.work` of `AsyncClient`, but handlers are plain functions that run in threads. It
+        also ends when the stream is closed and the group has settled all of its entries.
 
         Args:
-            handler: a function that takes a job.
-            concurrency: handlers that run at the same time, each in a thread.
-            consumer: name of the consumer; None: the gateway makes one, and removes it at the end.
-            credit: entries that may be here; None: twice as many as handlers, at least 64.
-            claim_idle_ms: see `consume`.
-            on_error: called with a job and its error, instead of logging it.
-            stop: ends the work when it is set; signals are left alone then.
+            handler: A function that takes a job.
+            concurrency: Number of handlers that run concurrently, each in a thread.
+            consumer: Name of the consumer. None: the gateway generates one, and removes it at the
+                end.
+            credit: Maximum number of entries in this program. Default: twice `concurrency`, at
+                least 64.
+            claim_idle_ms: See `consume`.
+            on_error: Called with a job and its error, instead of logging the error.
+            stop: Ends the work when it is set. If given, signals are not handled.
         """
         with contextlib.ExitStack() as signals:
             if stop is None:
@@ -85,7 +87,7 @@ async def _in_thread(pool: ThreadPoolExecutor, handler: Callable[[B], object], j
     except RuntimeError as error:
         if "shutdown" not in str(error):
             raise
-        # The program ends, and no thread begins any more. The job goes back with the connection.
+        # The program is ending and cannot start threads. The job goes back with the connection.
         await asyncio.Event().wait()
     else:
         await handling
@@ -101,11 +103,11 @@ async def _work(work: Callable[..., Coroutine[Any, Any, None]], stop: threading.
             await asyncio.wait([working], timeout=_LOOK_S)
         await working
     finally:
-        working.cancel()  # the program waits no longer, and its threads are about to end
+        working.cancel()  # the caller no longer waits, and its threads are about to end
 
 
 def _stop_at_signals(stop: threading.Event, signals: contextlib.ExitStack) -> None:
-    """Set `stop` on SIGTERM and SIGINT; does nothing outside the main thread."""
+    """Set `stop` on SIGTERM and SIGINT. Does nothing outside the main thread."""
     for number in (signal.SIGTERM, signal.SIGINT):
         with contextlib.suppress(ValueError):
             before = signal.signal(number, lambda *_: stop.set())

@@ -1,1 +1,1 @@
-"""Shapes: the JSON that the gateway takes and answers, as it stands in its OpenAPI document."""
+"""Shapes: the JSON that the gateway accepts and returns, as in its OpenAPI document."""

@@ -1,4 +1,4 @@
-"""Shapes: what the gateway answers, as it stands in its OpenAPI document."""
+"""Shapes: the answers of the gateway, as in its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headgate.client.shapes.settings import Policy, StreamConfig
 
 
 class TableState(TypedDict):
-    """The table of a stream: its rows, about, and how far its entries are indexed."""
+    """The table of a stream: the approximate number of rows, and how far entries are indexed."""
 
     rows: int
     indexed_through: str
@@ -37,7 +37,7 @@ class StreamInfo(TypedDict):
 
 
 class ClosedStream(TypedDict):
-    """A stream that is closed, with the ids of the last append."""
+    """A stream that was closed, with the ids of the last append."""
 
     ids: list[str]
     epoch: int
@@ -45,7 +45,7 @@ class ClosedStream(TypedDict):
 
 
 class PresentConnection(TypedDict):
-    """A connection of a member, and what it says of itself."""
+    """A connection of a member, and its data."""
 
     key: str
     since_ms: int
@@ -53,7 +53,7 @@ class PresentConnection(TypedDict):
 
 
 class PresentMember(TypedDict):
-    """Somebody who is there: a user, or a connection without one."""
+    """A present member: a user, or a connection without a user."""
 
     id: str
     user: str | None
@@ -61,7 +61,7 @@ class PresentMember(TypedDict):
 
 
 class Members(TypedDict):
-    """Those who are there; unless it is settled, some may come back to a gateway that started."""
+    """The present members. Unless `settled`, more may return after a restart of the gateway."""
 
     members: list[PresentMember]
     member_count: int
@@ -70,7 +70,7 @@ class Members(TypedDict):
 
 
 class NoisyKey(TypedDict):
-    """The key of a fair group that has most of what waits; None: entries without the field."""
+    """The key of a fair group with the most waiting entries. None: entries without the field."""
 
     key: str | None
     waiting: int
@@ -101,7 +101,7 @@ class VerdictReason(TypedDict):
 
 
 class GroupInfo(TypedDict):
-    """A group (XINFO GROUPS). The verdict tells whether it needs attention."""
+    """A group (XINFO GROUPS). The verdict shows whether it needs attention."""
 
     name: str
     last_id: str
@@ -144,7 +144,7 @@ Missed = Literal["run_once", "skip"]
 
 
 class ScheduleRefusal(TypedDict):
-    """The last append of a schedule that was refused."""
+    """The last refused append of a schedule."""
 
     code: str
     detail: str
@@ -152,7 +152,7 @@ class ScheduleRefusal(TypedDict):
 
 
 class ScheduleInfo(TypedDict):
-    """A schedule, and how far it has come. Values in `base64` are base64 text."""
+    """A schedule and its progress. Values of fields in `base64` are base64 text."""
 
     name: str
     stream: str
@@ -179,34 +179,34 @@ PushState = Literal["active", "failing", "paused", "disabled", "unreadable"]
 
 
 class PushAttempt(TypedDict):
-    """A request of a push, and the answer of its receiver."""
+    """A request of a push, and the answer of the receiver."""
 
     at_ms: int
     took_ms: int
     webhook_id: str
     entry_count: int
     status: int | None  # None: there was no answer
-    error: str | None  # why it does not acknowledge
+    error: str | None  # why the attempt failed
     excerpt: str | None  # the beginning of the answer
     retry_after_s: int | None
     stream: str
-    ids: list[str]  # of the entries
+    ids: list[str]  # ids of the entries
     url: str  # scheme and host
     headers: dict[str, str]  # secret values are `…`
-    next_at_ms: int | None  # None: it was the last one
+    next_at_ms: int | None  # None: there is no next attempt
 
 
 class PushReplay(TypedDict):
-    """Entries of a range that a push sends again."""
+    """A replay: a push sends the entries of a range again."""
 
-    id: str  # in the header `headgate-replay` of its requests
+    id: str  # sent in the header `headgate-replay`
     state: ReplayState
     start: str
     end: str
-    entries: int  # when they were counted
-    at_least: bool  # there may be more
-    sent: int  # entries that were acknowledged
-    failed: int  # entries that were not, in all attempts
+    entries: int  # counted at the start
+    at_least: bool  # there may be more entries
+    sent: int  # entries acknowledged
+    failed: int  # entries not acknowledged in any attempt
     created_at_ms: int
     ended_at_ms: int | None
 
@@ -214,12 +214,12 @@ class PushReplay(TypedDict):
 class PushSummary(TypedDict):
     """A push: the gateway sends the entries of a group to a URL."""
 
-    stream: str  # or the pattern of a push over one
-    match: NotRequired[str]  # of a push over a pattern, as the next two
+    stream: str  # or the pattern
+    match: NotRequired[str]  # only for a pattern, like the next two
     weights: NotRequired[dict[str, int]]
     create: NotRequired[dict[str, object] | None]
     group: str
-    url: str | None  # None: the key is missing that encrypted it
+    url: str | None  # None: the encryption key is missing
     concurrency: int
     timeout_ms: int
     body: PushBody
@@ -230,37 +230,37 @@ class PushSummary(TypedDict):
     header_names: list[str]
     state: PushState
     failing_since_ms: int | None
-    failure_count: int  # one after the other
+    failure_count: int  # consecutive failures
     disabled_at_ms: int | None
     disabled_reason: str | None
     previous_secret_until_ms: int | None
     created_at_ms: int
-    delivered_count: int  # entries that were acknowledged
-    failed_count: int  # requests that were not
-    replay: PushReplay | None  # the latest
+    delivered_count: int  # entries acknowledged
+    failed_count: int  # requests that failed
+    replay: PushReplay | None  # the latest replay
 
 
 class PushInfo(PushSummary):
-    """A push, with the last answers of its receiver."""
+    """A push, with the latest answers of the receiver."""
 
-    secret: NotRequired[str]  # shown once: when it is new
-    answers: list[PushAttempt]  # the newest first
+    secret: NotRequired[str]  # only when it is new
+    answers: list[PushAttempt]  # newest first
 
 
 class PendingEntry(TypedDict):
-    """An entry that was delivered and is not acknowledged (XPENDING)."""
+    """An entry that was delivered but not acknowledged (XPENDING)."""
 
     id: str
     consumer: str | None
     idle_ms: int | None
     deliveries: int
-    delay_ms: NotRequired[int]  # nobody gets it for so long
+    delay_ms: NotRequired[int]  # time until the next delivery
     last_error: NotRequired[str]
-    waits_for: NotRequired[str]  # of the same key, to be settled before it
+    waits_for: NotRequired[str]  # entry of the same key that must be settled first
 
 
 class ConsumerPending(TypedDict):
-    """The number of a consumer's pending entries."""
+    """The number of pending entries of a consumer."""
 
     name: str
     pending: int
@@ -273,8 +273,8 @@ class Readiness(TypedDict):
     durable: Literal["nothing", "everysec", "disk", "bucket", "replica"]
     warnings: NotRequired[list[str]]
     role: NotRequired[Literal["leader"]]  # with a bucket
-    unshipped_bytes: NotRequired[int]  # what the bucket does not have yet
-    unshipped_ms: NotRequired[int]  # since when
+    unshipped_bytes: NotRequired[int]  # not in the bucket yet
+    unshipped_ms: NotRequired[int]  # for how long
 
 
 TicketVerb = Literal["read", "append", "consume", "publish", "subscribe"]
@@ -288,7 +288,7 @@ class Ticket(TypedDict):
 
 
 class PendingSummary(TypedDict):
-    """Everything that is pending in a group (XPENDING)."""
+    """A summary of the pending entries of a group (XPENDING)."""
 
     count: int
     min_id: str | None
@@ -298,7 +298,7 @@ class PendingSummary(TypedDict):
 
 
 class Redriven(TypedDict):
-    """The outcome of sending a dead letter back."""
+    """The outcome of redriving a dead letter."""
 
     id: str
     outcome: Literal["released", "appended"]
@@ -306,7 +306,7 @@ class Redriven(TypedDict):
 
 
 class Written(TypedDict):
-    """The entries of a batch in one stream."""
+    """The entries of a batch that were written to one stream."""
 
     stream: str
     entries: int
@@ -315,7 +315,7 @@ class Written(TypedDict):
 
 
 class Committed(TypedDict):
-    """The result of a commit; `repeated`: it was committed before, and nothing changed now."""
+    """The result of a commit. `repeated`: it was committed before, and nothing changed now."""
 
     repeated: bool
     entries: int

@@ -139,7 +139,7 @@ async def test_what_is_wrong_with_a_file_is_told(keeper: Doorkeeper, tmp_path: P
     for content, fault in (
         (None, "No such file"),
         (b"\n", "has no token"),
-        (b"\xff", "is no text"),
+        (b"\xff", "is not text"),
         (b"a b", "one word"),
     ):
         if content is not None:
@@ -188,7 +188,7 @@ async def test_a_name_and_password_in_the_url_are_refused_and_not_shown() -> Non
     ended = await headgate("http://me:hidden@127.0.0.1:1", "stream", "list")
 
     assert ended.code == 2
-    assert "HEADGATE_TOKEN has the token" in ended.error
+    assert "use HEADGATE_TOKEN" in ended.error
     assert "hidden" not in ended.error
 
 

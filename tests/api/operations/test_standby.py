@@ -120,7 +120,7 @@ async def test_clients_and_commands_find_the_leader_of_two(tmp_path: Path) -> No
             await hg.stream("orders").append({"n": "1"})
             assert hg.url == leader.url
         async with headgate.AsyncClient(standby.url, retry_s=0) as hg:
-            with pytest.raises(NotLeader, match=r"sends to http://a\.example"):
+            with pytest.raises(NotLeader, match=r"redirects to http://a\.example"):
                 await hg.stream("orders").append({"n": "1"})
 
 

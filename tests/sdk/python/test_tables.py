@@ -68,5 +68,5 @@ async def test_a_frame_is_appended_and_comes_back(hg: headgate.AsyncClient) -> N
 async def test_rows_without_a_field_are_refused(hg: headgate.AsyncClient) -> None:
     with pytest.raises(ValueError, match="row 1 has no field"):
         await hg.stream("s").write_arrow(pa.table({"a": [1, None]}))
-    with pytest.raises(ValueError, match="has no text"):
+    with pytest.raises(ValueError, match="has no text form"):
         await hg.stream("s").write_arrow(pa.table({"a": [[1]]}))

@@ -1,4 +1,4 @@
-/** Arrivals: what has come and is not taken, for a loop that waits for it. */
+/** Arrivals: items that have arrived, for a loop that waits for them. */
 
 export class Arrivals<T> {
   readonly #queue: T[] = [];
@@ -18,19 +18,19 @@ export class Arrivals<T> {
     this.come();
   }
 
-  /** Say that there is something to take. */
+  /** Signals that there may be an item to take. */
   come(): void {
     this.#wake();
   }
 
-  /** Say that nothing more comes, for this reason. */
+  /** Signals that no more items arrive, for this reason. */
   end(error?: Error): void {
     this.#isOver = true;
     this.#error = error;
     this.#wake();
   }
 
-  /** Return the next item; undefined if there will be none, or the signal is aborted. */
+  /** Returns the next item; undefined after the end, or if the signal is aborted. */
   async next(): Promise<T | undefined> {
     while (!this.signal?.aborted) {
       const item = this.take();

@@ -1,4 +1,4 @@
-/** Channel: messages that are not kept, and who is there. */
+/** Channel: messages that are not stored, and who is present. */
 import { type Context, randomName } from "./context.js";
 import type { LiveState, Subscriber, Told, Wanted } from "./live/line.js";
 import { type ConnectionOptions, Subscription } from "./live/subscription.js";
@@ -9,51 +9,54 @@ import { Problem } from "./wire/problem.js";
 import { path } from "./wire/rest.js";
 import type { PresentMember, PresentMembers } from "./wire/types.js";
 
-/** Data of a connection change no more often: of changes that come faster, only the newest is sent. */
+/** Minimum interval between changes of presence data. Of faster changes, only the newest is sent. */
 const UPDATE_MS = 50;
 
 export interface Message {
   channel: string;
-  /** What was published: any JSON. */
+  /** The published value: any JSON. */
   data: any;
-  /** Messages before it that this program was too slow for. */
+  /** Number of earlier messages that this program was too slow to read. */
   dropped: number;
 }
 
-/** What a connection says of itself. */
+/** Presence data of a connection. */
 export type PresenceData = Record<string, unknown>;
 
 export interface PresenceOptions {
-  /** What others are told of this connection: at most 1,024 bytes of JSON. */
+  /** Data that others see about this connection: at most 1,024 bytes of JSON. */
   data?: PresenceData | undefined;
-  /** A name for this connection: another one with the same takes its place. One is made unless given. */
+  /** Name of this connection. Another connection with the same name replaces it. Default: a random name. */
   key?: string | undefined;
-  /** See who is there, and be not among them. */
+  /** See who is present without being listed. */
   hidden?: boolean | undefined;
 }
 
 /** Callbacks of a channel. */
 export interface ChannelHandlers extends ConnectionOptions {
   onMessage?: ((message: Message) => void) | undefined;
-  /** Be present at the channel, and know who else is. */
+  /** Makes this connection present at the channel, and shows who else is. */
   presence?: PresenceOptions | undefined;
-  /** With `presence`: told who is there, and again after each change. */
+  /** With `presence`: called with the present members, and again after each change. */
   onMembers?: ((members: PresentMember[]) => void) | undefined;
-  /** Nothing more comes, for this reason. What a callback throws is told to the client's `onError`, and ends nothing. */
+  /**
+   * Called when the subscription ends with an error. Errors in a callback go to `onError` of the client, and do not end
+   * it.
+   */
   onError?: ((error: unknown) => void) | undefined;
-  /** Ends it. */
+  /** Ends the subscription. */
   signal?: AbortSignal | undefined;
 }
 
-/** A subscription of a channel that ends when it is told to. */
+/** A subscription of a channel. `close` ends it. */
 export interface Listening extends Following {
-  /** The name of this connection among those of its member. */
+  /** Name of this connection among those of its member. */
   readonly key: string;
-  /** Who is there, as far as it is known. */
+  /** The present members, as far as known. */
   readonly members: PresentMember[];
   /**
-   * Change what others are told of this connection. Of changes within 50 ms, only the newest is sent. What the gateway
-   * refuses is told to the client's `onError`, and changes nothing.
+   * Changes the data that others see about this connection. Of changes within 50 ms, only the newest is sent. If the
+   * gateway refuses a change, `onError` of the client receives the problem, and the data do not change.
    */
   update(data: PresenceData): void;
 }
@@ -69,10 +72,10 @@ export class Channel {
   }
 
   /**
-   * Publish a message, any JSON; returns how many are subscribed. It is delivered at most once and not kept: whoever is
-   * away or too slow misses it. It goes over the client's WebSocket if there is one, in the order of the calls.
-   * If the answer is lost, it is not published again.
-   * @throws Error if 1,000 messages of the client are on their way
+   * Publishes a message, any JSON. Returns the number of subscribers. The message is delivered at most once and not
+   * stored: subscribers that are disconnected or too slow miss it. It is sent over the client's WebSocket if one is
+   * open, in the order of the calls. If the answer is lost, the client does not publish it again.
+   * @throws Error if 1,000 messages of the client are waiting for their answers
    */
   async publish(data: unknown): Promise<number> {
     const { rest, line } = this.context;
@@ -81,14 +84,17 @@ export class Channel {
     return (answer as { receivers: number }).receivers;
   }
 
-  /** Get the messages that are published from now on, over every reconnection. What is published meanwhile is missed. */
+  /**
+   * Receives messages that are published from now on, across reconnections. Misses messages published while
+   * disconnected.
+   */
   subscribe({ onError, ...handlers }: ChannelHandlers): Listening {
     const listener = new Listener(this.context, this.name, handlers, onError);
     handlers.signal?.addEventListener("abort", () => listener.close(), { once: true });
     return listener;
   }
 
-  /** Return who is present: the first `limit` members (100 unless given), and how many there are. */
+  /** Returns the present members: the first `limit` (default: 100), and the total number. */
   members({ limit, signal }: { limit?: number; signal?: AbortSignal } = {}): Promise<PresentMembers> {
     return this.context.rest.ask("GET", `${this.#path}/presence`, { query: { limit }, signal });
   }
@@ -101,7 +107,7 @@ class Listener extends Subscription implements Listening, Subscriber {
   readonly #sub: string;
   #data: PresenceData;
   #sent: PresenceData;
-  #noted: PresenceData; // what the gateway has taken
+  #noted: PresenceData; // the data that the gateway has accepted
   #hasMore = false;
   #pause: ReturnType<typeof setTimeout> | undefined;
 
@@ -113,7 +119,7 @@ class Listener extends Subscription implements Listening, Subscriber {
   ) {
     super(handlers);
     const { data = {}, key = randomName() } = handlers.presence ?? {};
-    this.key = key; // also one that is made stays through a loss: others do not see it leave
+    this.key = key; // stays the same after a loss, so others do not see the connection leave
     this.#data = this.#sent = this.#noted = data;
     this.#sub = context.nextSub();
     context.line.add(this.#sub, this);
@@ -172,7 +178,7 @@ class Listener extends Subscription implements Listening, Subscriber {
       if (frame.event === "left") this.#members.delete(frame.member.id);
       else this.#know(frame.member);
     } else {
-      // One that has just started does not know yet who comes back to it.
+      // A gateway that has just started does not know yet who returns.
       if (frame.settled && !this.#hasMore) this.#members.clear();
       this.#hasMore = frame.more;
       for (const member of frame.members) this.#know(member);
@@ -190,7 +196,7 @@ class Listener extends Subscription implements Listening, Subscriber {
   }
 
   #send(): void {
-    if (this.connection !== "live") return; // it goes with the next subscription
+    if (this.connection !== "live") return; // the next subscription sends it
     const data = (this.#sent = this.#data);
     clearTimeout(this.#pause);
     this.#pause = setTimeout(() => {

@@ -1,4 +1,4 @@
-/** Client: a gateway, as a program sees it. */
+/** Client: access to a gateway, its streams and groups. */
 import { Addresses } from "./wire/addresses.js";
 import { Channel } from "./channel.js";
 import { commit, type CommitOptions } from "./commit.js";
@@ -17,25 +17,25 @@ import type { CommitStep, Entry, PushSummary, ScheduleInfo, StreamInfo, Ticket, 
 
 export interface ClientOptions extends LiveOptions {
   /**
-   * URL of the gateway: `http://localhost:8080`, or without the scheme. Several gateways on one bucket have one
-   * each, in a list or with commas between them: requests go to the one that leads, and to no other place than these.
+   * URL of the gateway: `http://localhost:8080`, or without the scheme. For several gateways that share a bucket, a
+   * list of URLs, or URLs separated by commas. Requests go to the one that leads, and to no other addresses than these.
    */
   url: string | readonly string[];
   /**
-   * The credential: a key, a token or a ticket, or a function that returns a fresh one. It is called before the last one
-   * ends, and when that is refused; when it throws, again after growing pauses.
+   * The credential: a key, a token or a ticket, or a function that returns a fresh one. The function is called before
+   * the current token ends, and when it is refused. If the function throws, it is called again after growing pauses.
    */
   token?: Token | undefined;
-  /** Send the token to another machine without TLS, where others on the network can read it. */
+  /** Send the token to other machines without TLS, where others on the network can read it. */
   insecure?: boolean | undefined;
-  /** Told of errors that nobody else is told of; the console is unless given. */
+  /** Called with errors that no other callback receives. Default: prints them to the console. */
   onError?: ((error: unknown, where: string) => void) | undefined;
-  /** Time in which a request that was refused for the moment or lost is tried again, if that is safe. */
+  /** How long a request that was refused temporarily or lost is retried, if that is safe. Default: 30,000. */
   retryMs?: number | undefined;
   fetch?: typeof fetch | undefined;
 }
 
-/** Return a client. It connects when something is followed or worked on. */
+/** Creates a client. It connects at the first subscription or consumer. */
 export function createClient(options: ClientOptions): Client {
   return new Client(options);
 }
@@ -53,12 +53,12 @@ export class Client {
     this.#rest = new Rest(addresses, credentials, retryMs, options.fetch);
     const plain = addresses.urls.find(isPlain);
     if (token && !options.insecure && plain) {
-      throw new Error(`others could read the token on its way to ${plain}: use https`);
+      throw new Error(`others could read the token sent to ${plain}: use https`);
     }
     this.#line = new Live(this.#rest, options);
     let subs = 0;
     const nextSub = () => `s${(subs += 1)}`;
-    let told: unknown; // all subscriptions end for the same reason when a credential is refused
+    let told: unknown; // when a credential is refused, all subscriptions end with the same error
     const report = (error: unknown, where: string) => {
       if (error !== told || !(error instanceof Problem)) onError(error, where);
       told = error;
@@ -66,7 +66,7 @@ export class Client {
     this.#context = { rest: this.#rest, line: this.#line, producer: randomName(), nextSub, report };
   }
 
-  /** URL that requests go to now. */
+  /** URL that requests currently go to. */
   get url(): string {
     return this.#rest.addresses.current;
   }
@@ -84,12 +84,12 @@ export class Client {
     return new Group(this.#context, stream, name);
   }
 
-  /** Return the group of one name in all streams that match a pattern. */
+  /** Returns the group of this name in all streams that match a pattern. */
   groups(name: string, options: GroupsOptions): Groups {
     return new Groups(this.#context, name, options);
   }
 
-  /** Return a channel, which need not be created; this sends nothing. */
+  /** Returns a channel. You do not need to create it. This sends nothing. */
   channel(name: string): Channel {
     return new Channel(this.#context, name);
   }
@@ -99,49 +99,56 @@ export class Client {
   }
 
   /**
-   * Carry out steps together: all of them, at one moment, or none. Returns the ids that each has appended.
-   * It is sent again until it is known to be done, and is done once. `job.commit` acknowledges a job as well.
+   * Executes all steps at once or none. Returns the ids of the entries that each step appended. The request is repeated
+   * until it succeeds or `retryMs` has passed; the commit is executed at most once. `job.commit` also acknowledges a
+   * job.
    * @throws NotYours if an entry is not pending with the consumer
    */
   commit(steps: CommitStep[], options: CommitOptions = {}): Promise<string[][]> {
     return commit(this.#context, steps, options);
   }
 
-  /** Follow all streams whose names match a pattern of Redis. Each entry says its stream, and may come again after a loss. */
+  /**
+   * Follows all streams whose names match a Redis pattern. Each entry has its stream. After a reconnection, entries can
+   * repeat.
+   */
   follow(match: string, options?: FollowOptions): AsyncGenerator<Entry & { stream: string }, void, void> {
     return followed(this.#context, { match }, options);
   }
 
-  /** Return schedules by name, page by page. */
+  /** Yields the schedules in the order of their names, page by page. */
   schedules(): AsyncGenerator<ScheduleInfo, void, void> {
     return this.#rest.items("/v1/schedules", "schedules");
   }
 
-  /** Return the pushes of groups, page by page. */
+  /** Yields the pushes of groups, page by page. */
   pushes(): AsyncGenerator<PushSummary, void, void> {
     return this.#rest.items("/v1/pushes", "pushes");
   }
 
-  /** Return streams by name, page by page; with `internal`, those of the gateway too, which requires `admin`. */
+  /**
+   * Yields the streams in the order of their names, page by page. `internal` includes those of the gateway and requires
+   * `admin`.
+   */
   streams({ prefix, internal }: { prefix?: string; internal?: boolean } = {}): AsyncGenerator<StreamInfo, void, void> {
     return this.#rest.items("/v1/streams", "streams", { prefix, internal });
   }
 
   /**
-   * Return a ticket, for one stream and a few minutes. A server gives it to a page, whose `token` it is; or it stands in
-   * the URL of an `EventSource` of yours (`?ticket=`), which can send no header. A token never stands in a URL.
+   * Creates a ticket, for one stream and a few minutes. Your server gives it to a page as its `token`, or in the URL of
+   * your own `EventSource` (`?ticket=`), which cannot send headers. Never put any other token in a URL.
    */
   ticket(wanted: TicketRequest): Promise<Ticket> {
     return this.#rest.ask("POST", "/v1/tickets", { body: wanted, isRepeatable: true });
   }
 
-  /** End every subscription; what it holds goes back. */
+  /** Ends all subscriptions. Entries that they hold go back. */
   close(): void {
     this.#line.close();
   }
 }
 
-/** Tell whether others on the network can read what is sent to a URL. */
+/** Returns whether others on the network can read what is sent to a URL. */
 function isPlain(url: string): boolean {
   const { protocol, hostname } = new URL(url);
   return protocol === "http:" && !/^(127\.[\d.]+|\[::1]|(.+\.)?localhost)$/.test(hostname);

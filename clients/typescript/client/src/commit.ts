@@ -1,4 +1,4 @@
-/** Commit: steps that the gateway carries out together, or not at all. */
+/** Commit: steps that the gateway executes completely or not at all. */
 import { type Context, once } from "./context.js";
 import { entryOf, type Fields, type Timing } from "./fields.js";
 import { errorText, type NackOptions } from "./job.js";
@@ -8,17 +8,17 @@ import type { CommitDone, CommitStep } from "./wire/types.js";
 export interface CommitOptions {
   /** The consumer that settles entries. */
   consumer?: string | undefined;
-  /** Names this commit, so that it is made once; the client chooses one unless given. */
+  /** A repeat with the same key changes nothing. Default: a new key for each commit. */
   idempotencyKey?: string;
   signal?: AbortSignal;
 }
 
-/** With `deliveries`, the commit fails if an entry was delivered again since: the delivery count of each. */
+/** `deliveries` has the delivery count of each entry: the commit fails if one was delivered again since. */
 export interface FenceOptions {
   deliveries?: number[];
 }
 
-/** Append an entry, or several; only if `lastId` is the stream's last id before the commit. */
+/** Appends one or several entries. With `lastId`, only if this is the last id of the stream before the commit. */
 export function append(
   stream: string, fields: Fields | Fields[], { lastId, ...timing }: Timing & { lastId?: string } = {},
 ): CommitStep {
@@ -28,45 +28,45 @@ export function append(
 
 type RowCondition = Pick<PutRowOptions, "ifMatch" | "ifAbsent">;
 
-/** Write the row of a key in a table, if it is as the conditions say before the commit. */
+/** Writes the row of a key in a table, if the row before the commit matches the conditions. */
 export function putRow(stream: string, key: string, fields: Fields, options: RowCondition = {}): CommitStep {
   const { ifMatch, ifAbsent } = options;
   return { putRow: { stream, key, ...entryOf(fields), ...(ifMatch && { ifMatch }), ...(ifAbsent && { ifNoneMatch: "*" }) } };
 }
 
-/** Remove the row of a key from a table. */
+/** Removes the row of a key from a table. */
 export function deleteRow(stream: string, key: string, options: Pick<RowCondition, "ifMatch"> = {}): CommitStep {
   return { deleteRow: { stream, key, ...options } };
 }
 
-/** Acknowledge entries of the consumer. */
+/** Acknowledges entries of the consumer. */
 export function ack(stream: string, group: string, ids: string[], options: FenceOptions = {}): CommitStep {
   return { ack: { stream, group, ids, ...options } };
 }
 
-/** Give entries of the consumer back. */
+/** Gives back entries of the consumer. */
 export function nack(
   stream: string, group: string, ids: string[], { error, ...options }: NackOptions & FenceOptions = {},
 ): CommitStep {
   return { nack: { stream, group, ids, ...options, error: errorText(error) } };
 }
 
-/** Restart the idle time of entries of the consumer. */
+/** Restarts the idle time of entries of the consumer. */
 export function extend(stream: string, group: string, ids: string[], options: FenceOptions = {}): CommitStep {
   return { extend: { stream, group, ids, ...options } };
 }
 
-/** Set a timer, which appends an entry at a unix time, once. */
+/** Sets a timer, which appends an entry once, at a unix time in ms. */
 export function schedule(name: string, { fields, ...parts }: { stream: string; fields: Fields; atMs: number }): CommitStep {
   return { schedule: { name, ...parts, ...entryOf(fields) } };
 }
 
-/** Delete a timer, or any schedule, if it is there. */
+/** Deletes a timer, or any schedule, if it exists. */
 export function cancel(name: string): CommitStep {
   return { cancel: { name } };
 }
 
-/** @internal Carry out steps; returns the ids that each has appended. */
+/** @internal Executes steps. Returns the ids of the entries that each step appended. */
 export async function commit(
   context: Context, steps: CommitStep[], { consumer, idempotencyKey, signal }: CommitOptions,
 ): Promise<string[][]> {

@@ -1,10 +1,10 @@
 /**
- * Consumer: reads as a consumer of a group, and settles what it is sent.
+ * Consumer: reads as a consumer of a group, and settles the entries that it receives.
  *
- * - Acks are gathered, and sent in one frame per turn of the event loop, and not before the last frame is answered.
- * - Jobs in hand are extended every third of the time after which others may claim them.
- * - When the connection is lost, jobs that wait go to others or come again; what comes again while it is
- *   still in hand is not begun twice, and what was done meanwhile is acknowledged.
+ * - Acks are collected. One frame is sent per turn of the event loop, and only after the previous frame is answered.
+ * - Jobs in hand are extended at intervals of a third of the idle time after which other consumers may claim them.
+ * - When the connection is lost, waiting jobs go to other consumers or are delivered again. A job that is delivered
+ *   again while it is in hand is not begun twice. If it was finished meanwhile, it is acknowledged.
  */
 import { ack, commit, extend, nack } from "./commit.js";
 import type { Context } from "./context.js";
@@ -18,18 +18,20 @@ import { Disconnected, NotYours, Problem } from "./wire/problem.js";
 import type { CommitStep, Delivery, OnDisconnect, Outcome } from "./wire/types.js";
 
 export interface ConsumeOptions extends ConnectionOptions {
-  /** Name of the consumer; without one the gateway makes one, and removes it in the end. */
+  /** Name of the consumer. Default: the gateway generates one, and removes it at the end. */
   consumer?: string;
-  /** Number of unsettled entries that may be here. */
+  /** Maximum number of unsettled entries in this program. Default: 64; `work` uses twice `concurrency`, at least 64. */
   credit?: number;
-  /** Also take entries pending with anybody and idle for so long; the group's policy says it otherwise. */
+  /** Also claim entries of any consumer that have been idle for this long. Default: the policy of the group. */
   claimIdleMs?: number;
-  /** Treatment of unsettled entries when the connection ends: they go back at once, or wait for you. */
+  /**
+   * What to do with unsettled entries when the connection ends: release them at once, or keep them for this consumer.
+   */
   onDisconnect?: OnDisconnect;
-  /** Others have these now. */
+  /** Called with the ids of entries that another consumer has claimed, and that consumer. */
   onClaimed?: (ids: string[], by: string) => void;
   onState?: (state: LiveState) => void;
-  /** Ends it, once what is in hand is settled. */
+  /** Ends the subscription after the jobs in hand are settled. */
   signal?: AbortSignal;
 }
 
@@ -45,14 +47,14 @@ const soon: (work: () => void) => unknown =
   (globalThis as { setImmediate?: (work: () => void) => unknown }).setImmediate ?? ((work) => setTimeout(work, 0));
 
 export class Consumer extends Subscription implements Subscriber, Settler {
-  /** Called when there may be something to `take`. */
+  /** Called when there may be a job to `take`. */
   onJobs: () => void = () => {};
   onEnd: (error?: Error) => void = () => {};
   readonly sub: string;
-  #name: string | undefined; // of this consumer
+  #name: string | undefined; // name of this consumer
   readonly #queue: Job[] = [];
   readonly #inHand = new Map<string, Job>();
-  /** Done, and not known to be acknowledged, as the connection was lost. */
+  /** Jobs that are done, but not known to be acknowledged because the connection was lost. */
   readonly #done = new Set<string>();
   #acks: Ack[] = [];
   #isAcking = false;
@@ -64,7 +66,7 @@ export class Consumer extends Subscription implements Subscriber, Settler {
     private readonly context: Context,
     private readonly names: Wanted,
     private readonly options: ConsumeOptions,
-    /** Returns what holds for the group, if it is known. */
+    /** Returns the idle time after which other consumers may claim, if known for the group. */
     private readonly claimIdleMs: () => Promise<number | undefined>,
   ) {
     super(options);
@@ -79,7 +81,7 @@ export class Consumer extends Subscription implements Subscriber, Settler {
     if (!this.#isClosed) this.context.line.add(this.sub, this);
   }
 
-  /** Return the next job to begin with. */
+  /** Returns the next job to begin. */
   take(): Job | undefined {
     for (let job = this.#queue.shift(); job; job = this.#queue.shift()) {
       if (job.isLost) continue;
@@ -89,7 +91,7 @@ export class Consumer extends Subscription implements Subscriber, Settler {
     return undefined;
   }
 
-  /** End, once everything that was settled has arrived; what was not goes back. */
+  /** Ends the subscription after all outcomes were sent and answered. Unsettled jobs go back. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#extending);
@@ -123,7 +125,7 @@ export class Consumer extends Subscription implements Subscriber, Settler {
   }
 
   state(state: LiveState): void {
-    if (state === "caught_up") this.#done.clear(); // what was to come again has come
+    if (state === "caught_up") this.#done.clear(); // all redeliveries have arrived
     this.options.onState?.(state);
   }
 
@@ -151,7 +153,7 @@ export class Consumer extends Subscription implements Subscriber, Settler {
     this.onEnd(error);
   }
 
-  /** Acknowledge a job, without waiting; if that cannot be said now, it is said when the job comes again. */
+  /** Acknowledges a job without waiting. If that is not possible now, it is done when the job is delivered again. */
   finish(job: Job): void {
     if (!this.#settles(job) || job.isLost) return;
     if (job.connection === this.#connection) this.#acknowledge({ key: job.key });
@@ -176,27 +178,27 @@ export class Consumer extends Subscription implements Subscriber, Settler {
   }
 
   async commit(job: Job, steps: CommitStep[], settling: Settling): Promise<string[][]> {
-    if (job.isSettled) throw new Error("the job is settled");
+    if (job.isSettled) throw new Error("this job is already settled");
     const { deliveries } = job;
     const isForLater = typeof settling === "object";
-    if (isForLater) this.#inHand.delete(job.key); // it may be here again before the answer
+    if (isForLater) this.#inHand.delete(job.key); // it may be delivered again before the answer
     try {
       const ids = await commit(this.context, [...steps, this.#own(job, settling)], { consumer: this.#name });
       if (settling !== "extend") this.#settles(job);
       return ids.slice(0, -1);
     } catch (error) {
       if (!(error instanceof NotYours)) throw error;
-      if (job.deliveries !== deliveries) return await this.commit(job, steps, settling); // it has come again meanwhile
+      if (job.deliveries !== deliveries) return await this.commit(job, steps, settling); // delivered again meanwhile
       this.#drop(job);
       job.lose();
       throw error;
     } finally {
-      // The connection counts it as held until it is asked about: then its credit comes back.
+      // The connection counts it as held until it is extended. Then its credit is returned.
       if (job.isSettled || job.isLost) this.extend(job).catch(() => {});
     }
   }
 
-  /** Return the step that settles a job, or extends it. */
+  /** Returns the step that settles a job or extends it. */
   #own({ id, deliveries, stream = this.names.stream! }: Job, settling: Settling): CommitStep {
     const place: [string, string, string[]] = [stream, this.names.group!, [id]];
     const fence = { deliveries: [deliveries] };
@@ -205,20 +207,20 @@ export class Consumer extends Subscription implements Subscriber, Settler {
     return nack(...place, { mode: "silent", delayMs: settling.laterMs, ...fence });
   }
 
-  /** Return the steps of a job; they are kept in a table beside its group. */
+  /** Returns the steps of a job. They are stored in a table of its group. */
   stepsOf(job: Job): Steps {
     const table = new StepTable(this.context, job.stream ?? this.names.stream!, this.names.group!);
     return new Steps(table, job.id, (steps, settling) => this.commit(job, steps, settling));
   }
 
-  /** Take a job out of the hand; false if it was settled before. */
+  /** Removes a job from the jobs in hand. Returns false if it was settled before. */
   #settles(job: Job): boolean {
     if (job.isSettled) return false;
     this.#drop(job);
     return (job.isSettled = true);
   }
 
-  /** Have a job in hand no more; another one of the same entry stays. */
+  /** Removes a job from the jobs in hand, but not another job of the same entry. */
   #drop(job: Job): void {
     if (this.#inHand.get(job.key) === job) this.#inHand.delete(job.key);
   }
@@ -261,7 +263,7 @@ export class Consumer extends Subscription implements Subscriber, Settler {
       clearInterval(this.#extending);
       if (claimIdleMs && !this.#isClosed) this.#extending = setInterval(() => this.#extendAll(), claimIdleMs / 3);
     } catch (error) {
-      if (this.#isClosed || !(error instanceof Problem)) return; // the next connection asks again
+      if (this.#isClosed || !(error instanceof Problem)) return; // the next connection tries again
       void this.close();
       this.ended(error);
     }
@@ -270,7 +272,7 @@ export class Consumer extends Subscription implements Subscriber, Settler {
   #extendAll(): void {
     const held = [...this.#inHand.values()].filter((job) => job.connection === this.#connection);
     for (const { keys: _, ...ids } of of(held.map(({ key }) => key))) {
-      // An entry that is lost meanwhile is told by `claimed`, or comes again.
+      // If an entry was lost meanwhile, `claimed` reports it, or it is delivered again.
       this.context.line.settle({ type: "extend", sub: this.sub, ...ids }).catch(() => {});
     }
   }
@@ -278,7 +280,7 @@ export class Consumer extends Subscription implements Subscriber, Settler {
 
 const named = ({ id, stream }: Job): { ids: string[]; stream?: string } => ({ ids: [id], ...(stream !== undefined && { stream }) });
 
-/** Return the parts of frames that name these entries, of one stream each. */
+/** Returns the parts of frames that name these entries, each for one stream. */
 function of(keys: string[]): { keys: string[]; ids: string[]; stream?: string }[] {
   const byStream = new Map<string, string[]>();
   for (const key of keys) {
@@ -291,5 +293,5 @@ function of(keys: string[]): { keys: string[]; ids: string[]; stream?: string }[
 }
 
 function stale(): Error {
-  return new Disconnected("the connection of the job was lost; it comes again");
+  return new Disconnected("the connection of the job was lost; it is delivered again");
 }

@@ -1,4 +1,4 @@
-/** Context: what a client has that its streams and groups use. */
+/** Context: the parts of a client that its streams and groups use. */
 import type { Line } from "./live/line.js";
 import type { Rest } from "./wire/rest.js";
 
@@ -10,13 +10,13 @@ export interface Context {
   report(error: unknown, where: string): void;
 }
 
-/** Return a name that nobody else has. */
+/** Returns a unique name. */
 export function randomName(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(12));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** Return the headers by which a request is made once, however often it is sent. */
+/** Returns the headers that make a request take effect once, however often it is sent. */
 export function once({ producer }: Context, key = randomName()): Record<string, string> {
   return { "idempotency-key": key, "idempotency-producer": producer };
 }

@@ -1,13 +1,16 @@
-/** Fields: what entries hold. Values are text; bytes travel as base64. */
+/** Fields: the contents of entries. Values are text. Bytes are sent as base64. */
 import type { EntryInput } from "./wire/types.js";
 
-/** Values to append: text, numbers as text, and bytes. */
+/** Values to append: text, numbers (sent as text), and bytes. */
 export type Fields = Record<string, string | number | Uint8Array>;
 
-/** When groups deliver an entry: so much later or from a time on, and for so long or until a time (unix ms). */
+/**
+ * When groups deliver an entry: after a delay or from a unix time (ms) on, and for a duration or until a unix time
+ * (ms).
+ */
 export type Timing = Pick<EntryInput, "delayMs" | "deliverAtMs" | "ttlMs" | "expiresAtMs">;
 
-/** Return fields as an entry to append. */
+/** Returns fields as an entry to append. */
 export function entryOf(fields: Fields, { delayMs, deliverAtMs, ttlMs, expiresAtMs }: Timing = {}): object {
   const texts: Record<string, string> = {};
   const base64: string[] = [];
@@ -18,7 +21,7 @@ export function entryOf(fields: Fields, { delayMs, deliverAtMs, ttlMs, expiresAt
   return { fields: texts, ...(base64.length && { base64 }), delayMs, deliverAtMs, ttlMs, expiresAtMs };
 }
 
-/** Return the bytes of a field: of text its UTF-8. */
+/** Returns the bytes of a field. For text, these are UTF-8. */
 export function bytesOf(entry: { fields: Record<string, string>; base64?: string[] | null }, name: string): Uint8Array {
   const text = entry.fields[name] ?? "";
   if (!entry.base64?.includes(name)) return new TextEncoder().encode(text);

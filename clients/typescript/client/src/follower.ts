@@ -1,4 +1,4 @@
-/** Follower: reads a stream on after the last entry that came, over every reconnection, with bounded buffers. */
+/** Follower: reads a stream across reconnections, each time after the last entry received, with bounded buffers. */
 import { Arrivals } from "./arrivals.js";
 import type { Context } from "./context.js";
 import type { Entries, Subscribed } from "./wire/frames.js";
@@ -12,16 +12,16 @@ import { CreditWindow } from "./window.js";
 export type Filter = Record<string, unknown> | unknown[];
 
 export interface FollowOptions extends ConnectionOptions {
-  /** After this id; `$` from now on (the default), `0` from the beginning, `+` the last entry. */
+  /** Id after which to start. `$`: new entries only (the default). `0`: all entries. `+`: the last entry. */
   after?: string;
-  /** Number of entries that may wait for you. */
+  /** Maximum number of entries that wait for you. */
   credit?: number;
-  /** Only entries for which it holds, such as `{ exact: { sku: "42" } }`. */
+  /** Only entries that match, such as `{ exact: { sku: "42" } }`. */
   filter?: Filter;
-  /** Trimming took entries that you have not seen. */
+  /** Called when entries were trimmed before you received them. */
   onGap?: (gap: Gap) => void;
   onState?: (state: LiveState) => void;
-  /** Ends it. */
+  /** Ends the subscription. */
   signal?: AbortSignal;
 }
 
@@ -45,7 +45,7 @@ export class Follower extends Subscription implements Subscriber {
     context.line.add(this.#sub, this);
   }
 
-  /** Say that so many entries need no place here any more. */
+  /** Signals that this many entries have been taken. */
   taken(entries: number): void {
     this.#window.taken(entries);
   }
@@ -67,7 +67,7 @@ export class Follower extends Subscription implements Subscriber {
 
   entries({ entries, gap, gaps, position }: Entries): void {
     for (const each of gaps ?? [gap]) this.#gap(each);
-    // Only a position is a place in all streams that match.
+    // With a pattern, only `position` covers all streams.
     this.#after = position ?? ("stream" in this.place && entries.at(-1)?.id || this.#after);
     if (!entries.length) return;
     this.#window.came(entries.length);

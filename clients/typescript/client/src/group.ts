@@ -1,4 +1,4 @@
-/** Group: consumers that share the entries of a stream. Each entry goes to one of them, until it is acknowledged. */
+/** Group: consumers share the entries of a stream. Each entry goes to one of them, until it is acknowledged. */
 import { Arrivals } from "./arrivals.js";
 import { Consumer, type ConsumeOptions } from "./consumer.js";
 import type { Context } from "./context.js";
@@ -23,22 +23,23 @@ export interface PendingOptions {
 }
 
 type Named = { consumer?: string | undefined; signal?: AbortSignal | undefined };
-/** Entries to settle; with a consumer's name, what others have claimed meanwhile stays theirs. */
+/** Options for settling. With a `consumer`, entries that another consumer has claimed stay with it. */
 export type SettleOptions = { consumer?: string };
 
-/** What consumers work off: a group, or a group over a pattern. */
+/** What consumers process: a group, or a group over a pattern. */
 export abstract class Worked {
   constructor(protected readonly context: Context) {}
 
-  /** Of the subscription. */
+  /** Names in the subscribe frame. */
   protected abstract get names(): Wanted;
 
-  /** The time after which others may claim, if it is known. */
+  /** Idle time after which other consumers may claim an entry, if known. */
   protected abstract claimIdleMs(): Promise<number | undefined>;
 
   /**
-   * Work the group: run the handler for each job, which is acknowledged when it returns, and given back as
-   * failed when it throws. Returns when the worker was told to end, by a signal, and what it had begun is done.
+   * Processes the group: runs the handler for each job, acknowledges the job when the handler returns, and gives it
+   * back as failed when the handler throws. Resolves when a signal has ended the worker and the jobs that it had begun
+   * are done.
    */
   async work(handler: Handler, options: WorkOptions = {}): Promise<void> {
     const { concurrency = 16, onError } = options;
@@ -57,7 +58,7 @@ export abstract class Worked {
     }
   }
 
-  /** Return jobs one by one; each is yours to acknowledge or give back. What is not, goes back with the loop's end. */
+  /** Yields jobs one by one. Acknowledge each job or give it back. Unsettled jobs go back when the loop ends. */
   async *consume(options: ConsumeOptions = {}): AsyncGenerator<Job, void, void> {
     const consumer = this.#consumer(options);
     const arrivals = new Arrivals(options.signal, () => consumer.take());
@@ -86,7 +87,7 @@ export class Group extends Worked {
     super(context);
   }
 
-  /** Its push, by which the gateway sends its entries to a URL; it is made by its `set`. */
+  /** The push, which sends the entries to a URL. `set` creates it. */
   get push(): Push {
     return new Push(this.context, this.stream, this.name);
   }
@@ -99,32 +100,34 @@ export class Group extends Worked {
     return (await this.info()).policy.claimIdleMs ?? undefined;
   }
 
-  /** Make the group; one that is there with the same policy stays as it is. */
+  /** Creates the group. Does nothing if it exists with the same policy. */
   create(group: GroupInput = {}): Promise<GroupInfo> {
     return this.context.rest.ask("PUT", this.#path, { body: group, isRepeatable: true });
   }
 
-  /** Return the state of the group. */
+  /** Returns the state of the group. */
   info(): Promise<GroupInfo> {
     return this.context.rest.ask("GET", this.#path);
   }
 
-  /** Set its position, or its policy. */
+  /** Changes the position or the policy. */
   update(patch: GroupPatch): Promise<GroupInfo> {
     return this.context.rest.ask("PATCH", this.#path, { body: patch, isRepeatable: true });
   }
 
-  /** Let handlers go on that wait for a key, or will wait for it (`Job.waitFor`). The last signal counts, for 90 days. */
+  /**
+   * Resumes handlers that wait for a key, now or later (`Job.waitFor`). The last signal of a key counts, for 90 days.
+   */
   signal(key: string, value?: unknown): Promise<void> {
     return new StepTable(this.context, this.stream, this.name).signal(key, value);
   }
 
-  /** Delete the group with what is pending. */
+  /** Deletes the group and its pending entries. */
   delete(): Promise<void> {
     return this.context.rest.ask("DELETE", this.#path);
   }
 
-  /** Read as a consumer, by a request. */
+  /** Reads entries as a consumer, with one request. */
   read({ consumer, signal, ...body }: ReadGroup & Named): Promise<GroupEntries> {
     return this.#ask("read", { ...body }, { consumer, signal });
   }
@@ -149,7 +152,7 @@ export class Group extends Worked {
     return this.#ask("autoclaim", { ...body }, { consumer, signal });
   }
 
-  /** Return the pending entries, with their owners and idle times. */
+  /** Returns the pending entries, with their consumers and idle times. */
   async pending({ minIdleMs, ...options }: PendingOptions = {}): Promise<PendingEntry[]> {
     const query = { ...options, min_idle_ms: minIdleMs };
     return (await this.context.rest.ask<PendingEntries>("GET", `${this.#path}/pending`, { query })).pending;
@@ -159,7 +162,7 @@ export class Group extends Worked {
     return this.context.rest.ask("GET", `${this.#path}/pending/summary`);
   }
 
-  /** Send dead letters back, the oldest first. */
+  /** Delivers dead letters again, oldest first. */
   async redrive(redrive: Redrive = {}): Promise<Redriven[]> {
     return (await this.#ask<RedrivenEntries>("dead-letters/redrive", redrive)).results;
   }
@@ -171,12 +174,14 @@ export class Group extends Worked {
     return consumers;
   }
 
-  /** Return the keys of a fair group: what waits of each, for how long, and its share of the last minute. */
+  /** Returns the keys of a fair group, each with its waiting entries, their age, and its share of the last minute. */
   async keys(query: { order?: "waiting" | "age"; limit?: number } = {}): Promise<GroupKey[]> {
     return (await this.context.rest.ask<GroupKeys>("GET", `${this.#path}/keys`, { query })).keys;
   }
 
-  /** Remove a consumer; returns how much it held, which the others get. */
+  /**
+   * Deletes a consumer. Returns the number of entries that it held. By default, they are released to other consumers.
+   */
   async deleteConsumer(consumer: string, pending: "release" | "drop" = "release"): Promise<number> {
     const place = this.#path + path`/consumers/${consumer}`;
     return (await this.context.rest.ask<DeletedConsumer>("DELETE", place, { query: { pending } })).pending;

@@ -1,4 +1,4 @@
-/** Groups: the group of one name in all streams that match a pattern. Streams take turns, and each entry says its stream. */
+/** Groups: the group of one name in all streams that match a pattern. Streams take turns. Each entry has its stream. */
 import type { Context } from "./context.js";
 import { Worked, type SettleOptions } from "./group.js";
 import { errorText, type NackOptions } from "./job.js";
@@ -9,11 +9,11 @@ import { path } from "./wire/rest.js";
 import type { GroupsEntries, MissingGroups, ReadGroups, SettledStream, SettledStreams, StreamIds } from "./wire/types.js";
 
 export interface GroupsOptions {
-  /** A pattern of Redis, such as `orders.*`. */
+  /** A Redis pattern, such as `orders.*`. */
   match: string;
-  /** Create the group where there is none; otherwise such streams are left out. */
+  /** Create the group in streams that lack it. Default: skip those streams. */
   create?: MissingGroups;
-  /** Entries of a stream in each of its turns, by name; 1 for all others, and over events. */
+  /** Number of entries per turn, by stream. Default: 1, which applies to all streams over events. */
   weights?: Record<string, number>;
 }
 
@@ -30,16 +30,16 @@ export class Groups extends Worked {
     return { ...(toWire(this.options) as { match: string }), group: this.name };
   }
 
-  // The policy may be another one in each stream.
+  // The policy can differ between streams.
   protected async claimIdleMs(): Promise<undefined> {}
 
-  /** Its push, by which the gateway sends the entries of all the streams to a URL; it is made by its `set`. */
+  /** The push, which sends the entries of all the streams to a URL. `set` creates it. */
   get push(): Push {
     const { match, ...options } = this.options;
     return new Push(this.context, match, this.name, options);
   }
 
-  /** Read as a consumer, by a request. */
+  /** Reads entries as a consumer, with one request. */
   read({ consumer, signal, ...body }: ReadGroups & { consumer: string; signal?: AbortSignal }): Promise<GroupsEntries> {
     const { match, ...options } = this.options;
     return this.#ask("read", { ...options, ...body }, { match, consumer }, signal);

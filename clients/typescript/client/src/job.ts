@@ -1,21 +1,23 @@
-/** Job: an entry delivered to a consumer, until it is settled. */
+/** Job: a delivery of an entry to a consumer, until it is settled. */
 import type { Duration, Settling, Steps } from "./steps.js";
 import type { CommitStep, FieldMap, Delivery, Outcome } from "./wire/types.js";
 
-/** Modes of a nack: `fail` counts as tried in vain, `silent` does not, `fatal` is never tried again. */
+/**
+ * Options of a nack. `mode`: `fail` counts as a failed delivery, `silent` does not, and `fatal` is never tried again.
+ */
 export interface NackOptions {
   mode?: "silent" | "fail" | "fatal";
-  /** Nobody gets it before that; the group's policy says how long otherwise. */
+  /** Delay before the next delivery. Default: the policy of the group. */
   delayMs?: number;
-  /** Error of the consumer: it comes as `lastError` with the next delivery, and stands in the dead letter; 1,000 bytes of it. */
+  /** What went wrong. The next delivery has it in `lastError`, and the dead letter has it. Cut to 1,000 bytes. */
   error?: unknown;
 }
 
-/** The error of a consumer, as the gateway keeps it. */
+/** Returns an error as the gateway stores it. */
 export const errorText = (error: unknown): string | null =>
   error == null ? null : new TextDecoder().decode(new TextEncoder().encode(String(error)).subarray(0, 1000));
 
-/** The settler of jobs. */
+/** Settles jobs. */
 export interface Settler {
   ack(job: Job): Promise<Outcome>;
   nack(job: Job, options: NackOptions): Promise<Outcome>;
@@ -29,23 +31,23 @@ export const keyOf = ({ id, stream }: { id: string; stream?: string | undefined 
 
 export class Job {
   readonly id: string;
-  /** Its stream, if several are read together. */
+  /** Stream of the entry, if several are read together. */
   readonly stream: string | undefined;
-  /** @internal Its id, behind its stream if several are read: ids may be equal there. */
+  /** @internal Id of the entry, prefixed with its stream if several are read: ids can repeat. */
   readonly key: string;
   readonly fields: FieldMap;
-  /** Number of its deliveries, this one included; greater if it has come again after a reconnection. */
+  /** Number of deliveries, including this one. It increases if the job is delivered again after a reconnection. */
   deliveries: number;
   readonly idleMs: number;
-  /** Its owner before, if it was claimed. */
+  /** The previous consumer, if the entry was claimed. */
   readonly claimedFrom: string | undefined;
-  /** Why it was given back before, if that is known. */
+  /** Error of the previous delivery, if known. */
   readonly lastError: string | undefined;
-  /** The whole delivery, with `base64` and `pairs`. */
+  /** The complete delivery, with `base64` and `pairs`. */
   readonly delivery: Delivery;
-  /** Whether it was acknowledged or given back. */
+  /** Whether the job was acknowledged or given back. */
   isSettled = false;
-  /** Whether it belongs to another consumer now, or to nobody: what is done for it is done in vain. */
+  /** Whether the entry no longer belongs to this consumer. Further work on it is wasted. */
   isLost = false;
   #losing: AbortController | undefined;
   #steps: Steps | undefined;
@@ -54,7 +56,7 @@ export class Job {
   constructor(
     delivery: Delivery & { stream?: string },
     private readonly settler: Settler,
-    /** @internal The connection that it came over, by number. */
+    /** @internal Number of the connection that delivered it. */
     public connection: number,
   ) {
     this.delivery = delivery;
@@ -68,27 +70,27 @@ export class Job {
     this.lastError = delivery.lastError ?? undefined;
   }
 
-  /** Aborted when the job is lost: another consumer has claimed it. */
+  /** Aborted when the job is lost because another consumer has claimed it. */
   get signal(): AbortSignal {
     this.#losing ??= new AbortController();
     if (this.isLost) this.#losing.abort();
     return this.#losing.signal;
   }
 
-  /** Say that it is done; returns what became of it. */
+  /** Acknowledges the job. Returns the outcome. */
   ack(): Promise<Outcome> {
     return this.settler.ack(this);
   }
 
-  /** Give it back; the next consumer gets it, or it becomes a dead letter. */
+  /** Gives the job back. It is delivered to the next consumer, or becomes a dead letter. */
   nack(options: NackOptions = {}): Promise<Outcome> {
     return this.settler.nack(this, options);
   }
 
   /**
-   * Carry out steps and acknowledge it, together or not at all; returns the ids that each step has appended.
-   * A crash leaves all of it or nothing.
-   * @throws NotYours if it is somebody else's by now: it is lost, and nothing has changed
+   * Executes all steps and acknowledges the job, or does nothing. Returns the ids of the entries that each step
+   * appended. After a crash, either everything was committed or nothing.
+   * @throws NotYours if the entry no longer belongs to this consumer: the job is lost, and nothing has changed
    */
   async commit(steps: CommitStep[]): Promise<string[][]> {
     const made = await this.settler.commit(this, [...steps, ...(this.#steps?.removed() ?? [])], "ack");
@@ -101,27 +103,28 @@ export class Job {
   }
 
   /**
-   * Do something once, whatever becomes of this program; returns its result, which is remembered as JSON until the entry
-   * is settled. The next worker gets the result without calling the function again. Only what happens outside may happen
-   * twice, if this program dies before the result is remembered: pass a key on, such as `job.id`.
-   * @throws NotYours if it is somebody else's by now
+   * Runs a function once, even if this program crashes. Returns its result, which is stored as JSON until the entry is
+   * settled. If this program crashes, the next one gets the result without calling the function again. If it crashes
+   * before the result is stored, the function runs again: pass an idempotency key, such as `job.id`, to external
+   * services.
+   * @throws NotYours if the entry no longer belongs to this consumer
    */
   step<T>(name: string, act: () => T | Promise<T>): Promise<T> {
     return this.#remembered.step(name, act);
   }
 
   /**
-   * Go on later: the entry is given back, and its handler begins again after that time. What was done by `step` is not
-   * done again. It throws `Paused`, which ends the handler: let it pass.
+   * Gives the entry back, and runs its handler again after this time. In the next run, steps that were done with `step`
+   * are not repeated, and this sleep returns at once. Throws `Paused`, which ends the handler: do not catch it.
    */
   sleep(duration: Duration): Promise<void> {
     return this.#remembered.sleep(duration);
   }
 
   /**
-   * Go on once somebody has signalled a key (`Group.signal`); returns its value. The entry is given back meanwhile, as by
-   * `sleep`.
-   * @throws DOMException `TimeoutError` if nobody has signalled it within that time
+   * Waits until a key is signalled (`Group.signal`). Returns the value of the signal. Meanwhile the entry is given
+   * back, as with `sleep`.
+   * @throws DOMException `TimeoutError` if the key was not signalled within this time
    */
   waitFor<T>(key: string, within: Duration): Promise<T> {
     return this.#remembered.waitFor(key, within);
@@ -131,7 +134,7 @@ export class Job {
     return (this.#steps ??= this.settler.stepsOf(this));
   }
 
-  /** Say that it is still being worked on; jobs that you hold are extended by themselves. */
+  /** Restarts the idle time of the entry. The client extends jobs that you hold automatically. */
   extend(): Promise<Outcome> {
     return this.settler.extend(this);
   }

@@ -1,10 +1,10 @@
-/** Push: the gateway sends the entries of a group to a URL by itself. */
+/** Push: the gateway sends the entries of a group to a URL. */
 import type { Context } from "./context.js";
 import { path } from "./wire/rest.js";
 import type { PatternPushInput, PushAttempt, PushInfo, PushInput, PushReplay, PushReplayInput, RetriedPush } from "./wire/types.js";
 
 export class Push {
-  /** `groups` is there if it is the push of a group over a pattern; then `stream` is the pattern. */
+  /** `groups` is set for a group over a pattern. Then `stream` is the pattern. */
   constructor(
     private readonly context: Context,
     readonly stream: string,
@@ -13,59 +13,66 @@ export class Push {
   ) {}
 
   /**
-   * Create the push, or replace it; what is left out is as the gateway has it. The answer has the `secret` when
-   * that is new. If it is lost, it is not asked for again: `rotate` makes a secret that you know.
+   * Creates the push or replaces it. Options that are left out have the default of the gateway. The answer has the
+   * `secret` only when it is new. If the answer is lost, the request is not repeated: call `rotate` to get a secret
+   * that you know.
    */
   set(push: PushInput): Promise<PushInfo> {
     return this.#ask("PUT", "", { ...this.groups, ...push });
   }
 
-  /** Return its state, and the last answers of its receiver. */
+  /** Returns the state of the push and the latest answers of the receiver. */
   info(): Promise<PushInfo> {
     return this.#ask("GET");
   }
 
-  /** Send nothing until `resume`. Requests on their way end. */
+  /** Sends nothing until `resume`. Requests in progress finish. */
   pause(): Promise<PushInfo> {
     return this.#ask("POST", "/pause");
   }
 
-  /** Go on after a pause, or after the push was disabled. */
+  /** Resumes after a pause, or after the push was disabled. */
   resume(): Promise<PushInfo> {
     return this.#ask("POST", "/resume");
   }
 
-  /** Send at once what failed and has to wait; returns how many entries. */
+  /** Retries failed entries now instead of waiting. Returns their number. */
   async retry(): Promise<number> {
     return (await this.#ask<RetriedPush>("POST", "/retry")).entries;
   }
 
-  /** Send a test event now, and return its result. No entry is sent or acknowledged. */
+  /** Sends a test event now and returns the result. No entry is sent or acknowledged. */
   test(): Promise<PushAttempt> {
     return this.#ask("POST", "/test");
   }
 
-  /** Replace the secret, and return the new one. Requests are signed with the old one as well for so long: a day unless given. */
+  /**
+   * Replaces the secret and returns the new one. Requests are also signed with the old one for `overlapMs`. Default:
+   * one day.
+   */
   async rotate(overlapMs?: number): Promise<string> {
     return (await this.#ask<{ secret: string }>("POST", "/rotate", { overlapMs })).secret;
   }
 
-  /** Yield the attempts that are kept, newest first: of one entry, or all. */
+  /** Yields the stored attempts, newest first: those of one entry, or all. */
   attempts(id?: string): AsyncGenerator<PushAttempt, void, void> {
     return this.context.rest.items(`${this.#place}/attempts`, "attempts", { id, match: this.groups && this.stream });
   }
 
-  /** Send entries of a range again, without moving the group, or count them with `dryRun`; `info` has the progress. */
+  /**
+   * Sends the entries of a range again without moving the group, or only counts them (`dryRun`). `info` shows the
+   * progress.
+   */
   replay(wanted: PushReplayInput): Promise<PushReplay> {
     return this.#ask("POST", "/replay", wanted);
   }
 
-  /** Cancel the replay that runs. */
+  /** Cancels the current replay. */
   cancelReplay(): Promise<PushReplay> {
     return this.#ask("DELETE", "/replay");
   }
 
-  /** Delete it; the group stays, with what is pending. */
+  /** Deletes the push. The group and its pending entries remain. */
   delete(): Promise<void> {
     return this.#ask("DELETE");
   }

@@ -1,21 +1,21 @@
-/** Schedule: an entry that the gateway appends by itself, at the times of a cron expression. */
+/** Schedule: an entry that the gateway appends at the times of a cron expression. */
 import type { Context } from "./context.js";
 import { entryOf, type Fields } from "./fields.js";
 import { path } from "./wire/rest.js";
 import type { Appended, ScheduleInfo } from "./wire/types.js";
 
 export interface ScheduleParts {
-  /** Stream that gets the entries. */
+  /** Stream to append the entries to. */
   stream: string;
-  /** Fields of each entry; `_schedule` and `_due_ms` stand behind them. */
+  /** Fields of each entry. The gateway adds `_schedule` and `_due_ms` after them. */
   fields: Fields;
   /** Minute, hour, day of month, month, day of week. */
   cron: string;
-  /** IANA name; UTC unless given. */
+  /** IANA time zone name. Default: UTC. */
   timeZone?: string;
-  /** Due times that nobody could run: the latest of them is run late, or none is. */
+  /** What to do with missed due times: run the latest of them late, or none. Default: `run_once`. */
   missed?: "run_once" | "skip";
-  /** Nothing is due until `resume`. */
+  /** Whether the schedule is paused until `resume`. */
   paused?: boolean;
 }
 
@@ -29,38 +29,38 @@ export class Schedule {
     return path`/v1/schedules/${this.name}`;
   }
 
-  /** Create the schedule, or replace it. */
+  /** Creates the schedule or replaces it. */
   set({ fields, ...parts }: ScheduleParts): Promise<ScheduleInfo> {
     return this.context.rest.ask("PUT", this.#path, { body: { ...parts, ...entryOf(fields) }, isRepeatable: true });
   }
 
-  /** Change parts of it. */
+  /** Changes parts of the schedule. */
   update({ fields, ...parts }: Partial<ScheduleParts>): Promise<ScheduleInfo> {
     const body = fields === undefined ? parts : { ...parts, ...entryOf(fields) };
     return this.context.rest.ask("PATCH", this.#path, { body, isRepeatable: true });
   }
 
-  /** Let nothing be due until `resume`. */
+  /** Appends nothing until `resume`. */
   pause(): Promise<ScheduleInfo> {
     return this.update({ paused: true });
   }
 
-  /** Go on; what would have been due meanwhile is not made up for. */
+  /** Ends the pause. Due times missed during the pause are skipped. */
   resume(): Promise<ScheduleInfo> {
     return this.update({ paused: false });
   }
 
-  /** Return when it is due next, what it has appended last, and what went wrong. */
+  /** Returns the next due time, the last entry and the last problem. */
   info(): Promise<ScheduleInfo> {
     return this.context.rest.ask("GET", this.#path);
   }
 
-  /** Append its entry now; returns the id. Its due times stay. */
+  /** Appends the entry now. Returns its id. Due times do not change. */
   async run(): Promise<string> {
     return (await this.context.rest.ask<Appended>("POST", `${this.#path}/run`)).id;
   }
 
-  /** Delete it; its stream stays. */
+  /** Deletes the schedule. Its stream remains. */
   delete(): Promise<void> {
     return this.context.rest.ask("DELETE", this.#path, { isRepeatable: true });
   }

@@ -1,9 +1,10 @@
 /**
- * Steps: what the handlers of an entry have done, remembered until the entry is settled.
+ * Steps: results of the handlers of an entry, stored until the entry is settled.
  *
- * They are rows of a table beside the group, `STREAM.GROUP.steps`, each written by a commit that holds only while the
- * entry is this consumer's. Its keys are `ENTRY/step/NAME`, `ENTRY/sleep/NUMBER` and `ENTRY/wait/KEY` for what an entry
- * has done, `signal/KEY` for what entries may wait for, and `waiting/KEY/ENTRY` for those that do.
+ * They are rows of a table of the group, the stream `STREAM.GROUP.steps`. Each row is written by a commit that succeeds
+ * only while this consumer has the entry. The keys are `ENTRY/step/NAME`, `ENTRY/sleep/NUMBER` and `ENTRY/wait/KEY` for
+ * what an entry has done, `signal/KEY` for the last signal of a key, and `waiting/KEY/ENTRY` for entries that wait for
+ * it.
  */
 import { deleteRow, putRow } from "./commit.js";
 import type { Context } from "./context.js";
@@ -12,38 +13,38 @@ import { isProblem } from "./wire/problem.js";
 import { path } from "./wire/rest.js";
 import type { CommitStep, FieldMap, Row } from "./wire/types.js";
 
-/** Rows of one entry: they are removed by the commit that settles it, which has 100 steps. */
+/** Maximum number of rows per entry: the commit that settles the entry removes them in its 100 steps. */
 export const STEPS_MAX = 90;
 
 const CONFIG = { keyField: "key", retain: "latest", compactAfterMs: 60_000, tombstoneMs: 60_000, maxAgeMs: 90 * 86_400_000 };
 
-/** A consumer that holds nothing. What it gives back is only what nobody holds. */
+/** A consumer without entries. A nack in its name affects only entries that no consumer has. */
 const WAKER = "headgate-signal";
 
 const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** A time such as `2d`, `90m` or `500ms`, or a number of milliseconds. */
+/** Text such as `2d`, `90m` or `500ms`, or a number of milliseconds. */
 export type Duration = string | number;
 
-/** Ends a handler whose entry comes again later. Let it pass: it is none of your errors. */
+/** Ends a handler whose entry is delivered again later. Do not catch it: it is not an error. */
 export class Paused extends Error {
   override readonly name = "Paused";
 
   constructor() {
-    super("the entry comes again later");
+    super("the entry is delivered again later");
   }
 }
 
-/** How a commit settles its entry: it is extended, or given back for so long (ms). */
+/** How a commit settles its entry: acknowledges it, extends it, or gives it back for this long. */
 export type Settling = "ack" | "extend" | { laterMs: number };
 
 export type Commit = (steps: CommitStep[], settling: Settling) => Promise<string[][]>;
 
-/** Return a duration in milliseconds. */
+/** Converts a duration to milliseconds. */
 export function milliseconds(duration: Duration): number {
   if (typeof duration === "number") return duration;
   const parts = /^(\d+)(ms|s|m|h|d)$/.exec(duration);
-  if (!parts) throw new RangeError(`${duration} is no time such as 2d, 3h, 90m, 10s or 500ms`);
+  if (!parts) throw new RangeError(`${duration} is not a duration such as 2d, 3h, 90m, 10s or 500ms`);
   return Number(parts[1]) * UNITS[parts[2] as keyof typeof UNITS];
 }
 
@@ -62,7 +63,7 @@ export class StepTable {
     this.#table = new Table(context, this.name);
   }
 
-  /** Return rows by the rest of their keys. */
+  /** Returns the rows whose keys start with a prefix, by key without the prefix. */
   async rows(prefix: string): Promise<Map<string, Row>> {
     const rows = new Map<string, Row>();
     try {
@@ -73,7 +74,7 @@ export class StepTable {
     return rows;
   }
 
-  /** Let entries be delivered now that were given back for later. */
+  /** Delivers entries now that were given back for later. */
   async wake(ids: string[]): Promise<void> {
     if (!ids.length) return;
     const place = path`/v1/streams/${this.stream}/groups/${this.group}/nack`;
@@ -85,7 +86,7 @@ export class StepTable {
     await this.wake([...(await this.rows(waitingOf(key, ""))).keys()]);
   }
 
-  /** Change rows; the table is made if it is not there. */
+  /** Changes rows. Creates the table if it does not exist. */
   async changed<T>(change: () => Promise<T>): Promise<T> {
     try {
       return await change();
@@ -99,7 +100,7 @@ export class StepTable {
 
 /** The steps of one entry, for one run of its handler. */
 export class Steps {
-  #known: Map<string, Row> | undefined; // by the rest of their keys
+  #known: Map<string, Row> | undefined; // by key without the prefix
   readonly #asked = new Set<string>();
   #sleeps = 0;
 
@@ -109,7 +110,7 @@ export class Steps {
     private readonly commit: Commit,
   ) {}
 
-  /** Return the steps of a commit that forget all of this. */
+  /** Returns the steps of a commit that removes all of these rows. */
   removed(): CommitStep[] {
     return [...(this.#known?.keys() ?? [])].map((name) => deleteRow(this.table.name, this.#key(name)));
   }
@@ -160,12 +161,12 @@ export class Steps {
       }
       await this.commit([], { laterMs });
     }
-    // Whoever has signalled between our look and our note may not have seen the note.
+    // A signal between our first look and our row may not have seen the row: look again.
     if ((await this.table.rows(signalOf(key))).size) await this.table.wake([this.entryId]);
     throw new Paused();
   }
 
-  /** Return how much of a wait is left, by the clock of the gateway: ids have its time. */
+  /** Returns the remaining time of a wait, by the clock of the gateway: ids contain its time. */
   async #leftMs(name: string, { id, fields }: Row): Promise<number> {
     const sinceMs = Number(fields.since_ms ?? msOf(id));
     const forMs = Number(fields.for_ms);
@@ -173,14 +174,14 @@ export class Steps {
   }
 
   async #find(name: string): Promise<Row | undefined> {
-    if (this.#asked.has(name)) throw new Error(`a handler has one ${name}: give each step a name of its own`);
+    if (this.#asked.has(name)) throw new Error(`${name} is used twice: give each step its own name`);
     this.#asked.add(name);
     this.#known ??= await this.table.rows(this.#key(""));
     if (!this.#known.has(name) && this.#known.size >= STEPS_MAX) throw new Error(`an entry has at most ${STEPS_MAX} steps`);
     return this.#known.get(name);
   }
 
-  /** Write a row, and return the time of the gateway (unix ms). */
+  /** Writes a row and returns the time of the gateway (unix ms). */
   async #remember(name: string, fields: FieldMap, settling: Settling, ...others: CommitStep[]): Promise<number> {
     const key = this.#key(name);
     const row = putRow(this.table.name, key, fields);
@@ -195,7 +196,7 @@ export class Steps {
   }
 }
 
-const timedOut = (key: string): Error => new DOMException(`nobody has signalled ${key}`, "TimeoutError");
+const timedOut = (key: string): Error => new DOMException(`${key} was not signalled in time`, "TimeoutError");
 const msOf = (id: string): number => Number(id.split("-", 1)[0]);
 const signalOf = (key: string): string => `signal/${encodeURIComponent(key)}`;
 const waitingOf = (key: string, entryId: string): string => `waiting/${encodeURIComponent(key)}/${entryId}`;

@@ -1,4 +1,4 @@
-/** Stream: append to it, read it, follow it, change it. */
+/** Stream: appends, reads, follows and changes a stream. */
 import { type Context, once } from "./context.js";
 import { followed, Follower, type Filter, type FollowOptions } from "./follower.js";
 import { entryOf, type Fields, type Timing } from "./fields.js";
@@ -13,48 +13,51 @@ import type {
 } from "./wire/types.js";
 
 export interface ReadOptions {
-  /** After this id; or a range, by `start` and `end`. */
+  /** Only entries after this id. For a range, use `start` and `end`. */
   after?: string;
   start?: string;
   end?: string;
   order?: "asc" | "desc";
   limit?: number;
-  /** With `after`: how long to wait if there is nothing. */
+  /** With `after`: how long to wait if there are no entries. */
   waitMs?: number;
   /**
-   * Only entries for which it holds, such as `{ exact: { sku: "42" } }`. A page may have none of them, and more come
-   * behind it: of a range until `nextAfter` (or `nextBefore`) is null, after an id until `nextAfter` is `lastId`.
+   * Only entries that match, such as `{ exact: { sku: "42" } }`. A page can be empty even if more entries follow: for a
+   * range, continue until `nextAfter` (or `nextBefore`) is null; after an id, until `nextAfter` is `lastId`.
    */
   filter?: Filter;
-  /** Names of the fields that are sent; all of them unless given. */
+  /** Names of the fields to return. Default: all fields. */
   columns?: string[];
-  /** False: only what is in the stream, and nothing of its archive. */
+  /** False: only entries in the stream, none from its archive. */
   archived?: boolean;
   signal?: AbortSignal;
-  /** Told each time that the gateway did not answer, or could not, and is asked again. */
+  /** Called each time that the gateway did not answer, or could not, and the request is retried. */
   onRetry?: (error: Error) => void;
 }
 
 export interface AppendOptions extends Timing {
-  /** Names this append, so that it is made once; the client chooses one unless given. */
+  /** A repeat with the same key appends nothing. Default: a new key for each append. */
   idempotencyKey?: string;
-  /** Append only if this is the stream's last id. */
+  /** Append only if this is the last id of the stream. */
   lastId?: string;
   signal?: AbortSignal;
 }
 
-/** Callbacks of a stream that is followed. */
+/** Callbacks of a followed stream. */
 export interface FollowHandlers extends FollowOptions {
-  /** Called with what has come; the next call waits for the promise it returns. */
+  /** Called with the entries that have arrived. The next call waits for the returned promise. */
   onEntries(entries: Entry[]): unknown;
-  /** Nothing more comes, for this reason. The end of a closed stream is no error: `onState` is told `closed`. */
+  /**
+   * Called when the subscription ends with an error. The end of a closed stream is not an error: `onState` receives
+   * `closed`.
+   */
   onError?: (error: unknown) => void;
 }
 
-/** A subscription that ends when it is told to. */
+/** A subscription. `close` ends it. */
 export interface Following {
   readonly connection: Connection;
-  /** Why it is lost or refused; null otherwise. */
+  /** Why the connection is lost or refused, otherwise null. */
   readonly error: Error | null;
   close(): void;
 }
@@ -69,29 +72,33 @@ export class Stream {
     return path`/v1/streams/${this.name}`;
   }
 
-  /** Return a group of this stream; it is made by its `create`. */
+  /** Returns a group of this stream. `create` creates it. */
   group(name: string): Group {
     return new Group(this.context, this.name, name);
   }
 
-  /** Return the table of this stream, which has a `keyField`. */
+  /** Returns the table of this stream, which must have a `keyField`. */
   table(): Table {
     return new Table(this.context, this.name);
   }
 
-  /** Append an entry; returns its id. It is sent again until it is known to be there, and is there once. */
+  /**
+   * Appends an entry. Returns its id. The request is repeated until it succeeds or `retryMs` has passed; the entry is
+   * appended at most once.
+   */
   async append(fields: Fields, options: AppendOptions = {}): Promise<string> {
     return (await this.#post<Appended>("entries", entryOf(fields, options), options)).id;
   }
 
-  /** Append entries, all or none; returns their ids. */
+  /** Appends all entries or none. Returns their ids. */
   async appendMany(entries: Fields[], options: AppendOptions = {}): Promise<string[]> {
     return (await this.#post<AppendedBatch>("entries/batch", entries.map((fields) => entryOf(fields, options)), options)).ids;
   }
 
   /**
-   * Close the stream for good, behind a last entry if there is one, in one step. Who follows it gets what there is,
-   * and then the end; of a group once all is settled. To close it again without an entry changes nothing.
+   * Closes the stream permanently, optionally with a last entry, in one step. Followers receive the remaining entries
+   * and then end. Consumers end when the group has settled everything. Closing a closed stream without an entry changes
+   * nothing.
    */
   close(fields?: Fields, options: AppendOptions = {}): Promise<ClosedStream> {
     return this.#post("close", fields && entryOf(fields, options), options);
@@ -105,18 +112,18 @@ export class Stream {
     return this.context.rest.ask("POST", `${this.#path}/${place}`, { body, headers, signal, isRepeatable: true });
   }
 
-  /** Read a range, or what comes after an id. */
+  /** Reads a range, or the entries after an id. */
   read({ signal, onRetry, waitMs, filter, columns, ...range }: ReadOptions = {}): Promise<Entries> {
     const query = { ...range, wait_ms: waitMs, filter: jsonOf(filter), columns: jsonOf(columns) };
     return this.context.rest.ask("GET", `${this.#path}/entries`, { query, signal, onRetry });
   }
 
-  /** Follow the stream, over every reconnection. It ends with the loop or its signal, or when the stream is closed. */
+  /** Follows the stream across reconnections. Ends with the loop, its signal, or a closed stream. */
   follow(options?: FollowOptions): AsyncGenerator<Entry, void, void> {
     return followed(this.context, { stream: this.name }, options);
   }
 
-  /** Follow the stream by callbacks. */
+  /** Follows the stream with callbacks. */
   subscribe({ onEntries, onError, ...options }: FollowHandlers): Following {
     let before: Promise<unknown> = Promise.resolve();
     const fail = onError ?? ((error: unknown) => this.context.report(error, `stream ${this.name}`));
@@ -132,22 +139,22 @@ export class Stream {
     return follower;
   }
 
-  /** Return the state of the stream. */
+  /** Returns the state of the stream. */
   info(): Promise<StreamDetail> {
     return this.context.rest.ask("GET", this.#path);
   }
 
-  /** Make the stream; its first append makes it, too. */
+  /** Creates the stream. The first append also creates it. */
   create(config: StreamConfig = {}): Promise<StreamInfo> {
     return this.context.rest.ask("PUT", this.#path, { body: config, isRepeatable: true });
   }
 
-  /** Change its bounds; null removes one. */
+  /** Changes settings. Null resets a setting to its default. */
   update(config: StreamConfig): Promise<StreamInfo> {
     return this.context.rest.ask("PATCH", this.#path, { body: config, isRepeatable: true });
   }
 
-  /** Return the schema that new entries have to match; undefined if there is none. */
+  /** Returns the schema that new entries must match; undefined if there is none. */
   async schema(): Promise<Record<string, unknown> | undefined> {
     try {
       return (await this.context.rest.ask<{ schema: Record<string, unknown> }>("GET", `${this.#path}/schema`)).schema;
@@ -157,7 +164,7 @@ export class Stream {
     }
   }
 
-  /** Set the schema that new entries have to match: JSON Schema 2020-12 of the object of fields. */
+  /** Sets the schema that new entries must match: JSON Schema 2020-12 for the object of fields. */
   async setSchema(schema: Record<string, unknown>, options: { force?: boolean } = {}): Promise<void> {
     await this.context.rest.ask("PUT", `${this.#path}/schema`, {
       body: { schema },
@@ -166,32 +173,32 @@ export class Stream {
     });
   }
 
-  /** Delete the schema, so that the stream takes any entries again. */
+  /** Deletes the schema. The stream then accepts any entries. */
   deleteSchema(): Promise<void> {
     return this.context.rest.ask("DELETE", `${this.#path}/schema`);
   }
 
-  /** Remove the oldest entries; returns how many. */
+  /** Removes the oldest entries. Returns their number. */
   async trim(trim: Partial<Trim>): Promise<number> {
     return (await this.context.rest.ask<Trimmed>("POST", `${this.#path}/trim`, { body: trim })).removed;
   }
 
-  /** Remove archived entries for good, those below an id or all; returns how many. */
+  /** Deletes archived entries permanently: those before an id, or all. Returns their number. */
   async trimArchive(before?: string): Promise<number> {
     return (await this.context.rest.ask<Trimmed>("DELETE", `${this.#path}/archive`, { query: { before } })).removed;
   }
 
-  /** Delete entries, with the outcome of each. */
+  /** Deletes entries. Returns the outcome of each. */
   deleteEntries(ids: string[], references?: Deletions["references"]): Promise<DeletedEntries> {
     return this.context.rest.ask("POST", `${this.#path}/entries/delete`, { body: { ids, references } });
   }
 
-  /** Delete the stream with its groups. */
+  /** Deletes the stream and its groups. */
   delete(): Promise<void> {
     return this.context.rest.ask("DELETE", this.#path);
   }
 
-  /** Return its groups. */
+  /** Returns the groups. */
   async groups(): Promise<GroupInfo[]> {
     const groups: GroupInfo[] = [];
     for await (const group of this.context.rest.items<GroupInfo>(`${this.#path}/groups`, "groups")) groups.push(group);

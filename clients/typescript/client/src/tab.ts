@@ -1,12 +1,13 @@
-/** Tab: a name for the browser's tab, which is the same when its page is loaded again. */
+/** Tab: a name for the tab of the browser that stays the same after a reload. */
 import { randomName } from "./context.js";
 
 const STORED = "headgate.tab";
 let name: string | undefined;
 
 /**
- * Return the name of this tab, for the `key` of its presence: others do not see a reload. It is in the session storage only
- * while the page is left, so that a tab that is duplicated gets a name of its own. Outside of browsers it is made anew.
+ * Returns the name of this tab, for the `key` of its presence, so that other members do not notice a reload. The name
+ * is in the session storage only while the page is unloaded, so a duplicated tab gets its own name. Outside of
+ * browsers, the name is new in each program.
  */
 export function tabKey(): string {
   if (name !== undefined) return name;

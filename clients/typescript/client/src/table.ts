@@ -1,4 +1,4 @@
-/** Table: the latest entry of each key of a stream, read, changed and followed. */
+/** Table: reads, changes and follows the latest entry of each key of a stream. */
 import { Arrivals } from "./arrivals.js";
 import { type Context, once } from "./context.js";
 import { entryOf, type Fields } from "./fields.js";
@@ -13,37 +13,37 @@ import type { Row, RowWritten, TableRows } from "./wire/types.js";
 import { CreditWindow } from "./window.js";
 
 export interface DeleteRowOptions {
-  /** Only if this is the id of the row; `RowChanged` otherwise. */
+  /** Change the row only if this is its id; otherwise throw `RowChanged`. */
   ifMatch?: string;
-  /** Names this change, so that it is made once; the client chooses one unless given. */
+  /** A repeat with the same key changes nothing. Default: a new key for each change. */
   idempotencyKey?: string;
   signal?: AbortSignal | undefined;
 }
 
 export interface PutRowOptions extends DeleteRowOptions {
-  /** Only if there is no row; `RowChanged` otherwise. */
+  /** Write only if there is no row; otherwise throw `RowChanged`. */
   ifAbsent?: boolean;
 }
 
 export interface RowsOptions {
-  /** Only keys that begin with it. */
+  /** Only keys that start with this prefix. */
   prefix?: string;
-  /** Only rows for which it holds, such as `{ exact: { kind: "sale" } }`. */
+  /** Only rows that match, such as `{ exact: { kind: "sale" } }`. */
   filter?: Filter;
-  /** Names of the fields that are sent; all of them unless given. */
+  /** Names of the fields to return. Default: all fields. */
   columns?: string[];
-  /** Rows in one page; 1,000 unless given. */
+  /** Number of rows per page. Default: 1,000. */
   limit?: number;
   signal?: AbortSignal | undefined;
 }
 
-/** `onState` is told `caught_up` once all rows have come. */
+/** `onState` receives `caught_up` after all rows have arrived. */
 export interface ChangesOptions extends Pick<FollowOptions, "credit" | "onConnection" | "onState" | "signal"> {
-  /** Only keys that begin with it. */
+  /** Only keys that start with this prefix. */
   prefix?: string;
 }
 
-/** A change of a row: the fields it has now; null if it was removed. */
+/** A change of a row, with its new fields. Null: the row was removed. */
 export type RowChange = Row | { key: string; id: string; fields: null };
 
 export class Table {
@@ -52,44 +52,45 @@ export class Table {
     private readonly stream: string,
   ) {}
 
-  /** Return the row of a key; undefined if there is none. */
+  /** Returns the row of a key; undefined if there is no row. */
   get(key: string, { signal }: { signal?: AbortSignal } = {}): Promise<Row | undefined> {
     return found(this.context.rest.ask("GET", this.#place(key), { signal }));
   }
 
-  /** Return the row of a key once it has changed after an id, or when the time is over. */
+  /** Returns the row of a key when it changes after an id, or when `waitMs` have passed (default: 20,000). */
   wait(key: string, options: { after: string; waitMs?: number; signal?: AbortSignal }): Promise<Row | undefined> {
     const { after, waitMs = 20_000, signal } = options;
     return found(this.context.rest.ask("GET", this.#place(key), { query: { after, wait_ms: waitMs }, signal }));
   }
 
   /**
-   * Append the entry that is the row of a key from now on; returns its id. The field of the key is added.
-   * @throws RowChanged if the row is not as expected
+   * Appends an entry that becomes the row of a key. Returns its id. The gateway adds the key field.
+   * @throws RowChanged if the row does not match the condition
    */
   async put(key: string, fields: Fields, options: PutRowOptions = {}): Promise<string> {
     return (await this.#change("PUT", key, options, entryOf(fields))).id;
   }
 
   /**
-   * Append an entry that removes the row of a key; false: there is none.
-   * @throws RowChanged if the row is not as expected
+   * Appends an entry that removes the row of a key. Returns false if there is no row.
+   * @throws RowChanged if the row does not match the condition
    */
   async delete(key: string, options: DeleteRowOptions = {}): Promise<boolean> {
     return !!(await found(this.#change("DELETE", key, options)));
   }
 
   /**
-   * Return all rows in order of their keys, as of one id, page by page.
-   * @throws Problem `gone` if too much has changed meanwhile: begin again
+   * Yields all rows in the order of their keys, as of one id, page by page.
+   * @throws Problem `gone` if too much has changed meanwhile: start again
    */
   async *rows(options?: RowsOptions): AsyncGenerator<Row, void, void> {
     for await (const { rows } of this.#pages(options)) yield* rows;
   }
 
   /**
-   * Return all rows, and then each change as it comes, over every reconnection. Where entries were trimmed unseen,
-   * all rows come again, of which you get what differs. It ends with the loop or its signal, or when the stream is closed.
+   * Yields all rows, and then each change as it arrives, across reconnections. If entries were trimmed before you
+   * received them, the client reads all rows again and yields the differences. Ends with the loop, its signal, or a
+   * closed stream.
    */
   async *changes(options: ChangesOptions = {}): AsyncGenerator<RowChange, void, void> {
     const { signal } = options;
@@ -133,7 +134,7 @@ export class Table {
   #place(key?: string): string {
     const table = path`/v1/streams/${this.stream}/table`;
     if (key === undefined) return table;
-    // Dots alone would be a way up.
+    // `.` and `..` would be folders.
     return table + path`/${/^\.\.?$/.test(key) ? `base64:${btoa(key)}` : key}`;
   }
 }
@@ -145,19 +146,19 @@ async function found<T>(asking: Promise<T>): Promise<T | undefined> {
   });
 }
 
-/** Changes of rows, how many rows have come for them, and the state behind them. */
+/** Changes of rows, the number of rows received for them, and the state after them. */
 interface Arrived {
   changes: RowChange[];
   count: number;
   state?: LiveState;
 }
 
-/** Follows the rows of a table: they come all at first, and again where changes are missing. */
+/** Follows the rows of a table. All rows arrive at first, and again if changes are missing. */
 class TableFollower extends Subscription implements Subscriber {
   readonly isBusy = false;
-  #after: string | undefined; // undefined: all rows come
+  #after: string | undefined; // undefined: all rows are sent
   #asOf = "";
-  #keys: Set<string> | undefined; // of the rows that have come, until they are all there
+  #keys: Set<string> | undefined; // of the rows received, until all have arrived
   readonly #known = new Map<string, string>(); // the id of each row
   readonly #sub: string;
   readonly #window: CreditWindow;
@@ -219,7 +220,7 @@ class TableFollower extends Subscription implements Subscriber {
   entries(): void {}
   claimed(): void {}
 
-  /** All rows come. Those that do not are gone. */
+  /** Notes that all rows are sent again. Those that are not sent are gone. */
   #begin(asOf: string): void {
     this.#after = undefined;
     this.#asOf = asOf;

@@ -1,9 +1,9 @@
-/** Window: how many items of a subscription may come, so that a bounded number waits for the program. */
+/** Window: the credit of a subscription, so that a limited number of items waits for the program. */
 import type { Context } from "./context.js";
 
 export class CreditWindow {
-  #available = 0; // what the gateway may still send
-  #untaken = 0; // what waits here
+  #available = 0; // items that the gateway may still send
+  #untaken = 0; // items that wait here
 
   constructor(
     private readonly context: Context,
@@ -11,7 +11,7 @@ export class CreditWindow {
     private readonly limit = 512,
   ) {}
 
-  /** Return the credit that a subscription begins with. */
+  /** Returns the credit for the start of a subscription. */
   begin(): number {
     return (this.#available = Math.max(1, this.limit - this.#untaken));
   }
@@ -21,7 +21,7 @@ export class CreditWindow {
     this.#untaken += items;
   }
 
-  /** Say that so many items need no place here any more. */
+  /** Signals that this many items have been taken. */
   taken(items: number): void {
     this.#untaken -= items;
     const credit = this.limit - this.#untaken - this.#available;

@@ -1,4 +1,4 @@
-/** Worker: runs a handler for each job of a group, so many at once, and drains when it is told to end. */
+/** Worker: runs a handler for each job of a group, with limited concurrency, and drains on request. */
 import type { ConsumeOptions, Consumer } from "./consumer.js";
 import type { Job } from "./job.js";
 import { Paused } from "./steps.js";
@@ -8,11 +8,13 @@ export type Handler = (job: Job) => unknown;
 export type OnError = (error: unknown, job: Job) => void;
 
 export interface WorkOptions extends ConsumeOptions {
-  /** Number of jobs at once; 16 unless given. */
+  /** Number of concurrent jobs. Default: 16. */
   concurrency?: number;
-  /** Told of each error of the handler; the job is given back as failed. The console is told otherwise. */
+  /**
+   * Called with each error of the handler; the job is given back as failed. Default: prints the error to the console.
+   */
   onError?: OnError;
-  /** Signals of the process that drain it, in Node: SIGTERM and SIGINT unless given. */
+  /** In Node, signals of the process that drain the worker. Default: SIGTERM and SIGINT. */
   signals?: string[];
 }
 
@@ -22,7 +24,10 @@ interface Process {
 }
 
 export class Worker {
-  /** Kept when all is done that was begun, and the gateway knows it; broken when the group cannot be read any more. */
+  /**
+   * Resolves when all jobs that were begun are done and the gateway knows it. Rejects when the group can no longer be
+   * read.
+   */
   readonly finished: Promise<void>;
   #running = 0;
   #isDraining = false;
@@ -41,7 +46,7 @@ export class Worker {
     consumer.onEnd = (error) => (error ? this.#reject(error) : this.#resolve());
   }
 
-  /** Begin no more jobs; those that run end, and are acknowledged. */
+  /** Begins no more jobs. Running jobs finish and are acknowledged. */
   drain(): void {
     if (this.#isDraining) return;
     this.#isDraining = true;
@@ -74,12 +79,12 @@ export class Worker {
     this.onError(error, job);
     if (job.isSettled || job.isLost) return;
     await job.nack({ error }).catch((reason: unknown) => {
-      if (!(reason instanceof Disconnected)) this.onError(reason, job); // else it goes back by itself
+      if (!(reason instanceof Disconnected)) this.onError(reason, job); // otherwise it goes back with the connection
     });
   }
 }
 
-/** Drain a worker when the signal is aborted or the process is asked to end; returns what undoes that. */
+/** Drains a worker when the signal is aborted or the process is asked to end. Returns a function that stops this. */
 export function drainOn(worker: Worker, { signal, signals = ["SIGTERM", "SIGINT"] }: WorkOptions): () => void {
   const { process } = globalThis as { process?: Partial<Process> };
   const drain = () => worker.drain();

@@ -1,13 +1,13 @@
-/** useAppend: appends to a stream, and tells whether one is under way. */
+/** useAppend: appends to a stream, with the state of the request. */
 import type { AppendOptions, Fields } from "@headgate/client";
 import { useCallback, useState } from "react";
 import { useClient } from "./provider.js";
 
 export interface AppendValue {
-  /** Append an entry; returns its id. What goes wrong is in `error`, too. */
+  /** Appends an entry. Returns its id. A failure is also in `error`. */
   append: (fields: Fields, options?: AppendOptions) => Promise<string>;
   isPending: boolean;
-  /** Of the last append, if it went wrong. */
+  /** Error of the last append, if it failed. */
   error: unknown;
 }
 
@@ -20,7 +20,7 @@ export function useAppend(stream: string): AppendValue {
       setPending((count) => count + 1);
       const appended = client.stream(stream).append(fields, options);
       appended
-        .then(() => setError(undefined), setError) // whoever does not wait for it is told by `error`
+        .then(() => setError(undefined), setError) // callers that do not await it have `error`
         .finally(() => setPending((count) => count - 1));
       return appended;
     },

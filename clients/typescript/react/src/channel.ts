@@ -1,4 +1,4 @@
-/** useChannel and usePresence: the messages of a channel, and who is there, over one subscription. */
+/** useChannel and usePresence: the messages of a channel and its present members, over one subscription. */
 import {
   type Client, type Connection, type Listening, type Message, type PresenceData, type PresenceOptions, type PresentMember, tabKey,
 } from "@headgate/client";
@@ -7,34 +7,36 @@ import { useClient } from "./provider.js";
 import { FRAME_MS } from "./stream.js";
 
 export interface UseChannelOptions {
-  /** Told each message at once. */
+  /** Called with each message at once. */
   onMessage?: (message: Message) => void;
-  /** Number of messages kept, the newest ones; 100 unless given. With 0, none is kept, and none renders the component. */
+  /**
+   * Number of newest messages to keep. Default: 100. With 0, none is kept, and messages do not render the component.
+   */
   last?: number;
 }
 
 interface RoomValue {
-  /** `lost`: the client tries to connect again; `refused`: it does not. */
+  /** `lost`: the client reconnects; `refused`: it does not. */
   connection: Connection;
-  /** Why it is lost or refused; null while it is live. */
+  /** Why the connection is lost or refused; null while it is live. */
   error: Error | null;
 }
 
 export interface ChannelValue extends RoomValue {
   /** Oldest first. */
   messages: Message[];
-  /** Publish a message, any JSON; returns how many are subscribed. See `Channel.publish`. */
+  /** Publishes a message, any JSON. Returns the number of subscribers. See `Channel.publish`. */
   publish: (data: unknown) => Promise<number>;
 }
 
 export interface UsePresenceOptions {
-  /** A name for this connection; that of the tab, which a reload keeps, unless given. */
+  /** Name of this connection. Default: the name of the tab, which stays the same after a reload. */
   key?: string;
 }
 
 export interface PresenceValue extends RoomValue {
   members: PresentMember[];
-  /** The member that this page belongs to, once it is there. */
+  /** The member that this page belongs to, once known. */
   me: PresentMember | undefined;
 }
 
@@ -44,7 +46,7 @@ interface Shown extends RoomValue {
 
 const EMPTY: Shown = { connection: "connecting", error: null, members: [] };
 
-/** Hear the messages of a channel, and show the last of them. */
+/** Receives the messages of a channel, and shows the last of them. */
 export function useChannel(name: string, { onMessage, last = 100 }: UseChannelOptions = {}): ChannelValue {
   const room = useRoom(name);
   const { connection, error } = useShown(room);
@@ -78,8 +80,8 @@ export function useChannel(name: string, { onMessage, last = 100 }: UseChannelOp
 }
 
 /**
- * Be present at a channel, and show who is there. Without data, only look. A change of the data is told to the others; a page
- * is present once, however many of its components say so: the one that came last says what others are told.
+ * Makes the page present at a channel, and shows who is present. Without data, the page only watches. Other members see
+ * changes of the data. A page is present once, even if several of its components call this: the newest sets the data.
  */
 export function usePresence(name: string, data?: PresenceData, { key }: UsePresenceOptions = {}): PresenceValue {
   const room = useRoom(name);
@@ -96,7 +98,7 @@ export function usePresence(name: string, data?: PresenceData, { key }: UsePrese
   return { members, me, connection, error };
 }
 
-/** Rooms by channel, of each client: components that name the same have one. */
+/** Rooms by channel, for each client: components that name the same channel share one. */
 const rooms = new WeakMap<Client, Map<string, Room>>();
 
 function useRoom(name: string): Room {
@@ -116,12 +118,12 @@ function useShown(room: Room): Shown {
 
 type Wish = { current: PresenceOptions };
 
-/** A channel that is subscribed while components show it, and once for all of them. */
+/** A channel that is subscribed once for all components that show it. */
 class Room {
   #value = EMPTY;
   #listening: Listening | undefined;
-  #turn = 0; // of subscriptions, one after the other
-  #presence: PresenceOptions | undefined; // what it is subscribed with
+  #turn = 0; // number of the current subscription
+  #presence: PresenceOptions | undefined; // of the current subscription
   #timer: ReturnType<typeof setTimeout> | undefined;
   readonly #shows = new Set<() => void>();
   readonly #hearers = new Set<(message: Message) => void>();
@@ -151,7 +153,7 @@ class Room {
     return this.#with(this.#wishes, wish);
   }
 
-  /** Say that a wish is another one now. */
+  /** Signals that a wish has changed. */
   changed(wish: Wish): void {
     if (this.#wishes.has(wish)) this.#later();
   }
@@ -165,7 +167,7 @@ class Room {
     };
   }
 
-  // All components of a page say what they want first. One that is unmounted and mounted again is not seen to leave.
+  // Runs after all components have rendered, so that others do not see a component leave that is remounted.
   #later(): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;

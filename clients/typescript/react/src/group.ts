@@ -1,4 +1,4 @@
-/** useGroup: works a group for as long as the component is there. */
+/** useGroup: processes a group while the component is mounted. */
 import type { Handler, WorkOptions } from "@headgate/client";
 import { useEffect, useRef, useState } from "react";
 import { useClient } from "./provider.js";
@@ -7,16 +7,16 @@ import { abortion, BEGUN, connected, type ConnectionValue } from "./stream.js";
 export type UseGroupOptions = Pick<WorkOptions, "concurrency" | "consumer" | "credit" | "claimIdleMs" | "onDisconnect">;
 
 export interface GroupValue extends ConnectionValue {
-  /** Jobs that the handler has worked off, and those it threw at. */
+  /** Number of jobs that the handler has processed, and of those at which it threw. */
   done: number;
   failed: number;
-  /** What the handler has thrown last. */
+  /** The last error that the handler threw. */
   failure: unknown;
 }
 
 const NOTHING: GroupValue = { ...BEGUN, done: 0, failed: 0, failure: undefined };
 
-/** Run the newest handler for each job; see `Group.work`. */
+/** Runs the newest handler for each job. See `Group.work`. */
 export function useGroup(
   stream: string,
   name: string,

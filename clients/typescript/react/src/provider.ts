@@ -13,7 +13,7 @@ export function HeadgateProvider({ client, children }: HeadgateProviderProps): R
   return createElement(ClientContext.Provider, { value: client }, children);
 }
 
-/** Return the client of the provider above. */
+/** Returns the client of the provider above. */
 export function useClient(): Client {
   const client = useContext(ClientContext);
   if (client === undefined) throw new Error("there is no HeadgateProvider above this component");

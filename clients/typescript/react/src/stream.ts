@@ -1,44 +1,44 @@
-/** useStream: the newest entries of a stream, as they come. */
+/** useStream: the newest entries of a stream, as they arrive. */
 import { type Connection, Disconnected, type Entry, type Gap, isProblem, type LiveState } from "@headgate/client";
 import { useEffect, useState } from "react";
 import { useClient } from "./provider.js";
 
-/** What comes in so long is shown together. */
+/** Entries that arrive within this time are rendered together. */
 export const FRAME_MS = 16;
 
-/** Before what is not there yet is looked for again. */
+/** Pause before looking again for a stream that does not exist yet. */
 export const MISSING_MS = 1000;
 
 export interface UseStreamOptions {
-  /** Begin after this id; `$`, from now on, unless given. */
+  /** Id after which to start. Default: `$`, new entries only. */
   after?: string;
-  /** Begin with so many that are there already, instead of `after`. */
+  /** Start with this many existing entries, instead of `after`. */
   last?: number;
-  /** Number of entries kept, the newest ones; 100 unless given. */
+  /** Number of newest entries to keep. Default: 100. */
   limit?: number;
 }
 
-/** How a hook is connected to what it shows. */
+/** The connection of a hook. */
 export interface ConnectionValue {
-  /** `connecting` while it is not live: what is shown may be old. */
+  /** `connecting` while it is not live: the data can be stale. */
   state: "connecting" | LiveState | "ended";
-  /** `lost`: the client tries to connect again; `refused`: it does not. */
+  /** `lost`: the client reconnects; `refused`: it does not. */
   connection: Connection;
-  /** Why it is lost or refused, or what there is not yet; null while it is live. */
+  /** Why the connection is lost or refused, or what does not exist yet; null while it is live. */
   error: Error | null;
 }
 
 export interface StreamValue extends ConnectionValue {
   /** Oldest first. */
   entries: Entry[];
-  /** Entries that were trimmed and not seen. */
+  /** Entries that were trimmed before they were received. */
   gap: Gap | undefined;
 }
 
 export const BEGUN: ConnectionValue = { state: "connecting", connection: "connecting", error: null };
 const EMPTY: StreamValue = { ...BEGUN, entries: [], gap: undefined };
 
-/** Show the newest entries of a stream; one that does not exist is waited for. */
+/** Shows the newest entries of a stream. Waits for a stream that does not exist yet. */
 export function useStream(name: string, { after = "$", last, limit = 100 }: UseStreamOptions = {}): StreamValue {
   const client = useClient();
   const [value, setValue] = useState(EMPTY);
@@ -56,7 +56,7 @@ export function useStream(name: string, { after = "$", last, limit = 100 }: UseS
       setTimeout(() => signal.aborted || begin(isMissing && after === "$" ? "0" : after), MISSING_MS);
     };
     const onConnection = (connection: Connection, error: Error | null) =>
-      connection === "refused" || change(connected(connection, error)); // `onError` is told, too
+      connection === "refused" || change(connected(connection, error)); // `onError` is also called
     const follow = (after: string) => {
       const onEntries = (entries: Entry[]) => {
         add(entries);
@@ -80,17 +80,17 @@ export function useStream(name: string, { after = "$", last, limit = 100 }: UseS
   return value;
 }
 
-/** Return what a change of the connection changes of a hook's value. */
+/** Returns the changes to the value of a hook for a change of the connection. */
 export function connected(connection: Connection, error: Error | null): Partial<ConnectionValue> {
   return { connection, error, ...(connection !== "live" && { state: "connecting" }) };
 }
 
-/** Tell whether to begin anew by and by: nobody has answered for long, or there is no such stream yet. */
+/** Returns whether to start again after a pause: there was no answer, or the stream does not exist yet. */
 export function comesBack(error: unknown): boolean {
   return isProblem(error, "stream_not_found") || (error instanceof Disconnected && error.closeCode === undefined);
 }
 
-/** Return a signal, and what aborts it. */
+/** Returns a signal, and a function that aborts it. */
 export function abortion(): { signal: AbortSignal; abort: () => void } {
   const controller = new AbortController();
   return { signal: controller.signal, abort: () => controller.abort() };

@@ -1,26 +1,26 @@
-/** useTable: the rows of a table, as they are now. */
+/** useTable: the current rows of a table. */
 import type { Client, Connection, LiveState, Row } from "@headgate/client";
 import { useMemo, useSyncExternalStore } from "react";
 import { useClient } from "./provider.js";
 import { abortion, BEGUN, comesBack, connected, type ConnectionValue, FRAME_MS, MISSING_MS } from "./stream.js";
 
 export interface UseTableOptions {
-  /** Only rows whose keys begin with it. */
+  /** Only rows whose keys start with this prefix. */
   prefix?: string;
 }
 
-/** `state` is `caught_up` when all rows are there. */
+/** `state` is `caught_up` when all rows have arrived. */
 export interface TableValue extends ConnectionValue {
-  /** In order of their keys. */
+  /** Rows in the order of their keys. */
   rows: Row[];
 }
 
 const EMPTY: TableValue = { ...BEGUN, rows: [] };
 
-/** Views by stream and prefix, of each client: components that ask for the same have one. */
+/** Views by stream and prefix, for each client: components that name the same ones share one. */
 const views = new WeakMap<Client, Map<string, View>>();
 
-/** Show the rows of a stream that has a `keyField`; one that does not exist is waited for. */
+/** Shows the rows of a stream with a `keyField`. Waits for a stream that does not exist yet. */
 export function useTable(stream: string, { prefix = "" }: UseTableOptions = {}): TableValue {
   const client = useClient();
   const view = useMemo(() => viewOf(client, stream, prefix), [client, stream, prefix]);
@@ -36,7 +36,7 @@ function viewOf(client: Client, stream: string, prefix: string): View {
   return view;
 }
 
-/** A table that is followed while somebody shows it. */
+/** A table that is followed while a component shows it. */
 class View {
   #value = EMPTY;
   #abort: (() => void) | undefined;
@@ -52,7 +52,7 @@ class View {
   readonly value = (): TableValue => this.#value;
 
   readonly subscribe = (listener: () => void): (() => void) => {
-    const heard = () => listener(); // two components may give the same one
+    const heard = () => listener(); // two components may pass the same listener
     this.#listeners.add(heard);
     if (!this.#abort) this.#begin();
     return () => {
@@ -90,7 +90,7 @@ class View {
     };
     const onState = (state: LiveState) => value.connection === "live" && changed({ state });
     const onConnection = (connection: Connection, error: Error | null) =>
-      connection === "refused" || changed(connected(connection, error)); // the loop throws, too
+      connection === "refused" || changed(connected(connection, error)); // the loop also throws
     const options = { prefix, signal, onState, onConnection };
     try {
       for await (const { fields, ...row } of client.stream(stream).table().changes(options)) {

@@ -1,4 +1,6 @@
-/** The line over Server-Sent Events, for where no WebSocket passes: a request for each subscription, acks by POST. */
+/**
+ * The line over Server-Sent Events, for networks without WebSocket: one request per subscription, and acks with POST.
+ */
 import { backoffMs, waited } from "../wire/backoff.js";
 import type { Entries, Subscribed } from "../wire/frames.js";
 import type { ConnectionState, Line, Settlement, Subscriber, Wanted } from "./line.js";
@@ -6,8 +8,8 @@ import { Disconnected, Problem } from "../wire/problem.js";
 import { path, type Rest } from "../wire/rest.js";
 import type { Settled, SettledEntries, SettledStreams } from "../wire/types.js";
 
-const PAUSE_MS_MAX = 2 ** 31 - 1; // a timer takes no more
-/** So long nothing may come before the first heartbeat, and at least so long later. */
+const PAUSE_MS_MAX = 2 ** 31 - 1; // the maximum of a timer
+/** How long nothing may arrive before the first heartbeat, and the minimum of that time later. */
 const SILENCE_MS = 60_000;
 const SILENCE_MS_MIN = 20_000;
 
@@ -61,7 +63,7 @@ class Feed {
   #isOpen = false;
   #isOver = false;
   #isPaused = false;
-  #reading = new AbortController(); // of one request, and the wait after it
+  #reading = new AbortController(); // for one request and the pause after it
   #wanted: Wanted | undefined;
   #consumer = "";
   #attempt = 0;
@@ -135,7 +137,10 @@ class Feed {
     this.subscriber.ended();
   }
 
-  /** Tell whether events have ended with their credential, and there may be another. A request itself has tried that. */
+  /**
+   * Returns whether the credential of the events has ended and can be renewed. For the request itself, `Rest` has tried
+   * that.
+   */
   #mayRenew({ status }: Problem): boolean {
     return status === 401 && this.#isOpen && this.rest.credentials.canRenew;
   }
@@ -156,7 +161,7 @@ class Feed {
     const wanted = (this.#wanted = this.subscriber.wanted());
     const { match, after, view, prefix, filter, consumer, credit = 64, claim_idle_ms, on_disconnect } = wanted;
     const create = wanted.create ? JSON.stringify(wanted.create) : undefined;
-    this.#available = wanted.group == null ? credit : Infinity; // of a group the gateway keeps account
+    this.#available = wanted.group == null ? credit : Infinity; // for a group, the gateway counts
     const ofStream = { match: match ?? undefined, after, view, prefix, filter: filter ? JSON.stringify(filter) : undefined };
     const query = wanted.group == null ? ofStream : { match: match ?? undefined, consumer, credit, claim_idle_ms, on_disconnect, create };
     const headers = { accept: "text/event-stream" };
@@ -189,7 +194,7 @@ class Feed {
     const line = (name: string) => event.match(new RegExp(`^${name}: ?(.*)$`, "m"))?.[1];
     const data = line("data");
     if (data === undefined) {
-      // A heartbeat: it comes when nothing has come for so long.
+      // A heartbeat: it arrives when nothing else has arrived for the heartbeat interval.
       this.#silenceMs = Math.max(SILENCE_MS_MIN, 1.5 * (Date.now() - this.#cameAt));
       return;
     }

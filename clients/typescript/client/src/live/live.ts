@@ -1,6 +1,6 @@
 /**
- * Live: the one line that all subscriptions of a client share. It is a WebSocket. It is events where the
- * platform has no WebSocket, or where none passes after a few attempts and requests do.
+ * Live: the line that all subscriptions of a client share. It is a WebSocket. It uses events if the platform has no
+ * WebSocket, or if WebSockets fail after a few attempts but requests succeed.
  */
 import type { Answer, ConnectionState, Line, Question, Settlement, Subscriber } from "./line.js";
 import { Disconnected } from "../wire/problem.js";
@@ -13,19 +13,22 @@ import type { Settled } from "../wire/types.js";
 const ATTEMPTS_MAX = 3;
 
 export interface LiveOptions {
-  /** The class of WebSockets; that of the platform unless given. */
+  /** WebSocket class. Default: that of the platform. */
   WebSocket?: SocketClass | undefined;
-  /** `events`: a request for each subscription, without trying a WebSocket first. */
+  /** `events`: one request per subscription, without trying a WebSocket first. */
   transport?: "events" | undefined;
-  /** A page that is hidden for so long gives its connection up until it is seen again; `Infinity`: never. */
+  /**
+   * A page that is hidden for this long closes its connection until it is visible again. `Infinity`: never. Default:
+   * 30,000.
+   */
   hiddenMs?: number | undefined;
-  /** Told how the connection is, and with which code it was closed. */
+  /** Called with the state of the connection, and the close code. */
   onState?: ((state: ConnectionState, code?: number) => void) | undefined;
 }
 
 export class Live implements Line {
   state: ConnectionState = "idle";
-  #line: Line | undefined; // until the code of events is there, there is none
+  #line: Line | undefined; // undefined until the code for events is loaded
   #isOver = false;
   readonly #subscribers = new Map<string, Subscriber>();
   readonly #forgetPage: () => void;
@@ -96,7 +99,7 @@ export class Live implements Line {
 
   async #useEvents(): Promise<void> {
     this.#line = undefined;
-    const { EventsLine } = await import("./events-line.js"); // few need it
+    const { EventsLine } = await import("./events-line.js"); // rarely needed
     if (this.#isOver) return;
     this.#line = new EventsLine(this.rest, this.#onState);
     for (const [sub, subscriber] of this.#subscribers) this.#line.add(sub, subscriber);

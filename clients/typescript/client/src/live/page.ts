@@ -1,7 +1,7 @@
-/** Page: whether somebody sees it, and whether it is online. */
+/** Page: whether the page is visible and online. */
 import type { Line } from "./line.js";
 
-/** Pause a line while its page is hidden; come back at once when it is seen or the network is there again. */
+/** Pauses a line while its page is hidden. Reconnects at once when the page is visible or the network is back. */
 export function watchPage(live: Line, hiddenMs: number): () => void {
   const { document } = globalThis;
   if (typeof document === "undefined" || typeof addEventListener === "undefined") return () => {};

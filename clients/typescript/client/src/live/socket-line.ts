@@ -1,4 +1,4 @@
-/** The line over one WebSocket, made anew whenever it is lost, with everything subscribed over it. */
+/** The line over one WebSocket. It reconnects after each loss, and subscribes everything again. */
 import { backoffMs } from "../wire/backoff.js";
 import { renewMs } from "../wire/credentials.js";
 import { ABNORMAL, comesBack, RATE_LIMITED, type Socket, type SocketClass, UNAUTHENTICATED } from "./socket.js";
@@ -10,21 +10,21 @@ import type { Rest } from "../wire/rest.js";
 import type { Settled } from "../wire/types.js";
 
 const PROTOCOL = "headgate.v1.json";
-/** After RATE_LIMITED: as if so many attempts had failed. */
+/** After RATE_LIMITED, pauses are at least those after this many failed attempts. */
 const LIMITED_ATTEMPT = 4;
-/** Messages that a program may publish before the first is answered. */
+/** Maximum number of published messages that wait for their answers. */
 const PUBLISHED_MAX = 1000;
 const CONNECT_MS_MAX = 10_000;
-/** A connection stays so long without a subscription: the next one may come at once. */
+/** How long a connection without subscriptions stays open: the next one may follow at once. */
 const LINGER_MS = 1000;
 
 type Waiting = { resolve(answer: Answer): void; reject(error: Error): void };
 type Timer = ReturnType<typeof setTimeout>;
 
-/** A listener to the states of the connection. */
+/** Receives states of the connection. */
 export interface Watcher {
   state(state: ConnectionState, code?: number): void;
-  /** An attempt has failed, and no frame has ever come. */
+  /** An attempt failed, and no frame has ever arrived. */
   unreached(attempts: number): void;
 }
 
@@ -39,7 +39,7 @@ export class SocketLine implements Line {
   #heartbeatMs = 20_000;
   #count = 0;
   #attempt = 0;
-  #refusals = 0; // of credentials, one after the other
+  #refusals = 0; // consecutive refusals of credentials
   #comeBackAfterMs: number | undefined;
   #token: string | undefined;
   #url = "";
@@ -67,7 +67,7 @@ export class SocketLine implements Line {
   async remove(sub: string): Promise<void> {
     if (!this.#subscribers.delete(sub)) return;
     if (this.#subscribers.size === 0) this.#timers.linger = setTimeout(() => this.#rest("idle"), LINGER_MS);
-    if (this.#isOpen) await this.#ask({ type: "unsubscribe", sub }).catch(() => {}); // what is lost is unsubscribed, too
+    if (this.#isOpen) await this.#ask({ type: "unsubscribe", sub }).catch(() => {}); // a loss also unsubscribes
   }
 
   credit(sub: string, entries: number): void {
@@ -81,7 +81,7 @@ export class SocketLine implements Line {
 
   ask(frame: Question): Promise<Answer> | undefined {
     if (!this.#isOpen) return undefined;
-    if (frame.type === "publish" && this.#waiting.size >= PUBLISHED_MAX) throw new Error(`${PUBLISHED_MAX} messages are on their way`);
+    if (frame.type === "publish" && this.#waiting.size >= PUBLISHED_MAX) throw new Error(`${PUBLISHED_MAX} messages wait for their answers`);
     return this.#ask(frame);
   }
 
@@ -93,7 +93,7 @@ export class SocketLine implements Line {
     this.watcher.state("paused");
   }
 
-  // A connection that is open may be gone without a word: it is asked for a pong.
+  // An open connection may be dead: send a ping.
   resume(): void {
     this.#isPaused = false;
     if (this.#isOpen) this.#listen(0);
@@ -104,7 +104,10 @@ export class SocketLine implements Line {
     return this.#waiting.size > 0;
   }
 
-  /** Leave the subscriptions to another line; false if frames have come after all, or it is over. */
+  /**
+   * Hands the subscriptions over to another line. Returns false if frames have arrived after all, or the line has
+   * ended.
+   */
   retire(): boolean {
     if (this.#wasReached || this.#isOver) return false;
     this.#isOver = true;
@@ -134,7 +137,7 @@ export class SocketLine implements Line {
     this.watcher.state("connecting");
     this.rest.credentials.current().then(
       (token) => this.#open(token),
-      (error: Error) => this.#comeBack(UNAUTHENTICATED, error), // whoever makes tokens may be back soon
+      (error: Error) => this.#comeBack(UNAUTHENTICATED, error), // the token function may work again soon
     );
   }
 
@@ -146,15 +149,15 @@ export class SocketLine implements Line {
     this.#url = this.rest.addresses.current;
     const socket = new this.WebSocket(`${this.#url.replace(/^http/, "ws")}/v1/ws`, PROTOCOL);
     this.#socket = socket;
-    // Never in the URL, which proxies and browsers write down.
+    // Never in the URL, which proxies and browsers log.
     socket.onopen = () => token !== undefined && socket.send(JSON.stringify({ type: "auth", token }));
     socket.onmessage = ({ data }) => socket === this.#socket && this.#receive(JSON.parse(String(data)) as ServerFrame);
     socket.onclose = ({ code }) => void this.#lost(socket, code);
-    socket.onerror = () => void this.#lost(socket, ABNORMAL); // not every implementation closes, too
+    socket.onerror = () => void this.#lost(socket, ABNORMAL); // some implementations do not call `onclose`
     this.#timers.silence = setTimeout(() => void this.#lost(socket, ABNORMAL), CONNECT_MS_MAX);
   }
 
-  /** Forget the connection, and tell everybody who waits. */
+  /** Drops the connection, and informs all who wait for it. */
   #drop(code: number, reason?: Error): void {
     const socket = this.#socket;
     this.#socket = undefined;
@@ -185,7 +188,7 @@ export class SocketLine implements Line {
     else this.#end(code);
   }
 
-  /** Come back with another token; end if there is none, or if three were refused. */
+  /** Reconnects with another token. Ends if there is none, or if three were refused. */
   async #refresh(reason: Error): Promise<void> {
     this.#isConnecting = true;
     this.#refusals += 1;
@@ -219,7 +222,7 @@ export class SocketLine implements Line {
   }
 
   #error(): Error {
-    return this.#problem ?? new Disconnected("the connection has ended, and is not made again", this.#closeCode);
+    return this.#problem ?? new Disconnected("the connection has ended for good", this.#closeCode);
   }
 
   #opens(): void {
@@ -239,7 +242,7 @@ export class SocketLine implements Line {
     if (this.#subscribers.delete(sub)) subscriber!.ended(error);
   }
 
-  /** Take it for lost if nothing comes for so long, and no pong after that. */
+  /** Treats the connection as lost if nothing arrives for this long, and then no pong. */
   #listen(silenceMs: number): void {
     clearTimeout(this.#timers.silence);
     this.#timers.silence = setTimeout(() => {
@@ -252,12 +255,12 @@ export class SocketLine implements Line {
   #authenticated({ expires_at_ms }: Authenticated): void {
     if (!this.#isOpen) this.#opens();
     clearTimeout(this.#timers.renewal);
-    // A clock that is wrong may say that it has ended: then the connection ends first.
+    // If the local clock is wrong, the token may seem to have ended: then wait until the connection ends.
     if (expires_at_ms == null || expires_at_ms <= Date.now() || !this.rest.credentials.canRenew) return;
     this.#timers.renewal = setTimeout(() => void this.#renew(expires_at_ms), renewMs(expires_at_ms - Date.now()));
   }
 
-  /** Send a fresh token, so that the connection goes on. If there is none, it ends with the old one. */
+  /** Sends a fresh token, so that the connection continues. If there is none, it ends with the old one. */
   async #renew(expiresAtMs: number): Promise<void> {
     const socket = this.#socket;
     const fresh = await this.rest.credentials.renewed(this.#token).catch(() => undefined);
@@ -303,7 +306,7 @@ export class SocketLine implements Line {
       case "problem":
         return this.#refused(frame);
       default:
-        this.#answer(frame); // a subscription that ends unasked has a problem before it
+        this.#answer(frame); // before an unexpected `unsubscribed`, there is a `problem`
     }
   }
 
@@ -327,11 +330,11 @@ export class SocketLine implements Line {
     }
   }
 
-  // A new connection subscribes by itself.
+  // A new connection subscribes everything anyway.
   #subscribeLater(sub: string, afterMs: number): void {
     const socket = this.#socket;
     const timer = setTimeout(() => socket === this.#socket && this.#subscribe(sub), afterMs);
-    (timer as { unref?(): void }).unref?.(); // Node runs for the socket, not for this
+    (timer as { unref?(): void }).unref?.(); // only the socket keeps Node running
   }
 
   #answer(frame: Answer): void {

@@ -1,6 +1,6 @@
-/** Socket: what is used of a WebSocket, and what its close codes mean. */
+/** Socket: the used part of a WebSocket, and the meaning of close codes. */
 
-/** The used part of a WebSocket: browsers have one, Node has one from 22 on, and the package `ws` is one. */
+/** The used part of a WebSocket. Browsers have one, Node has one since version 22, and the package `ws` is one. */
 export interface Socket {
   onopen: ((event: any) => void) | null;
   onmessage: ((event: any) => void) | null;
@@ -15,7 +15,7 @@ export const ABNORMAL = 1006;
 export const UNAUTHENTICATED = 4401;
 export const RATE_LIMITED = 4529;
 
-/** Tell whether to connect again after a close code; after 4401 it takes a new token. */
+/** Returns whether to reconnect after a close code. After 4401, a new token is needed. */
 export function comesBack(code: number): boolean {
   if (code === UNAUTHENTICATED) return true;
   return !(code === 1000 || code === 1009 || (code >= 4400 && code <= 4499));

@@ -1,14 +1,14 @@
-/** Subscription: what is subscribed over a line, and whether it is connected. */
+/** Subscription: a subscription over a line, and its connection. */
 import type { Subscribed } from "../wire/frames.js";
 
 /**
- * `connecting`: nothing was tried in vain so far; `live`: what comes is told at once; `lost`: nothing comes, and the client tries
- * to connect again; `refused`: nothing comes any more.
+ * `connecting`: no attempt has failed so far; `live`: items arrive at once; `lost`: no items arrive, and the client
+ * reconnects; `refused`: no more items arrive.
  */
 export type Connection = "connecting" | "live" | "lost" | "refused";
 
 export interface ConnectionOptions {
-  /** Told of each change of the connection. The error says why it is lost or refused; null otherwise. */
+  /** Called on each change of the connection. `error` says why it is lost or refused, and is null otherwise. */
   onConnection?: ((connection: Connection, error: Error | null) => void) | undefined;
 }
 
@@ -33,7 +33,7 @@ export abstract class Subscription {
     if (error) this.#become("refused", error);
   }
 
-  // Each attempt that fails has an error of its own, which says the same.
+  // Each failed attempt has its own error with the same message.
   #become(connection: Connection, error: Error | null = null): void {
     const isNews = connection !== this.connection || error?.message !== this.error?.message;
     this.connection = connection;

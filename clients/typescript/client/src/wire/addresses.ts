@@ -3,12 +3,12 @@ import { backoffMs } from "./backoff.js";
 import { Problem } from "./problem.js";
 
 export class Addresses {
-  /** A token goes to no other URL than these: a leader that is not among them is not followed. */
+  /** The token is sent only to these URLs: a leader that is not in the list is not followed. */
   readonly urls: readonly string[];
   current: string;
-  #named: string | undefined; // the leader that a standby has named last
+  #named: string | undefined; // the leader that was named last
 
-  /** Without a scheme it is `http`; several stand in a list, or with commas between them. */
+  /** URLs without a scheme use `http`. Several URLs are a list, or separated by commas. */
   constructor(given: string | readonly string[]) {
     const texts = String(given).match(/[^\s,]+/g)!;
     this.urls = texts.map((text) => (text.includes("://") ? text : `http://${text}`).replace(/\/+$/, ""));
@@ -16,9 +16,9 @@ export class Addresses {
   }
 
   /**
-   * Note that an attempt at a URL has failed, the first being 0; returns the pause before the next one. That
-   * goes to another URL if nobody answered, or one who does not lead: there is no pause before all were tried.
-   * A standby may name a leader that is gone, so each naming is followed once.
+   * Notes that an attempt at a URL failed. `attempt` counts from 0. Returns the pause before the next attempt, which
+   * goes to another URL if there was no answer or the gateway does not lead. There is no pause until all URLs were
+   * tried. A standby may name a leader that is gone, so the same name is followed only once.
    */
   failedMs(attempt: number, url: string, error?: unknown): number {
     const { urls, current } = this;

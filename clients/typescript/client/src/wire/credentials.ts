@@ -1,26 +1,26 @@
-/** Credentials: who is there, and a fresh token before the one in use ends, or when it is refused. */
+/** Credentials: the token, and a fresh token before the current one ends or when it is refused. */
 import { backoffMs, waited } from "./backoff.js";
 import { Disconnected } from "./problem.js";
 
-/** A key or a token, or a function that returns a fresh one each time it is called. */
+/** A key or a token, or a function that returns a fresh one on each call. */
 export type Token = string | (() => string | Promise<string>);
 
 const RENEW_AHEAD_MS = 60_000;
 const RENEW_MS_MIN = 1000;
 const TIMER_MS_MAX = 2 ** 31 - 1;
-/** A function that fails is not called for so long, at most. */
+/** Maximum pause before a function that failed is called again. */
 const QUIET_MS_MAX = 5000;
-/** So long may the function take. */
+/** Timeout for the function. */
 const ANSWER_MS_MAX = 30_000;
 
-/** Return the wait before the renewal of a token with so much time left. */
+/** Returns the time before the renewal of a token that is valid for `leftMs`. */
 export function renewMs(leftMs: number): number {
   const waitMs = Math.max(leftMs - RENEW_AHEAD_MS, leftMs / 2);
   return Math.min(TIMER_MS_MAX, Math.max(RENEW_MS_MIN, waitMs));
 }
 
 export class Credentials {
-  /** Why there is no fresh token now, although one is wanted. */
+  /** Why there is no fresh token although one is needed. */
   failure: Error | undefined;
   #token: string | undefined;
   #endsAt = Infinity;
@@ -29,25 +29,25 @@ export class Credentials {
   #quietUntil = 0;
   #coming: Promise<string> | undefined;
 
-  /** `report` is told when the function begins to fail. */
+  /** `report` is called when the function begins to fail. */
   constructor(
     private readonly source: Token | undefined,
     private readonly report: (error: Error) => void,
   ) {}
 
-  /** Whether there may be another token after this one. */
+  /** Whether another token can follow this one. */
   get canRenew(): boolean {
     return typeof this.source === "function";
   }
 
-  /** Time until a fresh token is wanted; a timer takes no more. */
+  /** Time until the token must be renewed, at most the maximum of a timer. */
   get renewInMs(): number {
     return Math.min(TIMER_MS_MAX, this.#renewAt - Date.now());
   }
 
   /**
-   * Return the token in use, or a fresh one when it is about to end; undefined where none is needed.
-   * @throws Disconnected if there is none
+   * Returns the current token, or a fresh one if it is about to end; undefined if no token is needed.
+   * @throws Disconnected if there is no token
    */
   async current(): Promise<string | undefined> {
     if (typeof this.source !== "function") return this.source;
@@ -59,7 +59,7 @@ export class Credentials {
   }
 
   /**
-   * Return another token than one that ends; undefined if there is none.
+   * Returns a different token than one that ends; undefined if there is none.
    * @throws Disconnected if the function fails
    */
   async renewed(old: string | undefined): Promise<string | undefined> {
@@ -68,13 +68,13 @@ export class Credentials {
     return token === old ? undefined : token;
   }
 
-  /** Return another token than one that was refused, and give that to nobody any more; as `renewed`. */
+  /** Returns a different token than one that was refused, and no longer uses that one. See `renewed`. */
   refused(old: string | undefined): Promise<string | undefined> {
     if (this.#token === old) this.#token = undefined;
     return this.renewed(old);
   }
 
-  // All who ask meanwhile get the same, or the same error.
+  // Concurrent calls get the same token or the same error.
   async #fresh(): Promise<string> {
     if (Date.now() < this.#quietUntil) throw this.failure;
     return (this.#coming ??= this.#fetched().finally(() => (this.#coming = undefined)));
@@ -83,7 +83,7 @@ export class Credentials {
   async #fetched(): Promise<string> {
     try {
       const token = await this.#answer();
-      // A clock that is wrong may say that it has ended: then the gateway says when it has.
+      // If the local clock is wrong, the token may seem to have ended: then rely on the gateway.
       const leftMs = endOf(token) - Date.now();
       this.#endsAt = leftMs > 0 ? Date.now() + leftMs : Infinity;
       this.#renewAt = this.#endsAt === Infinity ? Infinity : Date.now() + renewMs(leftMs);
@@ -102,10 +102,10 @@ export class Credentials {
 
   async #answer(): Promise<string> {
     const over = new AbortController();
-    const late = waited(ANSWER_MS_MAX, over.signal).then(() => Promise.reject(new Error("its function does not answer")));
+    const late = waited(ANSWER_MS_MAX, over.signal).then(() => Promise.reject(new Error("the token function does not answer")));
     try {
       const token = await Promise.race([late, Promise.resolve().then(this.source as () => string | Promise<string>)]);
-      if (typeof token !== "string" || token === "") throw new TypeError("its function has returned no text");
+      if (typeof token !== "string" || token === "") throw new TypeError("the token function returned no text");
       return token;
     } finally {
       over.abort();
@@ -113,7 +113,7 @@ export class Credentials {
   }
 }
 
-/** Return when a token ends, in unix time: it is a JWT if it says so. */
+/** Returns the unix time when a token ends: JWTs contain it. */
 function endOf(token: string): number {
   try {
     const { exp } = JSON.parse(atob(token.split(".")[1]!.replaceAll("-", "+").replaceAll("_", "/")));

@@ -1,4 +1,4 @@
-/** Names: the wire has snake_case, programs have camelCase. What users have named is left as it is. */
+/** Names: snake_case on the wire, camelCase in programs. Names that users chose do not change. */
 
 const known = new Map<string, string>();
 
@@ -15,7 +15,7 @@ function snakeName(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-/** Names of members whose own members users have named. */
+/** Members whose own members were named by users. */
 const VERBATIM = new Set(["data", "fields", "filter", "filters", "headers", "schema", "weights"]);
 
 function renamed(value: unknown, rename: (name: string) => string): unknown {
@@ -28,12 +28,12 @@ function renamed(value: unknown, rename: (name: string) => string): unknown {
   return result;
 }
 
-/** Return a value of the wire as programs see it. */
+/** Converts a value from the wire for programs. */
 export function fromWire<T>(value: unknown): T {
   return renamed(value, camelName) as T;
 }
 
-/** Return a value of a program as it is on the wire. */
+/** Converts a value of a program for the wire. */
 export function toWire(value: unknown): unknown {
   return renamed(value, snakeName);
 }

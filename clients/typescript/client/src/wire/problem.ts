@@ -1,13 +1,13 @@
 /**
- * Errors. A gateway says why it refuses a request (`Problem`); without a connection nobody says anything
- * (`Disconnected`). There are no others but those of wrong arguments.
+ * Errors: `Problem` is a refusal by the gateway, and `Disconnected` means that there was no answer. All other errors
+ * are invalid arguments.
  */
 import type { FenceProblemDetails, ProblemDetails, Row, RowProblemDetails } from "./types.js";
 
-/** The problem, for programs: the closed list of the contract. */
+/** The problem code, for programs: the closed list of the contract. */
 export type Code = (ProblemDetails | RowProblemDetails | FenceProblemDetails)["code"];
 
-/** The gateway has refused a request; nothing was changed. `isProblem` narrows its `code`. */
+/** The gateway refused a request. Nothing was changed. `isProblem` narrows its `code`. */
 export class Problem<C extends Code = Code> extends Error {
   override readonly name = "Problem";
   readonly code: C;
@@ -25,9 +25,9 @@ export class Problem<C extends Code = Code> extends Error {
   }
 }
 
-/** A row was not changed: it is not as the change expects it. */
+/** A row was not changed because it does not match the condition. */
 export class RowChanged extends Problem<"row_changed"> {
-  /** The row as it is; null if there is none. */
+  /** The current row; null if there is none. */
   readonly row: Row | null;
 
   constructor(details: RowProblemDetails) {
@@ -36,9 +36,9 @@ export class RowChanged extends Problem<"row_changed"> {
   }
 }
 
-/** A commit did nothing: entries that it settles are not pending with its consumer. */
+/** A commit did nothing because entries that it settles are not pending with its consumer. */
 export class NotYours extends Problem<"not_yours"> {
-  /** These entries, and who has them. */
+  /** These entries, and the consumers that have them. */
   readonly held: FenceProblemDetails["held"];
 
   constructor(details: FenceProblemDetails) {
@@ -47,17 +47,17 @@ export class NotYours extends Problem<"not_yours"> {
   }
 }
 
-/** Tell whether an error is a problem with one of these codes; without codes, whether it is any problem. */
+/** Returns whether an error is a problem with one of these codes; without codes, whether it is any problem. */
 export const isProblem = <C extends Code>(error: unknown, ...codes: C[]): error is Problem<C> =>
   error instanceof Problem && (!codes.length || codes.includes(error.code as C));
 
-/** There is no connection, or it was lost before the answer came. */
+/** There is no connection, or it was lost before the answer arrived. */
 export class Disconnected extends Error {
   override readonly name = "Disconnected";
 
   constructor(
     message: string,
-    /** Why the WebSocket was closed, if it was one. */
+    /** Close code, if it was a WebSocket. */
     readonly closeCode?: number,
     options?: ErrorOptions,
   ) {

@@ -1,4 +1,4 @@
-/** Rest: requests by `fetch`, tried again where that is safe, with the problems of the gateway as errors. */
+/** Rest: requests with `fetch`, retried if that is safe. Problems of the gateway become errors. */
 import type { Addresses } from "./addresses.js";
 import { backoffMs, waited } from "./backoff.js";
 import type { Credentials } from "./credentials.js";
@@ -6,35 +6,35 @@ import { fromWire, toWire } from "./names.js";
 import { Disconnected, NotYours, Problem, RowChanged } from "./problem.js";
 import type { FenceProblemDetails, ProblemDetails, RowProblemDetails } from "./types.js";
 
-/** So long may the gateway take to begin its answer, besides what it was asked to wait. */
+/** Timeout for the start of the answer, in addition to the time that the request itself waits. */
 const ANSWER_MS_MAX = 30_000;
 
 type Value = string | number | boolean | null | undefined;
 
-/** Page of a list: its items stand under their own name. */
+/** Page of a list. The name of the list is the member with its items. */
 interface Page<T> {
   nextCursor?: string | null;
   [name: string]: T[] | string | null | undefined;
 }
 
-/** Parts of a request besides its method and its path. */
+/** Parts of a request, except its method and path. */
 export interface Request {
   query?: Record<string, Value>;
   body?: unknown;
   headers?: Record<string, string>;
   signal?: AbortSignal | undefined;
-  /** Told each time that it failed and is tried again. */
+  /** Called each time that the request failed and is retried. */
   onRetry?: ((error: Error) => void) | undefined;
-  /** Whether it does no harm to send it twice, where nobody knows if it arrived. */
+  /** Whether the request may be sent twice if it is unknown whether the first one arrived. */
   isRepeatable?: boolean;
 }
 
-/** Return a path of the contract, with names as they stand in a URL. */
+/** Returns a path of the contract, with percent-encoded names. */
 export function path(strings: TemplateStringsArray, ...names: string[]): string {
   return String.raw({ raw: strings }, ...names.map(encodeURIComponent));
 }
 
-/** Return a value as it stands in a query. */
+/** Returns a value as JSON for a query. */
 export function jsonOf(value: unknown): string | undefined {
   return value === undefined ? undefined : JSON.stringify(value);
 }
@@ -48,15 +48,15 @@ export class Rest {
   ) {}
 
   /**
-   * Ask the gateway for something; returns its answer, with names in camelCase.
-   * @throws Problem if it refuses, Disconnected if it cannot be reached
+   * Sends a request. Returns the answer, with names in camelCase.
+   * @throws Problem if the gateway refuses it, Disconnected if the gateway cannot be reached
    */
   async ask<T = void>(method: string, path: string, request: Request = {}): Promise<T> {
     const text = await this.open(method, path, request, (answer) => answer.text().catch(cut));
     return (text === "" ? undefined : fromWire(JSON.parse(text))) as T;
   }
 
-  /** Return the items of a list, page by page. */
+  /** Yields the items of a list, page by page. */
   async *items<T>(path: string, name: string, query?: Record<string, Value>): AsyncGenerator<T, void, void> {
     let cursor: string | null | undefined;
     do {
@@ -66,7 +66,7 @@ export class Rest {
     } while (cursor);
   }
 
-  /** Tell whether the gateway answers at all. */
+  /** Returns whether the gateway answers at all. */
   async isReachable(): Promise<boolean> {
     return this.#send(this.addresses.current, "GET", "/healthz", {}).then(
       () => true,
@@ -74,7 +74,7 @@ export class Rest {
     );
   }
 
-  /** Ask the gateway, and return what is taken of its answer. */
+  /** Sends a request. Returns what `take` returns for the answer. */
   async open<T>(method: string, path: string, request: Request, take: (answer: Response) => T | Promise<T>): Promise<T> {
     const endsAt = Date.now() + this.retryMs;
     for (let attempt = 0; ; attempt += 1) {
@@ -89,7 +89,7 @@ export class Rest {
         const mayRepeat = isRefused ? error.retryable : isUnsent || request.isRepeatable || method === "GET";
         const delayMs = isUnsent ? backoffMs(attempt) : this.addresses.failedMs(attempt, url, error);
         const leftMs = endsAt - Date.now();
-        // The last attempt is at the end, unless the gateway says that it would be in vain.
+        // The last attempt is at the deadline, unless the gateway asks for a longer pause.
         const saidMs = (isRefused && error.retryAfterMs) || 0;
         if (!mayRepeat || (delayMs && leftMs <= saidMs)) throw error;
         request.onRetry?.(error as Error);
@@ -98,7 +98,7 @@ export class Rest {
     }
   }
 
-  /** Send a request; once more with a fresh token if the one in use is refused. */
+  /** Sends a request, and repeats it with a fresh token if the current one is refused. */
   async #authorized(base: string, method: string, path: string, request: Request): Promise<Response> {
     const token = await this.credentials.current();
     try {
@@ -127,7 +127,7 @@ export class Rest {
     }
     let response: Response;
     const waitMs = Number(query.wait_ms ?? (body as { waitMs?: number } | undefined)?.waitMs ?? 0);
-    // Node 20 may never settle a request whose connection is cut at once, and then ends for want of things to do.
+    // Node 20 may never settle a request whose connection is cut at once. The timer also keeps Node from exiting then.
     const timer = setTimeout(() => late.abort(), ANSWER_MS_MAX + waitMs);
     try {
       response = await this.fetching(url, init);
@@ -143,10 +143,10 @@ export class Rest {
 }
 
 function cut(cause: unknown): never {
-  throw new Disconnected("the connection was lost before the answer was there", undefined, { cause });
+  throw new Disconnected("the connection was lost before the answer was complete", undefined, { cause });
 }
 
-/** Return the problem in an answer; also something that is no gateway may have answered. */
+/** Returns the problem in an answer. The answer may also be from a proxy. */
 async function refusal(response: Response): Promise<Error> {
   const text = await response.text();
   try {
@@ -155,7 +155,7 @@ async function refusal(response: Response): Promise<Error> {
     if (details.code === "not_yours") return new NotYours(details);
     if (details.code) return new Problem(details);
   } catch {
-    // No JSON: then it was a proxy.
+    // Not JSON: a proxy answered.
   }
   return new Disconnected(`${response.url} answered ${response.status} ${response.statusText}`);
 }
