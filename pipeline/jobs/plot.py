@@ -162,13 +162,10 @@ def figures(table: pa.Table, width_ms: int, time: str) -> list[go.Figure]:
         ("gap_p50_ms", f"Time between entries, median {span}", "milliseconds", " ms"),
         ("gap_p99_ms", f"Time between entries, 99th percentile {span}", "milliseconds", " ms"),
     ):
+        pause_ms = width_ms if axis.endswith("per second") else None
         figure = go.Figure(
             [
-                go.Scatter(
-                    x=[_EPOCH + timedelta(milliseconds=ms) for ms in rows["begin_ms"].to_pylist()],
-                    y=rows[column].to_pylist(),
-                    name=stream,
-                )
+                _line(rows["begin_ms"].to_pylist(), rows[column].to_pylist(), pause_ms, stream)
                 for stream, rows in by_stream
             ]
         )
@@ -179,6 +176,31 @@ def figures(table: pa.Table, width_ms: int, time: str) -> list[go.Figure]:
         figure.update_yaxes(rangemode="tozero", ticksuffix="")
         figure.update_traces(hovertemplate=f"%{{x}}<br>%{{y:,.3s}}{unit}")
         drawn.append(figure)
+    return drawn
+
+
+def _line(
+    begins_ms: Sequence[int], values: Sequence[float], pause_ms: int | None, name: str
+) -> go.Scatter:
+    """Draw values over time; with the width of a span, those in between without entries are 0."""
+    points = list(zip(begins_ms, values, strict=True))
+    if pause_ms is not None:
+        points = with_pauses(points, pause_ms)
+    times = [_EPOCH + timedelta(milliseconds=ms) for ms, _ in points]
+    return go.Scatter(x=times, y=[value for _, value in points], name=name)
+
+
+def with_pauses(points: Sequence[tuple[int, float]], width_ms: int) -> list[tuple[int, float]]:
+    """Return the points of a line that is 0 in the spans between those that have entries.
+
+    Only the first and the last span of a pause have a point. A line from one entry to the next
+    would show entries where there were none.
+    """
+    drawn = list(points[:1])
+    for point in points[1:]:
+        pause = range(drawn[-1][0] + width_ms, point[0], width_ms)
+        drawn += [(ms, 0.0) for ms in sorted({*pause[:1], *pause[-1:]})]
+        drawn.append(point)
     return drawn
 
 

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from deploy.local_cluster.waiting import until
 from headgate.pipeline.jobs.lag import percentile
-from headgate.pipeline.jobs.plot import span_text, width_of
+from headgate.pipeline.jobs.plot import span_text, width_of, with_pauses
 from headgate.pipeline.lake import Lake
 from tests.pipeline.command import Command, command
 from tests.pipeline.gateway import Gateway
@@ -338,3 +338,11 @@ def test_plots_of_a_folder_can_share_their_script(
 def test_points_of_a_plot_are_of_a_round_length(length_ms: int, width_ms: int, text: str) -> None:
     assert width_of(length_ms) == width_ms
     assert span_text(width_ms) == text
+
+
+def test_a_line_is_zero_where_there_are_no_entries() -> None:
+    assert with_pauses([], 10) == []
+    assert with_pauses([(0, 1.0), (10, 2.0)], 10) == [(0, 1.0), (10, 2.0)]
+    assert with_pauses([(0, 1.0), (20, 2.0)], 10) == [(0, 1.0), (10, 0.0), (20, 2.0)]
+    line = with_pauses([(0, 1.0), (90, 2.0)], 10)
+    assert line == [(0, 1.0), (10, 0.0), (80, 0.0), (90, 2.0)]

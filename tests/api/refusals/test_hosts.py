@@ -125,7 +125,7 @@ async def test_a_refused_page_is_told_the_flag_that_allows_it(
 
 
 def refusals_in(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
-    """Return the refusals of this gateway, without the sum that another one tells a second later."""
+    """Return the refusals of this gateway, without the sum that another one tells later."""
     records = [record for record in caplog.records if record.getMessage() == "request refused"]
     return [record for record in records if "reason" in vars(record)]
 
