@@ -30,6 +30,7 @@ from headgate.engine.requests.streams import DeleteStream, ListStreams
 from tests.api.documents.documented import check_answer, check_documented
 from tests.behind_socket import served
 from tests.conditions import until
+from tests.listeners import accepted
 from tests.running import running as keeping_running
 from tests.servers.chosen import is_behind_socket, over_servers
 
@@ -193,6 +194,7 @@ async def _stop(
     serving.cancel()
     with suppress(asyncio.CancelledError):
         await serving
+    await accepted()
     await server.shutdown([listening])
 
 

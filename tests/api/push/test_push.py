@@ -362,20 +362,17 @@ async def test_an_entry_that_fails_leaves_others_their_turn(live: Live, receiver
 
 
 async def test_a_receiver_that_hangs_delays_no_other(live: Live, receiver: Receiver) -> None:
-    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-        writer.close()
-
-    server = await asyncio.start_server(hang, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    hanging = Receiver()
+    await hanging.open()
+    hanging.may_answer.clear()
     await live.create_group("orders", "slow")
-    slow = {"url": url, "timeout_ms": 60_000, "concurrency": 256}
+    slow = {"url": hanging.url, "timeout_ms": 60_000, "concurrency": 256}
     await live.http.put("/v1/streams/orders/groups/slow/push", json=slow)
     await put(live, receiver)
     await live.append("orders", *map(str, range(300)))
     await until_settled(live, 300)
     await live.http.delete("/v1/streams/orders/groups/slow")
-    server.close()
+    await hanging.close()
 
 
 async def test_a_test_event_touches_no_entry(live: Live, receiver: Receiver) -> None:
