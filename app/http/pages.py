@@ -1,8 +1,20 @@
-"""The headers of the gateway's pages, with the bounds on the things that a page loads."""
+"""The routes and headers of the gateway's pages, with the bounds on what a page loads."""
 
 import base64
 import hashlib
 import re
+from typing import Any
+
+from fastapi.routing import APIRoute
+
+
+class PageRoute(APIRoute):
+    """A page or a file. HEAD has the answer of GET without its body, as in routes of Starlette."""
+
+    def __init__(self, path: str, endpoint: Any, **named: Any) -> None:
+        super().__init__(path, endpoint, **named)
+        self.methods = {*(self.methods or ()), "HEAD"}
+
 
 PAGE_HEADERS = {"Vary": "Accept", "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
 """Headers of answers that are text for curl and a page for a browser."""

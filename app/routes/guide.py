@@ -16,13 +16,13 @@ from typing import NamedTuple
 from fastapi import APIRouter, Request, Response
 
 from headgate.app.http.dependencies import gateway_of
-from headgate.app.http.pages import FILE_HEADERS, PAGE_HEADERS, page_headers
+from headgate.app.http.pages import FILE_HEADERS, PAGE_HEADERS, PageRoute, page_headers
 from headgate.app.runtime.telemetry import versions
 from headgate.app.runtime.threads import PAGES
 from headgate.app.wire.explanations import EXPLANATIONS
 from headgate.app.wire.problems import GatewayError
 
-router = APIRouter()  # pages, not operations
+router = APIRouter(route_class=PageRoute)  # pages, not operations
 
 CHAPTERS = {
     "Get started": {

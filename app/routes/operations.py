@@ -68,6 +68,7 @@ async def readyz(request: Request) -> Health:
     return Health(status="ok").model_copy(update=facts)
 
 
+@router.head("/metrics", include_in_schema=False)
 @router.get(
     "/metrics",
     operation_id="readMetrics",
@@ -87,6 +88,7 @@ async def metrics(request: Request) -> Response:
     return Response(text, media_type="text/plain; version=0.0.4")
 
 
+@router.head("/asyncapi.json", include_in_schema=False)
 @router.get("/asyncapi.json", include_in_schema=False)
 @is_open
 async def asyncapi_document() -> Response:

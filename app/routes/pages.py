@@ -16,14 +16,20 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.staticfiles import StaticFiles
 
 from headgate.app.http.dependencies import gateway_of
-from headgate.app.http.pages import FILE_HEADERS, PAGE_HEADERS, SITE_HEADERS, page_headers
+from headgate.app.http.pages import (
+    FILE_HEADERS,
+    PAGE_HEADERS,
+    SITE_HEADERS,
+    PageRoute,
+    page_headers,
+)
 from headgate.app.packages import Package, packages
 from headgate.app.runtime.threads import PAGES
 from headgate.app.transport.proxies import base_url
 from headgate.app.wire.explanations import EXPLANATIONS, Explanation
 from headgate.app.wire.problems import Code, GatewayError, status_of
 
-router = APIRouter()  # pages, not operations
+router = APIRouter(route_class=PageRoute)  # pages, not operations
 
 _JSON = "-H 'content-type: application/json'"
 _STREAM = "{base}/v1/streams/{stream}"
@@ -57,7 +63,6 @@ _PAGES = {
 }
 
 
-@router.head("/", include_in_schema=False)
 @router.get("/", include_in_schema=False)
 async def welcome(request: Request) -> Response:
     """Show a welcome and the next steps."""

@@ -73,8 +73,10 @@ async def test_who_is_no_browser_is_told_what_to_do(console_bundle: None, shared
     assert [page.removeprefix(shared.url) for page in pages] == [
         "/console", "/guide", "/docs", "/openapi.json", "/asyncapi.json", "/problems", "/metrics",
     ]  # fmt: skip
-    for page in pages:
+    for page in (*pages, "/guide/append", "/clients", "/problems/memory_full"):
         assert (await shared.http.get(page)).status_code == 200
+        head = await shared.http.head(page)
+        assert (head.status_code, head.content) == (200, b""), page
 
 
 async def test_a_page_runs_its_own_script_and_no_other(shared: Live) -> None:
