@@ -5,7 +5,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from headgate.app.wire.ids import AfterText
+from headgate.app.wire.ids import StartText
 from headgate.app.wire.names import NameText, text_of
 from headgate.app.wire.schemas.entries import (
     Count,
@@ -24,7 +24,7 @@ class BulkCursor(Request):
     """The position of a bulk reader in one stream."""
 
     stream: NameText
-    after: AfterText = Field("0-0", description="An id, or `$` for new entries only.")
+    after: StartText = Field("0-0", description="An id, or `$` for new entries only.")
     epoch: Annotated[str, Field(pattern=r"^[0-9]{1,19}$")] | None = Field(
         None, description="Expected epoch of the stream; null accepts any epoch."
     )
