@@ -31,7 +31,7 @@ async def answer_of(followed: AsyncIterator[Followed], limit: int, wait_ms: int)
     answer: dict[str, Any] = {"entries": []}
     entries: list[Any] = answer["entries"]
     try:
-        async with asyncio.timeout(wait_ms / 1000 if wait_ms else 30):
+        async with asyncio.timeout(wait_ms / 1000 if wait_ms else WITHIN_S):
             async for kind, part in followed:
                 if kind == "problem":
                     raise Refused(part["code"])
