@@ -1,6 +1,7 @@
 """Entries with times: groups deliver them later, or until a deadline."""
 
 import time
+from contextlib import suppress
 
 import pytest
 from msgspec.structs import replace
@@ -8,14 +9,14 @@ from msgspec.structs import replace
 from headgate.app.backends.port import Ability, Backend
 from headgate.engine.config import NO_POLICY, FieldName, GroupPolicy
 from headgate.engine.entry import MIN_ID, Draft, Timing
-from headgate.engine.errors import Invalid
+from headgate.engine.errors import Invalid, StreamNotFound
 from headgate.engine.limits import DELAY_MS_MAX, FORGOTTEN_TIMES_MAX
 from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.deliveries import Ack, GroupCursor, Nack, NackMode, ReadGroup, Redrive
 from headgate.engine.requests.entries import Add, Delete, FindTimes, Range, Trim, TrimTo
 from headgate.engine.requests.groups import CreateGroup, GroupStart, UpdateGroup
 from headgate.engine.requests.keyspace import SetCounters
-from headgate.engine.requests.streams import CreateStream, DescribeStream
+from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream
 from tests.conditions import eventually
 from tests.contract.calls import (
     ANA,
@@ -36,7 +37,7 @@ from tests.contract.calls import (
 pytestmark = pytest.mark.needs(Ability.POLICIES)
 
 DAY_MS = 86_400_000
-SOON_MS = 500  # the first read comes before, also on a busy machine
+SOON_MS = 500
 DEAD = b"dead"
 
 LATER = Timing(delay_ms=DAY_MS)
@@ -70,9 +71,24 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+async def got_in_time(backend: Backend, policy: GroupPolicy, *drafts: Draft) -> list[int]:
+    """Append entries to a new group, and return what ANA gets before any is due or over.
+
+    If the machine took too long for that, it is done again.
+    """
+    while True:
+        began_ms = now_ms()
+        await ruled(backend, policy, *drafts)
+        numbers_got = await got(backend, read(ANA))
+        if now_ms() - began_ms < SOON_MS:
+            return numbers_got
+        for stream in (S, DEAD):
+            with suppress(StreamNotFound):
+                await backend.perform(DeleteStream(stream))
+
+
 async def test_an_entry_that_is_due_comes_before_newer_ones(backend: Backend) -> None:
-    await ruled(backend, NO_POLICY, entry(1, SOON), entry(2))
-    assert await got(backend, read(ANA)) == [2]
+    assert await got_in_time(backend, NO_POLICY, entry(1, SOON), entry(2)) == [2]
     [reading] = await blocked(backend, got(backend, read(ANA), None))
     assert await reading == [1]
     await backend.perform(Nack(S, G, ids(1), mode=NackMode.SILENT))
@@ -81,16 +97,14 @@ async def test_an_entry_that_is_due_comes_before_newer_ones(backend: Backend) ->
 
 
 async def test_what_nobody_holds_is_settled_when_its_deadline_is_over(backend: Backend) -> None:
-    await ruled(backend, NO_POLICY, entry(1, BRIEF), entry(2))
-    assert await got(backend, read(ANA)) == [1, 2]
+    assert await got_in_time(backend, NO_POLICY, entry(1, BRIEF), entry(2)) == [1, 2]
     await backend.perform(Nack(S, G, ids(1), mode=NackMode.SILENT, delay_ms=DAY_MS))
     await eventually(lambda: held(backend), lambda items: items == {2: ANA})
     assert await numbers(backend) == [1, 2]
 
 
 async def test_what_a_consumer_holds_is_settled_when_it_gives_it_back(backend: Backend) -> None:
-    await ruled(backend, NO_POLICY, entry(1, BRIEF))
-    assert await got(backend, read(ANA)) == [1]
+    assert await got_in_time(backend, NO_POLICY, entry(1, BRIEF)) == [1]
     await over(backend)
     assert await held(backend) == {1: ANA}
     await backend.perform(Nack(S, G, ids(1), mode=NackMode.SILENT))
@@ -99,8 +113,7 @@ async def test_what_a_consumer_holds_is_settled_when_it_gives_it_back(backend: B
 
 
 async def test_what_its_consumer_has_left_is_settled_instead_of_claimed(backend: Backend) -> None:
-    await ruled(backend, NO_POLICY, entry(1, BRIEF), entry(2))
-    assert await got(backend, read(ANA)) == [1, 2]
+    assert await got_in_time(backend, NO_POLICY, entry(1, BRIEF), entry(2)) == [1, 2]
     await over(backend)
     assert await got(backend, replace(read(BEN), claim_idle_ms=1)) == [2]
     assert await held(backend) == {2: BEN}
@@ -108,8 +121,7 @@ async def test_what_its_consumer_has_left_is_settled_instead_of_claimed(backend:
 
 async def test_an_expired_entry_is_a_dead_letter_if_the_policy_says_so(backend: Backend) -> None:
     policy = GroupPolicy(max_deliveries=9, dead_letter_stream=DEAD, on_expiry=True)
-    await ruled(backend, policy, entry(1, OVER), entry(2, BRIEF), entry(3))
-    assert await got(backend, read(ANA)) == [2, 3]
+    assert await got_in_time(backend, policy, entry(1, OVER), entry(2, BRIEF), entry(3)) == [2, 3]
     await over(backend)
     await backend.perform(Nack(S, G, ids(2), mode=NackMode.FAIL, error=b"no luck"))
     dead = await eventually(lambda: dead_letters(backend), lambda letters: len(letters) >= 2)
@@ -120,8 +132,7 @@ async def test_an_expired_entry_is_a_dead_letter_if_the_policy_says_so(backend: 
 
 async def test_a_dead_letter_says_how_often_it_was_delivered(backend: Backend) -> None:
     policy = GroupPolicy(max_deliveries=9, dead_letter_stream=DEAD, on_expiry=True)
-    await ruled(backend, policy, entry(1), entry(2), entry(3, BRIEF))
-    assert await got(backend, read(ANA)) == [1, 2, 3]
+    assert await got_in_time(backend, policy, entry(1), entry(2), entry(3, BRIEF)) == [1, 2, 3]
     await backend.perform(Nack(S, G, ids(1), mode=NackMode.FAIL))
     assert await got(backend, read(ANA)) == [1]
     await backend.perform(Nack(S, G, ids(1, 2), mode=NackMode.FATAL))
@@ -146,8 +157,8 @@ async def test_an_expired_dead_letter_comes_back_as_a_new_entry(backend: Backend
 
 async def test_a_delayed_entry_waits_for_its_turn_once_it_is_due(backend: Backend) -> None:
     first, others = entry(1, SOON, b"a"), [entry(2, None, b"a"), entry(3, None, b"a")]
-    await ruled(backend, IN_ORDER, first, *others)
-    assert await got(backend, read(ANA)) == [2]  # the delayed one is in nobody's way
+    early = await got_in_time(backend, IN_ORDER, first, *others)
+    assert early == [2]  # the delayed one is in nobody's way
     [reading] = await blocked(backend, got(backend, read(BEN), SOON_MS * 2))
     assert await reading == []
     await backend.perform(Ack(S, G, ids(2)))
