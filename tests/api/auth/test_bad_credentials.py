@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -126,14 +127,14 @@ async def test_a_good_credential_works_beside_bad_ones_of_its_address(gateway: S
 
 async def test_other_addresses_are_not_concerned(gateway: Secured) -> None:
     bad = f"Bearer {forged(0)}"
-    codes = {}
+    codes = defaultdict[str, set[str]](set)
     for number in range(FLOOD):
         for address in ("2001:db8::7", f"2001:db8::{number:x}", "192.0.2.7"):
             headers = {"Authorization": bad, "X-Forwarded-For": address}
             if address != "192.0.2.7" or number < 2:
-                codes[address] = await get(gateway, headers)
-    assert codes["2001:db8::7"] == "rate_limited"  # its network is all of these
-    assert codes["192.0.2.7"] == "unauthenticated"
+                codes[address].add(await get(gateway, headers))
+    assert "rate_limited" in codes["2001:db8::7"]  # its network is all of these
+    assert codes["192.0.2.7"] == {"unauthenticated"}
 
 
 async def test_what_is_beyond_the_rate_leaves_no_line(
