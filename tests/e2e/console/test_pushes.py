@@ -147,7 +147,7 @@ async def test_what_failed_is_sent_at_once_when_somebody_wants_it(
     await client.put(PUSH, json={"url": receiver.url})
     await console.open(PUSH)
     await append(client)
-    state = console.page.locator(".outlook", has_text="Push failing since")
+    state = console.page.locator(".outlook", has_text="Last error")
     await expect(state).to_contain_text(f"{FAILURES} requests failed in a row")
     await expect(state).to_contain_text("Last error: answered 500")
     await expect(console.rows("Responses").first).to_contain_text("no room")
@@ -201,7 +201,7 @@ async def test_the_list_has_those_first_that_need_somebody(
     await expect(rows.filter(has_text="d-paused")).to_contain_text("active")
 
     await rows.first.get_by_role("link").click()
-    await expect(console.page.get_by_text("the receiver answered 410")).to_be_visible()
+    await expect(console.page.get_by_text("the receiver answered 410").first).to_be_visible()
     await console.press("Control+k")
     await console.page.get_by_label("Stream or group").fill("push")
     await expect(console.page.get_by_role("option", name="Pushes")).to_be_visible()
