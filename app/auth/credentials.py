@@ -10,19 +10,19 @@ from headgate.app.auth.audit import Audit
 from headgate.app.auth.authenticator import Authenticator
 from headgate.app.auth.bad_credentials import BAD_PER_S_MAX, BadCredentials
 from headgate.app.auth.grants import Grant, Right, UsageLimits
-from headgate.app.auth.key_file import KEYS_FILE, ApiKey, KeyFileFault
+from headgate.app.auth.key_file import ApiKey, KeyFileFault
 from headgate.app.auth.key_ring import KeyRing, KeyWatch
 from headgate.app.auth.private_file import CredentialFault, write_private
 from headgate.app.auth.tickets import SECRET_BYTES, Tickets, new_secret
 from headgate.app.auth.tokens.issuer import Issuer, IssuerChoices, open_issuer
 from headgate.app.auth.usage import SharedUsage, Usages
 from headgate.app.backends.port import Backend
+from headgate.app.data_files import TICKET_SECRET_FILE, keys_path
 from headgate.app.runtime import periodic
 from headgate.app.runtime.siblings import Siblings
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.clock import Clock, SystemClock
 
-_TICKET_SECRET = "ticket-secret"  # noqa: S105 the name of its file
 _FORGET_INTERVAL_S = 60.0
 _CHANGED = "keys changed"
 _TAKEN = "keys taken"
@@ -50,8 +50,8 @@ class Credentials:
         self._options = options
         self._clock = clock or SystemClock()
         path = options.keys_file
-        if path is None and options.data_dir is not None:
-            path = options.data_dir / KEYS_FILE
+        if options.data_dir is not None:
+            path = keys_path(options.data_dir, path)
         self._keys: KeyWatch | None = None
         if path is not None:
             self._keys = KeyWatch(
@@ -225,7 +225,7 @@ class Credentials:
             return self._options.ticket_secret
         if self._options.data_dir is None:
             return new_secret()
-        path = self._options.data_dir / _TICKET_SECRET
+        path = self._options.data_dir / TICKET_SECRET_FILE
         with suppress(OSError):
             kept = path.read_bytes()
             if len(kept) == SECRET_BYTES:

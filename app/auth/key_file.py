@@ -171,9 +171,6 @@ class ApiKey(BaseModel):
 
 
 VERSION = 1
-KEYS_FILE = "keys.json"
-"""The name of the file in a data directory."""
-
 SIZE_BYTES_MAX = 16 * 2**20
 
 Keys = Mapping[str, ApiKey]

@@ -10,6 +10,7 @@ from headgate.app.automation.targets import Targets
 from headgate.app.automation.webhooks import Sender
 from headgate.app.backends.leading import bucket_of
 from headgate.app.backends.port import Ability, Backend
+from headgate.app.data_files import PUSH_KEY_FILE
 from headgate.app.gateway.backends import memory_bounds, reply_bounds
 from headgate.app.gateway.gateway import Gateway
 from headgate.app.measuring.recorder import HistoryReader
@@ -154,7 +155,7 @@ def sealing_of(settings: Settings, secret: bytes) -> Sealing:
         return Sealing(None)
     if settings.data_dir == MEMORY:
         return Sealing(None, secret=secret)
-    return Sealing(settings.data_dir / "push.key", may_create=True)
+    return Sealing(settings.data_dir / PUSH_KEY_FILE, may_create=True)
 
 
 def sender_of(settings: Settings) -> Sender:

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from headgate.app.auth.credentials import CredentialOptions, Credentials
 from headgate.app.auth.grants import ANYBODY, UsageLimits
-from headgate.app.auth.key_file import KEYS_FILE, SIZE_BYTES_MAX
+from headgate.app.auth.key_file import SIZE_BYTES_MAX
 from headgate.app.auth.private_file import write_private
 from headgate.app.auth.tokens.compact import ClaimRules
 from headgate.app.auth.tokens.issuer import IssuerChoices
 from headgate.app.backends.leading import bucket_of
 from headgate.app.backends.port import Backend
+from headgate.app.data_files import KEYS_FILE
 from headgate.app.runtime.siblings import Siblings
 from headgate.app.runtime.small_file import Stamp, read_small, stamp_of
 from headgate.app.settings import MEMORY, Settings

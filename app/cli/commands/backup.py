@@ -12,10 +12,10 @@ from typing import IO
 
 import click
 
-from headgate.app.auth.key_file import KEYS_FILE
 from headgate.app.cli.data_dir import data_dir_option, take_all_descriptors
 from headgate.app.cli.declaration import argument, command, option
 from headgate.app.cli.listing import contents, counted
+from headgate.app.data_files import KEYS_FILE, NOT_IN_BACKUPS
 from headgate.app.runtime.logs import show_progress
 from headgate.engine.bucket.tiers import tiered
 from headgate.engine.errors import Corrupt, StreamError
@@ -221,7 +221,7 @@ def restore_command(
     size = contents(manifest.position, *counts)
     text = f"{data_dir} contains {manifest.size_bytes} bytes, {size}"
     if not (data_dir / KEYS_FILE).exists():
-        text += f"\nA backup has no secrets: copy {KEYS_FILE}, push.key and ticket-secret as well."
+        text += f"\nA backup has no secrets: copy {', '.join(NOT_IN_BACKUPS)} as well."
     _show(manifest, text, as_json, **counts._asdict())
 
 

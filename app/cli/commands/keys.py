@@ -28,6 +28,7 @@ from headgate.app.cli.declaration import JSON, argument, command, epilog, option
 from headgate.app.cli.durations import SOME_DURATION
 from headgate.app.cli.listing import NAME, NARROW, screen, show_item
 from headgate.app.cli.words import one_line, word
+from headgate.app.data_files import keys_path
 from headgate.app.settings import MEMORY
 from headgate.engine.journal.disk import LOCK
 
@@ -159,7 +160,7 @@ class KeyPlace:
         self.data_dir = settings.data_dir
         if settings.keys_file is None and settings.data_dir == MEMORY:
             raise click.ClickException(":memory: stores no keys. Set a file with --keys-file.")
-        self.path = settings.keys_file or settings.data_dir / "keys.json"
+        self.path = keys_path(settings.data_dir, settings.keys_file)
 
     @property
     def is_unused(self) -> bool:

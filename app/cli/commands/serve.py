@@ -17,10 +17,11 @@ from typing import Any
 import click
 
 from headgate.app.auth.credentials import Credentials
-from headgate.app.auth.key_file import FIRST_KEY, KEYS_FILE, first_key
+from headgate.app.auth.key_file import FIRST_KEY, first_key
 from headgate.app.cli.configuration import CONFIG, setting_flags, settings_from
 from headgate.app.cli.data_dir import take_all_descriptors
 from headgate.app.cli.declaration import command, option
+from headgate.app.data_files import keys_path
 from headgate.app.gateway.backends import open_backend
 from headgate.app.gateway.credentials import fetch_shared_keys, open_credentials
 from headgate.app.main import create_app
@@ -98,7 +99,7 @@ def _make_first_key(settings: Settings) -> None:
     tokens = settings.jwt_secret, settings.jwt_public_key_file, settings.jwt_jwks
     if not settings.first_key or any(tokens) or settings.data_dir == MEMORY:
         return
-    keys_file = settings.keys_file or settings.data_dir / KEYS_FILE
+    keys_file = keys_path(settings.data_dir, settings.keys_file)
     key = first_key(settings.data_dir, keys_file, SystemClock().wall_ms())
     if key is not None:
         place = settings.data_dir / FIRST_KEY
