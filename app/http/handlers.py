@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.routing import Match, Route
-from starlette.types import Scope
+from starlette.types import Receive, Scope, Send
 
 from headgate.app.runtime.periodic import is_shortage
 from headgate.app.transport.scopes import path_of, request_id_of
@@ -66,6 +66,13 @@ def problem_response(problem: Problem, scope: Scope) -> Response:
         headers,
         media_type="application/problem+json",
     )
+
+
+async def refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request or a handshake, as a middleware that lets it go no further."""
+    if scope["type"] == "websocket":
+        await receive()  # the answer to the handshake is that of HTTP
+    await problem_response(problem, scope)(scope, receive, send)
 
 
 async def _refuse(request: Request, error: Exception) -> Response:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.app.addresses import address_of
-from headgate.app.http.handlers import problem_response
+from headgate.app.http.handlers import refuse
 from headgate.app.transport.proxies import client_address
 from headgate.app.transport.scopes import path_of
 from headgate.app.wire.problems import make_problem
@@ -33,10 +33,8 @@ class HomeGuard:
         if not is_asked or not self._is_open() or not _is_remote(client_address(scope)):
             await self._app(scope, receive, send)
             return
-        if scope["type"] == "websocket":
-            await receive()  # the answer to the handshake is that of HTTP
         problem = make_problem("unauthenticated", _REFUSAL, path_of(scope))
-        await problem_response(problem, scope)(scope, receive, send)
+        await refuse(problem, scope, receive, send)
 
 
 def _is_remote(client: str) -> bool:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headgate.app.http.handlers import problem_response
+from headgate.app.http.handlers import refuse
 from headgate.app.runtime.logs import BoundedLog
 from headgate.app.transport.heads import Head
 from headgate.app.transport.proxies import scheme_of
@@ -157,10 +157,8 @@ class OriginGuard:
     ) -> None:
         assert verdict.refusal is not None
         self._log.warn("request refused", {"path": path_of(scope), "reason": verdict.refusal})
-        if scope["type"] == "websocket":
-            await receive()  # the answer to the handshake is that of HTTP
         problem = make_problem(verdict.code, verdict.refusal, path_of(scope))
-        await problem_response(problem, scope)(scope, receive, send)
+        await refuse(problem, scope, receive, send)
 
     def _verdict_on(self, scope: Scope) -> "_Verdict":
         head: Head | None = scope.get("head")

@@ -64,8 +64,8 @@ _TEST = _CHANGE | responses("rate_limited", "not_supported")
 _THERE: dict[int | str, dict[str, object]] = {
     200: {"description": "The push already existed, and now has these settings.", "model": Push}
 }
-_SET = _THERE | responses(*SETTING, "stream_not_found", "group_not_found")
-_PATTERN_SET = _THERE | responses(*SETTING, "invalid_id")
+_SET = _THERE | responses(*SETTING, "not_supported", "stream_not_found", "group_not_found")
+_PATTERN_SET = _THERE | responses(*SETTING, "not_supported", "invalid_id")
 _PATTERN_FIND = responses("not_found", "invalid_request", "not_supported")
 _PATTERN_CHANGE = _PATTERN_FIND | responses("overloaded", "memory_full")
 _PATTERN_TEST = _PATTERN_CHANGE | responses("rate_limited")

@@ -15,7 +15,7 @@ from headgate.app.http.dependencies import CURSOR, AccessDep, LimitsDep, check_a
 from headgate.app.http.operation import Operation, PatchOperation
 from headgate.app.runtime.threads import PAGES
 from headgate.app.wire.names import NameText, check_name
-from headgate.app.wire.problems import GatewayError, responses
+from headgate.app.wire.problems import SETTING, GatewayError, responses
 from headgate.app.wire.schedules import (
     Cron,
     Schedule,
@@ -95,14 +95,7 @@ async def list_schedules(
             "description": "The schedule already existed, and now has these settings.",
             "model": Schedule,
         },
-        **responses(
-            "malformed",
-            "limit_reached",
-            "unsupported_media_type",
-            "invalid_request",
-            "overloaded",
-            "memory_full",
-        ),
+        **responses(*SETTING),
     },
 )
 @needs(Verb.MANAGE)

@@ -45,7 +45,7 @@ _REASONS_MAX = 10
     operation_id="setSchema",
     responses={
         201: {"description": "The stream was created with it.", "model": StreamSchema},
-        **responses(*SETTING),
+        **responses(*SETTING, "not_supported"),
     },
 )
 @needs(Verb.MANAGE)

@@ -73,7 +73,6 @@ SETTING: tuple[Code, ...] = (
     "invalid_request",
     "overloaded",
     "memory_full",
-    "not_supported",
 )
 """Problems of an operation that creates or replaces something with settings of its own."""
 
