@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 import time
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import Self
 from tests.bench import peers
 from tests.bench.figures import Figure
 from tests.bench.servers import serving
-from tests.bench.sockets import LeanSocket, Watch
+from tests.bench.sockets import LeanSocket, Watch, timer_of
 
 SUBSCRIBERS = 1_000
 ROUNDS = 3
@@ -23,9 +22,6 @@ MANY_RATE = 1_000
 
 ONE_RATE = 20
 """Messages a second to one channel that has all subscribers: 20,000 deliveries a second."""
-
-_SEQ = re.compile(rb'"seq":"(\d{9})"')
-_TAIL = 16
 
 
 class RedisSocket(LeanSocket):
@@ -150,24 +146,9 @@ def delays_ms(place: Place, channels: int, rate: int) -> list[float]:
     sent_at: list[float] = []
     times_ms: list[float] = []
 
-    def timer() -> Callable[[bytes], None]:
-        tail = b""
-
-        def take(data: bytes) -> None:
-            nonlocal tail
-            now = time.perf_counter()
-            data = tail + data
-            end = 0
-            for match in _SEQ.finditer(data):
-                times_ms.append((now - sent_at[int(match[1])]) * 1000)
-                end = match.end()
-            tail = data[max(end, len(data) - _TAIL) :]
-
-        return take
-
     with Watch() as watch:
         for number in range(SUBSCRIBERS):
-            watch.add(place.subscriber(number % channels), timer())
+            watch.add(place.subscriber(number % channels), timer_of(sent_at, times_ms))
         publishers = [
             place.publisher(channel)
             for channel in range(1 if place.is_publisher_shared else channels)

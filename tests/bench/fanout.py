@@ -1,6 +1,5 @@
 """Fan-out: what one stream's entries cost that go to a hundred WebSockets."""
 
-import re
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -9,7 +8,7 @@ from dataclasses import dataclass, field
 from tests.bench import peers
 from tests.bench.figures import Figure
 from tests.bench.servers import serving
-from tests.bench.sockets import LeanSocket, Watch
+from tests.bench.sockets import SEQ, LeanSocket, Watch, timer_of
 
 SUBSCRIBERS = 100
 PUBLISHERS = 32
@@ -23,8 +22,6 @@ RATE = 1_000
 
 _CREDIT = 65_536
 _MARKER = b'"seq":"'
-_SEQ = re.compile(rb'"seq":"(\d{9})"')
-_TAIL = len(_MARKER) + 10
 
 
 @dataclass(frozen=True)
@@ -180,7 +177,7 @@ def _check_all_get_all(place: Place) -> None:
             assert time.perf_counter() < ends, "not everybody was sent everything"
             watch.take_ready(1)
     for data in received:
-        assert [int(number) for number in _SEQ.findall(data)] == list(range(scene.published))
+        assert [int(number) for number in SEQ.findall(data)] == list(range(scene.published))
 
 
 def deliveries_per_second(places: Sequence[Place], seconds: float) -> float:
@@ -232,25 +229,10 @@ def delays_ms(place: Place, seconds: float) -> list[float]:
     sent_at: list[float] = []
     times_ms: list[float] = []
 
-    def timer_of(_: LeanSocket) -> Callable[[bytes], None]:
-        tail = b""
-
-        def take(data: bytes) -> None:
-            nonlocal tail
-            now = time.perf_counter()
-            data = tail + data
-            end = 0
-            for match in _SEQ.finditer(data):
-                times_ms.append((now - sent_at[int(match[1])]) * 1000)
-                end = match.end()
-            tail = data[max(end, len(data) - _TAIL) :]
-
-        return take
-
     with Watch() as watch:
         scene = _Scene(place, watch)
         scene.open_publishers(PUBLISHERS)
-        scene.subscribe(timer_of)
+        scene.subscribe(lambda _: timer_of(sent_at, times_ms))
         started = time.perf_counter()
         total = int(RATE * seconds)
         while len(times_ms) < total * SUBSCRIBERS:

@@ -1,8 +1,10 @@
 """WebSockets as lean as can be: the side that makes the load must not be what is measured."""
 
+import re
 import select
 import socket
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -10,6 +12,35 @@ _RECEIVE_BYTES = 2**18
 
 Take = Callable[[bytes], None]
 """Given the data of a socket: frame headers and payloads as they came."""
+
+
+SEQ = re.compile(rb'"seq":"(\d{9})"')
+"""The number of a message, in an entry or in what a channel carries."""
+
+_CUT_BYTES = 16
+"""A number of which one byte has not come yet."""
+
+
+def timer_of(sent_at: Sequence[float], times_ms: list[float]) -> Take:
+    """Return what notes for each message of a socket how long it took.
+
+    Args:
+        sent_at: when each number was sent, as `perf_counter` tells it.
+        times_ms: gets the times.
+    """
+    tail = b""
+
+    def take(data: bytes) -> None:
+        nonlocal tail
+        now = time.perf_counter()
+        data = tail + data
+        end = 0
+        for match in SEQ.finditer(data):
+            times_ms.append((now - sent_at[int(match[1])]) * 1000)
+            end = match.end()
+        tail = data[max(end, len(data) - _CUT_BYTES) :]
+
+    return take
 
 
 class LeanSocket:
