@@ -162,7 +162,7 @@ def figures(table: pa.Table, width_ms: int, time: str) -> list[go.Figure]:
         ("gap_p50_ms", f"Time between entries, median {span}", "milliseconds", " ms"),
         ("gap_p99_ms", f"Time between entries, 99th percentile {span}", "milliseconds", " ms"),
     ):
-        pause_ms = width_ms if axis.endswith("per second") else None
+        pause_ms = width_ms if column.endswith("_per_s") else None
         figure = go.Figure(
             [
                 _line(rows["begin_ms"].to_pylist(), rows[column].to_pylist(), pause_ms, stream)
