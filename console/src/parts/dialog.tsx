@@ -13,16 +13,23 @@ interface Props {
 
 export function Dialog({ label, class: kind = "", stays = false, onClose, children }: Props) {
   const element = useRef<HTMLDialogElement>(null);
+  const hasEnded = useRef(false);
+  // The event `close` comes later, when another dialog may be open already.
+  const end = () => {
+    if (hasEnded.current) return;
+    hasEnded.current = true;
+    onClose();
+  };
   useEffect(() => {
     const dialog = element.current!;
     dialog.showModal();
-    return () => dialog.close();
+    return () => ((hasEnded.current = true), dialog.close());
   }, []);
   const onClick = (event: MouseEvent) => {
-    if (event.target === element.current && !stays) onClose(); // beside it
+    if (event.target === element.current && !stays) end(); // beside it
   };
   return (
-    <dialog ref={element} class={kind} aria-label={label} onClose={onClose} onMouseDown={onClick}>
+    <dialog ref={element} class={kind} aria-label={label} onCancel={end} onClose={end} onMouseDown={onClick}>
       <div class="inner">{children}</div>
     </dialog>
   );
