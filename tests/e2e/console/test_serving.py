@@ -54,7 +54,7 @@ async def test_nothing_else_is_loaded_and_little_of_it(running: Gateway) -> None
     assert "unsafe" not in policy
     assert "default-src 'none'" in policy
     assert not re.search(r"<script>|<style>| style=| on\w+=|https?://(?!www\.w3\.org)", page.text)
-    assert len(files) == 3  # the script, what its views share, and the style
+    assert len(files) == 4  # the script, what its views share (two), and the style
     assert all(answer.headers["content-encoding"] == "gzip" for answer in answers)
     assert sum(len(gzip.compress(answer.content)) for answer in answers) < SIZE_BYTES_MAX
 
