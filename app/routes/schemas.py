@@ -56,19 +56,21 @@ async def set_schema(
     wanted: StreamSchema,
     response: Response,
     force: Annotated[
-        bool, Query(description="Replace a schema even if entries may be refused then.")
+        bool,
+        Query(description="Replace a schema even if entries that matched before may not match it."),
     ] = False,
 ) -> StreamSchema:
-    """Set the schema of a stream: from now on every entry that is appended has to match it.
+    """Set the schema of a stream. Every entry that is appended from now on must match it.
 
-    The schema is a JSON Schema 2020-12 of the object of an entry's fields. A value is read as JSON
-    unless the schema of its field allows a text: with `{"type": "integer"}` the value `5` is a
-    number. Entries that do not match are refused with `invalid_request`, which names the fields, on
-    every way in; nothing is recorded then. The stream is created if it is not there.
+    The schema is a JSON Schema 2020-12 for an object with the fields of an entry. A value is read
+    as JSON unless the schema of its field allows a string: with `{"type": "integer"}`, the value
+    `5` is a number. The gateway refuses requests with other entries with `invalid_request`, which
+    names the fields, and records nothing of them. This applies to all APIs. The stream is created
+    if it does not exist.
 
-    A schema replaces another one only if all entries that matched before still match, as far as
-    that can be told; `force` replaces it anyway. Entries that are there stay, whether they match or
-    not.
+    A schema replaces another one only if every entry that matched before still matches. The gateway
+    also refuses changes that it cannot decide. `force` replaces the schema anyway. Entries that the
+    stream already contains are not checked.
     """
     gateway_of(request).require(Ability.SCHEMAS)
     access.admit(ChangeAttributes(stream, AttributeChange({})))  # before anything is compiled
@@ -118,7 +120,7 @@ async def describe_entries(request: Request, access: AccessDep, stream: StreamDe
 )
 @needs(Verb.MANAGE)
 async def delete_schema(request: Request, access: AccessDep, stream: StreamDep) -> None:
-    """Delete the schema of a stream, which then takes any entries again."""
+    """Delete the schema of a stream. The stream then accepts any entry again."""
     gateway_of(request).require(Ability.SCHEMAS)
     with access.act("deleteSchema"):
         await access.perform(ChangeAttributes(stream, AttributeChange({SCHEMA: None})))

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 
 class StreamSchema(BaseModel):
-    """The schema that new entries of a stream have to match."""
+    """The schema that new entries of a stream must match."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True, serialize_by_alias=True)
 
@@ -14,5 +14,5 @@ class StreamSchema(BaseModel):
     schema_: Annotated[dict[str, Any], WithJsonSchema({})] = Field(
         alias="schema",
         title="Schema",
-        description="JSON Schema 2020-12, an object, of the fields of an entry.",
+        description="JSON Schema 2020-12, an object, for the fields of an entry.",
     )
