@@ -1,10 +1,10 @@
-"""The guard of a gateway without credentials: it serves this machine, and nobody behind a proxy.
+"""A gateway without credentials serves its own machine only, also behind a proxy.
 
-Such a gateway listens on loopback. So a client of another machine comes by a proxy on this one, and
-is told by its address if the proxy is trusted.
+Such a gateway listens on loopback, so clients of other machines reach it only through a proxy on
+this one. If the proxy is trusted, it tells their addresses.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -28,13 +28,12 @@ class HomeGuard:
         self._app = app
         self._is_open = is_open
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         is_asked = scope["type"] in {"http", "websocket"}
         if not is_asked or not self._is_open() or not _is_remote(client_address(scope)):
-            await self._app(scope, receive, send)
-            return
+            return self._app(scope, receive, send)
         problem = make_problem("unauthenticated", _REFUSAL, path_of(scope))
-        await refuse(problem, scope, receive, send)
+        return refuse(problem, scope, receive, send)
 
 
 def _is_remote(client: str) -> bool:
