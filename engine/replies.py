@@ -189,7 +189,7 @@ class Delivery(NamedTuple):
 
 
 class GroupState(StrEnum):
-    """Why a group read got what it got."""
+    """State of a group after a read: why the read returned what it did."""
 
     LIVE = "live"  # there may be more
     CAUGHT_UP = "caught_up"  # nothing new is left in the stream
