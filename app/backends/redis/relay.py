@@ -110,7 +110,7 @@ class ChannelRelay:
                 await self._read_all(connection)
             finally:
                 sending.cancel()
-                await asyncio.wait((sending,))
+                await asyncio.gather(sending, return_exceptions=True)
         finally:
             self._is_connected = False
             with suppress(OSError, RedisError):
