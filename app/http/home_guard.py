@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headgate.app.addresses import address_of
 from headgate.app.http.handlers import refuse
-from headgate.app.transport.proxies import client_address
+from headgate.app.transport.proxies import is_remote
 from headgate.app.transport.scopes import path_of
 from headgate.app.wire.problems import make_problem
 
@@ -30,12 +29,7 @@ class HomeGuard:
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         is_asked = scope["type"] in {"http", "websocket"}
-        if not is_asked or not self._is_open() or not _is_remote(client_address(scope)):
+        if not is_asked or not self._is_open() or not is_remote(scope):
             return self._app(scope, receive, send)
         problem = make_problem("unauthenticated", _REFUSAL, path_of(scope))
         return refuse(problem, scope, receive, send)
-
-
-def _is_remote(client: str) -> bool:
-    address = address_of(client)  # None: a Unix socket
-    return address is not None and not address.is_loopback

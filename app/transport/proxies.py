@@ -56,6 +56,16 @@ def client_address(scope: Scope) -> str:
     return proxies.client_of(peer, _values(scope, b"x-forwarded-for"))
 
 
+def is_remote(scope: Scope) -> bool:
+    """Tell whether a client is of another machine: also if a trusted proxy's word is unreadable."""
+    peer = _address_in(_peer_of(scope))
+    if peer is None:  # a Unix socket
+        return False
+    told = _values(scope, b"x-forwarded-for") if _proxies_of(scope).trusts(peer) else []
+    hops = [_address_in(hop.decode("latin-1")) for value in told for hop in value.split(b",")]
+    return not all(hop is not None and hop.is_loopback for hop in [peer, *hops])
+
+
 def scheme_of(scope: Scope) -> str:
     """Return the scheme that the client uses, `http` or `https`."""
     scheme = _SCHEMES.get(scope.get("scheme", ""), "http")

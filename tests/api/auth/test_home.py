@@ -65,6 +65,9 @@ async def test_without_keys_a_proxy_serves_this_machine_only(tmp_path: Path) -> 
         for path in ("/v1/streams", "/v1/keys", "/console", "/metrics"):
             refused = await live.http.get(path, headers=there)
             assert (refused.status_code, refused.json()["code"]) == (401, "unauthenticated"), path
+        for unreadable in ("unknown", "", "127.0.0.1, _hidden", "127.0.0.1,"):
+            headers = {"X-Forwarded-For": unreadable}
+            assert (await live.http.get("/v1/streams", headers=headers)).status_code == 401
         with pytest.raises(InvalidStatus) as handshake:
             await connect(f"{live.ws_url}/v1/ws", additional_headers=there)
         assert handshake.value.response.status_code == 401
