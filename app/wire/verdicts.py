@@ -39,7 +39,9 @@ def verdict_of(group: GroupInfo, push: PushState | None, now_ms: int) -> GroupVe
     attention = attention_of(group, now_ms)
     waiting = 0 if attention is None else attention.entry_count
     told = [] if push is None else list(_of_push(push, waiting))  # the cause comes first
-    told += [] if attention is None else [_told(attention, group)]
+    is_told = bool(told) and attention is not None and attention.code is AttentionCode.NO_CONSUMER
+    if attention is not None and not is_told:  # a push is its group's consumer
+        told.append(_told(attention, group))
     told.sort(key=lambda reason: _ORDER.index(reason["severity"]))
     return {"verdict": told[0]["severity"] if told else "ok", "reasons": told}
 

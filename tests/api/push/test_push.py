@@ -111,6 +111,20 @@ async def test_failures_alone_disable_a_push_until_resumed(live: Live, receiver:
     await until_settled(live, 2)
 
 
+async def test_a_group_whose_push_is_paused_lacks_no_consumer(
+    live: Live, receiver: Receiver
+) -> None:
+    await put(live, receiver)
+    await live.http.post(f"{PUSH}/pause")
+    await live.append("orders", "1")
+
+    group = await live.ask(f"GET {GROUP}")
+    assert (group["verdict"], [reason["code"] for reason in group["reasons"]]) == (
+        "warning",
+        ["push_paused"],
+    )
+
+
 async def test_a_receiver_that_is_gone_disables_it(live: Live, receiver: Receiver) -> None:
     receiver.answers = [("410 Gone", b"")]
     await put(live, receiver)
