@@ -174,7 +174,7 @@ ATTEMPTS_KEPT = 10_000
 """Attempts of a push, each with less than 10 KiB, and mostly with a few hundred bytes."""
 
 _DAY_MS = 86_400_000
-_SCANNED_AT_ONCE, _SCANS_MAX = 500, 10
+_SCANNED_AT_ONCE, _SCANS_MAX = 100, 50
 _CHANGES_KEPT = 2_000
 _TRIES_MAX = 10
 _READ_AT_ONCE = 100
@@ -290,6 +290,7 @@ async def attempts(
         if len(entries) < _SCANNED_AT_ONCE:
             return found, None
         end = entries[-1].id.previous()
+        await asyncio.sleep(0)  # each entry may name a batch
     return found, end.next()
 
 
