@@ -16,7 +16,7 @@ export class Problem extends Error {
   readonly row: Row | null | undefined;
 
   constructor(details: Details) {
-    super(details.detail);
+    super(details.detail.replace(/^\/query\//, "")); // people fill in fields, and know of no query
     this.status = details.status;
     this.code = details.code;
     this.leader = details.leader ?? undefined;
