@@ -5,7 +5,7 @@
     headgate-pipeline archive --streams audit --lake audit-lake     # from cron, say
     .venv/bin/python examples/audit.py ask audit-lake anna
 
-The stream keeps a month; what is older is in the lake alone: `pip install '.[lake]' duckdb`.
+The stream keeps a month; what is older is in the lake alone: `pip install -e '.[lake]' duckdb`.
 """
 
 import argparse

@@ -56,7 +56,7 @@ def library() -> Any:
         import_module("pyarrow.compute")
         return import_module("pyarrow")
     except ImportError:
-        text = "this gateway does not support Arrow: pip install '.[arrow]'"
+        text = "this gateway does not support Arrow: pip install -e '.[arrow]'"
         raise GatewayError("extra_missing", text) from None
 
 

@@ -37,7 +37,7 @@ _MODULES = {
 _INTERRUPTED = 130
 """Exit code, as shells have it: 128 and the number of the signal."""
 
-_SERVER = "Install the extra: pip install '.[server]'"
+_SERVER = "Install the extra: pip install -e '.[server]'"
 
 # \b keeps click from filling the paragraph.
 _HELP = """\

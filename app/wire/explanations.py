@@ -264,7 +264,7 @@ EXPLANATIONS: dict[Code, Explanation] = {
     "extra_missing": Explanation(
         "This request needs an optional package that is not installed.",
         ("Arrow bodies need pyarrow.",),
-        "The operator installs the package: `pip install '.[arrow]'`.",
+        "The operator installs the package: `pip install -e '.[arrow]'`.",
     ),
     "not_supported": Explanation(
         "The backend of this gateway does not support this.",

@@ -45,7 +45,7 @@ async def test_without_pyarrow_only_arrow_is_missing() -> None:
                 await http.put(chunk, content=b"x", headers=HEADERS),
             ):
                 assert refusal_of(answer)[:2] == (501, "extra_missing")
-                assert "pip install '.[arrow]'" in answer.json()["detail"]
+                assert "pip install -e '.[arrow]'" in answer.json()["detail"]
     finally:
         process.terminate()
         await process.wait()
