@@ -59,7 +59,8 @@ class ScheduleInput(FieldsInput):
 def _describe_patch(schema: JsonDict) -> None:
     parts = cast(dict[str, JsonDict], schema["properties"])
     schema["properties"] = {name: without_null(part) for name, part in parts.items()}
-    schema |= {"minProperties": 1, "not": {"required": ["fields", "pairs"]}}
+    both: JsonDict = {"required": ["fields", "pairs"], "properties": {"fields": {}, "pairs": {}}}
+    schema |= {"minProperties": 1, "not": both}
 
 
 class SchedulePatch(FieldsInput):

@@ -149,7 +149,10 @@ class FieldsInput(Request):
     """The fields of an entry that is to be appended."""
 
     model_config = _either(
-        "fields", {"type": "object", "minProperties": 1}, "pairs", {"type": "array", "minItems": 1}
+        "fields",
+        {"type": "object", "minProperties": 1},
+        "pairs",
+        {"type": "array", "minItems": 1, "items": {}},
     )
 
     fields: FieldMap | None = None
