@@ -47,7 +47,7 @@ test: packages lint console .venv/spark-classes.jsa ## the gate: lint, then ever
 	$(PYTEST) $(ARGS)
 
 long: packages .venv/dev.stamp .venv/spark-classes.jsa ## the proof of endurance: kills at length, outages, browsers, Spark on a cluster
-	$(PYTEST) -o faulthandler_timeout=3600 -m long --ignore=tests/bench $(ARGS)
+	$(PYTEST) -o faulthandler_timeout=3600 --timeout=3600 -m long --ignore=tests/bench $(ARGS)
 	$(KEPT_BYTECODE) $(BIN)/pytest -m long tests/bench
 
 sdk-test: packages .venv/dev.stamp ## generate clients in four languages, and run them
