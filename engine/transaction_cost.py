@@ -44,6 +44,7 @@ from headgate.engine.requests import tables as t
 from headgate.engine.requests.commits import CommitSteps
 from headgate.engine.requests.keyspace import NameFilter
 from headgate.engine.requests.streams import AttributeChange, ChangeAttributes, GetAttributes
+from headgate.engine.state.chunk import PARTS_COUNTED
 from headgate.engine.state.entries.log import Log
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
@@ -84,7 +85,7 @@ _LEAVES = 4
 class _Size:
     """The maximum size of a stream once the requests before are carried out."""
 
-    __slots__ = ("_stream", "_things", "entries", "groups")
+    __slots__ = ("_stream", "_things", "added_parts", "entries", "groups", "widest_parts")
 
     def __init__(self, stream: Stream | None) -> None:
         """Start with the present size of a stream; None: there is none."""
@@ -92,6 +93,7 @@ class _Size:
         self._things: int | None = None
         self.groups = 0 if stream is None else len(stream.groups)
         self.entries = 0 if stream is None else stream.log.length
+        self.added_parts = self.widest_parts = 0  # of the entries that the requests add
 
     @property
     def log(self) -> Log:
@@ -120,6 +122,7 @@ class _Size:
     def copy(self) -> _Size:
         copy = _Size(self._stream)
         copy._things, copy.groups, copy.entries = self.things, self.groups, self.entries
+        copy.added_parts, copy.widest_parts = self.added_parts, self.widest_parts
         return copy
 
 
@@ -166,7 +169,10 @@ def _add(cost: Cost, request: e.Add) -> int:
     size, count = cost.size(request.stream), len(request.drafts)
     size.grow(count, entries=count)
     many = [draft.fields for draft in request.drafts]
-    taken = _REQUEST + _ADD * count + sum(map(len, many)) // _PARTS
+    parts = list(map(len, many))
+    size.added_parts += sum(parts)
+    size.widest_parts = max(size.widest_parts, max(parts, default=0))
+    taken = _REQUEST + _ADD * count + sum(parts) // _PARTS
     taken += sum(len(part) for fields in many for part in fields) // _BYTES
     if request.idempotent is not None:
         producer, key, _ = request.idempotent
@@ -233,7 +239,9 @@ def _read_of(
 ) -> int:
     limit = size.entries if limit is None else min(limit, size.entries)
     added = min(limit, max(size.entries - size.log.length, 0))
-    return size.log.cost_of(start, end, limit, reverse=reverse) + _DESCRIBED * added
+    parts = min(size.added_parts, size.widest_parts * added)
+    cost = size.log.cost_of(start, end, limit, reverse=reverse)
+    return cost + _DESCRIBED * added + parts // PARTS_COUNTED
 
 
 def _delete(cost: Cost, request: e.Delete) -> int:

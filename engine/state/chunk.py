@@ -36,6 +36,9 @@ from headgate.engine.state.memory import CHUNK_BYTES, ENTRY_BYTES, PART_BYTES
 _id_of = itemgetter(0)
 _fields_of = itemgetter(1)
 
+PARTS_COUNTED = 30
+"""So many names and values of a read are counted in a microsecond."""
+
 
 class ChunkState(NamedTuple):
     first_id: EntryId
@@ -212,13 +215,15 @@ class Chunk:
 
     @property
     def cost(self) -> int:
-        """Return about how many microseconds it takes to unpack.
+        """Return about how many microseconds it takes to unpack and count.
 
-        Names and values take the time, and their number is not known. What is larger than a few
-        kilobytes has few large ones in most cases.
+        Names and values take the time, and their number is not known once they are packed. What is
+        larger than a few kilobytes has few large ones in most cases.
         """
         if self._entries is not None:
-            return 1
+            added_bytes = self.memory_bytes - CHUNK_BYTES - self.size_bytes
+            parts = (added_bytes - ENTRY_BYTES * self.count) // PART_BYTES
+            return 1 + parts // PARTS_COUNTED
         size_bytes = unpacked_bytes(self._packed)
         return 20 + min(size_bytes // 50, 1_000) + size_bytes // 4_000
 

@@ -12,6 +12,7 @@ from headgate.engine.decisions.table import DECISIONS
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from headgate.engine.errors import IdsExhausted, TransactionTooLong
 from headgate.engine.images import CountersImage, GroupImage, StreamImage
+from headgate.engine.limits import ENTRY_FIELDS_MAX
 from headgate.engine.replies import Added
 from headgate.engine.requests import Request, deliveries
 from headgate.engine.requests.entries import (
@@ -122,6 +123,25 @@ async def test_what_is_dear_is_refused_before_anything_is_done(
 
 def test_every_request_that_is_decided_has_a_cost() -> None:
     assert set(COSTS) == set(DECISIONS)
+
+
+READS: Sequence[Request[Any]] = [
+    Range(S, limit=1),
+    Range(S, limit=1, reverse=True),
+    Read([StreamCursor(S, MIN_ID)], limit=1),
+]
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["before", "within"])
+@pytest.mark.parametrize("read", READS, ids=lambda read: type(read).__name__)
+async def test_reads_cost_what_the_entry_has_fields(read: Request[Any], is_there: bool) -> None:
+    engine = Driver()
+    widest = Add(S, [Draft(entry_id(1), (b"", b"") * ENTRY_FIELDS_MAX)])
+    if is_there:
+        await engine.perform(widest)
+
+    with pytest.raises(TransactionTooLong):
+        await engine.perform_all([*([] if is_there else [widest]), *[read] * 200])
 
 
 GROWING: Sequence[Sequence[Request[Any]]] = [
