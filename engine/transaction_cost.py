@@ -12,7 +12,8 @@ what was measured: the worst case of everything would refuse honest transactions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
@@ -46,7 +47,9 @@ from headgate.engine.requests.keyspace import NameFilter
 from headgate.engine.requests.streams import AttributeChange, ChangeAttributes, GetAttributes
 from headgate.engine.state.chunk import PARTS_COUNTED
 from headgate.engine.state.entries.log import Log
+from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.pending import PendingEntry
 from headgate.engine.state.stream import Stream
 
 _REQUEST = 15
@@ -230,8 +233,12 @@ def _read(cost: Cost, request: e.Read) -> int:
     for stream, after in request.cursors:
         total += 2
         if isinstance(after, EntryId):
-            total += _read_of(cost.size(stream), after, MAX_ID, limit)
+            total += _read_of(cost.size(stream), _behind(after), MAX_ID, limit)
     return total
+
+
+def _behind(entry_id: EntryId) -> EntryId:
+    return entry_id if entry_id == MAX_ID else entry_id.next()
 
 
 def _read_of(
@@ -288,7 +295,8 @@ def _nack(cost: Cost, request: d.Nack) -> int:
 def _claim(cost: Cost, request: d.Claim) -> int:
     size = cost.size(request.stream)
     size.grow(len(request.ids) + 1)
-    return _REQUEST + _CLAIMED * len(request.ids) + 2 * size.log.cost_of_ids(request.ids)
+    read = size.log.cost_of_ids(request.ids, are_read=not request.just_id)
+    return _REQUEST + _CLAIMED * len(request.ids) + 2 * read
 
 
 def _autoclaim(cost: Cost, request: d.Autoclaim) -> int:
@@ -296,7 +304,19 @@ def _autoclaim(cost: Cost, request: d.Autoclaim) -> int:
     claimed = min(request.limit, AUTOCLAIM_MAX, size.things)
     looked_at = min(claimed * AUTOCLAIM_SCAN_FACTOR, AUTOCLAIM_SCAN_MAX, size.things)
     size.grow(1)
-    return _REQUEST + _CLAIMED * claimed + looked_at
+    group = _group(cost, request.stream, request.group)
+    pending = () if group is None or request.just_id else group.pel.walk(request.start)
+    return _REQUEST + _CLAIMED * claimed + looked_at + _handed_out(size, pending, claimed)
+
+
+def _handed_out(size: _Size, pending: Iterable[PendingEntry], limit: int) -> int:
+    """Return the cost of reading the first pending entries, up to a limit."""
+    return size.log.cost_of_ids((each.id for each in islice(pending, limit)), are_read=True)
+
+
+def _group(cost: Cost, stream: bytes, group: bytes) -> Group | None:
+    state = cost.keyspace.find(stream)
+    return None if state is None else state.groups.get(group)
 
 
 def _read_group(cost: Cost, request: d.ReadGroup) -> int:
@@ -307,23 +327,34 @@ def _read_group(cost: Cost, request: d.ReadGroup) -> int:
     )
     total = _REQUEST
     for stream, after in request.cursors:
-        size = cost.size(stream)
+        size, group = cost.size(stream), _group(cost, stream, request.group)
         delivered = min(limit, size.things if after is not None else size.entries)
-        if after is None and _is_caught_up(cost.keyspace, stream, request.group, size):
+        if after is None and group is not None and _is_caught_up(size, group):
             delivered = 0
         if request.idle_ms_min is not None:
             delivered = min(limit, delivered + size.things)
         size.grow(delivered + 1)
         total += _REQUEST + _DELIVERED * delivered
+        if group is not None:
+            total += _read_for(group, request, size, after, delivered)
     return total
 
 
-def _is_caught_up(keyspace: Keyspace, stream: bytes, group: bytes, size: _Size) -> bool:
-    state = keyspace.find(stream)
-    reader = None if state is None else state.groups.get(group)
-    if state is None or reader is None:
-        return False
-    return state.log.last_id <= reader.last_id and size.entries <= state.log.length
+def _is_caught_up(size: _Size, group: Group) -> bool:
+    return size.log.last_id <= group.last_id and size.entries <= size.log.length
+
+
+def _read_for(
+    group: Group, request: d.ReadGroup, size: _Size, after: EntryId | None, limit: int
+) -> int:
+    """Return the cost of reading entries that are pending, or new to a group."""
+    if after is None:
+        pending = () if request.idle_ms_min is None else group.pel.walk()
+        new = _read_of(size, _behind(group.last_id), MAX_ID, limit)
+        return new + _handed_out(size, pending, limit)
+    consumer = group.consumers.get(request.consumer)
+    held = () if consumer is None else consumer.pending.walk(_behind(after))
+    return _handed_out(size, held, limit)
 
 
 def _list_pending(cost: Cost, request: d.ListPending) -> int:
@@ -347,8 +378,7 @@ def _redrive(cost: Cost, request: d.Redrive) -> int:
 
 
 def _consumers(cost: Cost, stream: bytes, group: bytes) -> int:
-    state = cost.keyspace.find(stream)
-    reader = None if state is None else state.groups.get(group)
+    reader = _group(cost, stream, group)
     return cost.size(stream).things if reader is None else len(reader.consumers)
 
 
@@ -362,8 +392,7 @@ def _list_consumers(cost: Cost, request: g.ListConsumers) -> int:
 
 
 def _list_keys(cost: Cost, request: g.ListKeys) -> int:
-    state = cost.keyspace.find(request.stream)
-    group = None if state is None else state.groups.get(request.group)
+    group = _group(cost, request.stream, request.group)
     keys = 0 if group is None or group.ahead is None else group.ahead.key_count
     return _REQUEST + _DESCRIBED * (min(keys, KEYS_SCANNED_MAX) + request.limit)
 

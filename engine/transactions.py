@@ -65,11 +65,6 @@ class Transactions:
         await executor.waiters.wait_turn()
         self._appends.decide_gathered()
         try:
-            cost = Cost(executor.current())
-            for step in steps:
-                cost.add(step.request)
-            if any(isinstance(step.request, _GROWING) for step in steps):
-                executor.require_room()
             outcomes = await executor.cold.until_read(lambda: self._in_one_record(steps))
         except (StreamsChanged, Invalid, Unavailable):
             await executor.durable(None)
@@ -83,6 +78,11 @@ class Transactions:
         itself before. What a step needs because of those before it is read while all others wait.
         """
         executor = self._executor
+        cost = Cost(executor.current())  # exact once what is read is in memory
+        for step in steps:
+            cost.add(step.request)
+        if any(isinstance(step.request, _GROWING) for step in steps):
+            executor.require_room()
         for step in steps:
             request = step.request
             if isinstance(request, Add):

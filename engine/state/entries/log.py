@@ -44,7 +44,7 @@ from headgate.engine.state.extent import Covered, Line, Missing
 from headgate.engine.state.extent_index import Extents
 from headgate.engine.state.memory import Memory, Pieces
 
-_first_id_of = attrgetter("first_id")
+_first_id_of, _last_id_of = attrgetter("first_id"), attrgetter("last_id")
 
 _ASKED_MAX = 1_000
 """Lines that are looked at to ask for what a range needs."""
@@ -414,30 +414,46 @@ class Log:
     def cost_of(self, start: EntryId, end: EntryId, limit: int, *, reverse: bool = False) -> int:
         """Return about the cost of reading a range, in microseconds; see `transaction_cost.py`."""
         cost = 0
-        low, high = max(self._node_at(start), 0), self._node_at(end)
-        for index in range(high, low - 1, -1) if reverse else range(low, high + 1):
+        for node in self._nodes(start, end, reverse=reverse):
             if limit <= 0 or cost > TRANSACTION_COST_MAX:
                 break
-            node = self._node(index)
-            if node.last_id < start:
+            if node.last_id < start or node.first_id > end:
                 continue
             taken = min(limit, node.live_count)
             share = taken / node.live_count if isinstance(node, Line) else 1
             cost += int(node.cost * share) + ENTRY_COST * taken
-            limit -= node.live_count
+            if start <= node.first_id and node.last_id <= end:  # else few of them may be wanted
+                limit -= node.live_count
         return cost
 
-    def cost_of_ids(self, ids: Iterable[EntryId]) -> int:
-        return sum(map(self._cost_of_id, ids))
+    def _nodes(self, start: EntryId, end: EntryId, *, reverse: bool) -> Iterator[Line | Chunk]:
+        low, high = max(self._node_at(start), 0), self._node_at(end)
+        for index in range(high, low - 1, -1) if reverse else range(low, high + 1):
+            nodes = self._nodes_in(index)
+            yield from reversed(nodes) if reverse else nodes
 
-    def _cost_of_id(self, entry_id: EntryId) -> int:
+    def _nodes_in(self, index: int) -> Sequence[Line | Chunk]:
+        """Return the chunks of a node, or its line if they are not in memory."""
+        if index < len(self.extents) and self.extents.is_missing(index):
+            return [self.extents.line(index)]
+        return self._chunks_in(index)
+
+    def cost_of_ids(self, ids: Iterable[EntryId], *, are_read: bool = False) -> int:
+        """Return about the cost of looking up entries, or of reading them, one by one."""
+        return sum(self._cost_of_id(entry_id, is_read=are_read) for entry_id in ids)
+
+    def _cost_of_id(self, entry_id: EntryId, *, is_read: bool) -> int:
         index = self._node_at(entry_id)
         if index < 0:
             return 0
-        node = self._node(index)
+        nodes = self._nodes_in(index)
+        at = bisect_left(nodes, entry_id, key=_last_id_of)
+        if at == len(nodes) or entry_id < nodes[at].first_id:
+            return 0
+        node = nodes[at]
         if isinstance(node, Line):
-            return node.cost // node.chunk_count if entry_id <= node.last_id else 0
-        return node.cost if entry_id <= node.last_id and not node.has_one_id else 0
+            return node.cost // node.chunk_count
+        return 0 if node.has_one_id and not is_read else node.cost
 
     def chunks_below(self, entry_id: EntryId) -> int:
         """Return how many nodes have an id below this one, dead or alive."""

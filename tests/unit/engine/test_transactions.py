@@ -125,23 +125,59 @@ def test_every_request_that_is_decided_has_a_cost() -> None:
     assert set(COSTS) == set(DECISIONS)
 
 
-READS: Sequence[Request[Any]] = [
-    Range(S, limit=1),
-    Range(S, limit=1, reverse=True),
-    Read([StreamCursor(S, MIN_ID)], limit=1),
+WIDE_ID = entry_id(1_000)
+BEFORE_IT = entry_id(999)
+WIDEST = Add(S, [Draft(WIDE_ID, (b"", b"") * ENTRY_FIELDS_MAX)])
+OF_LOG: Sequence[Request[Any]] = [
+    Range(S, BEFORE_IT, limit=2),
+    Range(S, limit=2, reverse=True),
+    Read([StreamCursor(S, BEFORE_IT)], limit=1),
+]
+OF_GROUP: Sequence[Request[Any]] = [
+    deliveries.Claim(S, G, b"d", [WIDE_ID], 0),
+    deliveries.Autoclaim(S, G, b"d", 0, start=WIDE_ID, limit=1),
+    deliveries.ReadGroup(G, b"c", [deliveries.GroupCursor(S, BEFORE_IT)], limit=1),
+    deliveries.ReadGroup(G, b"d", [deliveries.GroupCursor(S)], limit=3, claim_idle_ms=0),
 ]
 
 
-@pytest.mark.parametrize("is_there", [True, False], ids=["before", "within"])
-@pytest.mark.parametrize("read", READS, ids=lambda read: type(read).__name__)
-async def test_reads_cost_what_the_entry_has_fields(read: Request[Any], is_there: bool) -> None:
+@pytest.mark.parametrize("is_sealed", [False, True], ids=["open", "sealed"])
+@pytest.mark.parametrize("read", [*OF_LOG, *OF_GROUP], ids=lambda read: type(read).__name__)
+async def test_reads_cost_what_an_entry_has_fields(read: Request[Any], is_sealed: bool) -> None:
     engine = Driver()
-    widest = Add(S, [Draft(entry_id(1), (b"", b"") * ENTRY_FIELDS_MAX)])
-    if is_there:
-        await engine.perform(widest)
+    await engine.put(1, 999)
+    await engine.perform(WIDEST)
+    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
+    await engine.perform(deliveries.ReadGroup(G, b"c", [deliveries.GroupCursor(S)]))
+    if is_sealed:
+        await engine.perform(plain(S, 0))
 
     with pytest.raises(TransactionTooLong):
-        await engine.perform_all([*([] if is_there else [widest]), *[read] * 200])
+        await engine.perform_all([read] * 300)
+
+
+@pytest.mark.parametrize("read", OF_LOG, ids=lambda read: type(read).__name__)
+async def test_reads_cost_what_an_entry_of_the_transaction_has(read: Request[Any]) -> None:
+    engine = Driver()
+    await engine.put(999)
+
+    with pytest.raises(TransactionTooLong):
+        await engine.perform_all([WIDEST, *[read] * 300])
+
+
+async def test_groups_that_all_read_one_entry_cost_its_fields() -> None:
+    engine = Driver()
+    await engine.put(1)
+    await engine.perform(WIDEST)
+    groups = [b"%d" % number for number in range(300)]
+    for group in groups:
+        await engine.perform(CreateGroup(S, group, GroupStart(entry_id(1))))
+    cursors = [deliveries.GroupCursor(S)]
+
+    with pytest.raises(TransactionTooLong):
+        await engine.perform_all(
+            [deliveries.ReadGroup(group, b"c", cursors, limit=1) for group in groups]
+        )
 
 
 GROWING: Sequence[Sequence[Request[Any]]] = [
