@@ -19,17 +19,22 @@ async def _listen(target: Target) -> None:
     await join(target, [f"{_ROOM}/events"] * target.size.followers)
 
 
-async def _be_present(target: Target) -> None:
-    """Open sockets that are present at the channel."""
-    await connect(
-        target,
-        [HANDSHAKE.format(path="/v1/ws", more="").encode()] * target.size.members,
-        b'"welcome"',
-    )
+async def _open(target: Target) -> None:
+    heads = [HANDSHAKE.format(path="/v1/ws", more="").encode()] * target.size.members
+    await connect(target, heads, b'"welcome"')
+
+
+async def _enter(target: Target) -> None:
+    """Be present at the channel with all open sockets."""
     for _, writer in target.held:
         writer.write(frame(TEXT, b'{"type":"subscribe","sub":"c","channel":"crowd","presence":{}}'))
     for reader, _ in target.held:
         await reader.readuntil(b'"members"')
+
+
+async def _fill(target: Target) -> None:
+    await _open(target)
+    await _enter(target)
 
 
 async def _look(target: Target) -> None:
@@ -37,6 +42,11 @@ async def _look(target: Target) -> None:
     await socket.say(**_PRESENT)
     while (await next_frame(socket, "members"))["more"]:
         pass
+
+
+async def _come_last(target: Target) -> None:
+    await _fill(target)
+    await _look(target)
 
 
 async def _change(target: Target) -> None:
@@ -60,15 +70,19 @@ async def _leave(target: Target) -> None:
 
 HARMLESS: list[Case] = [
     Case("channel: many listen", ("route followChannel",), _listen),
-    request("publishMessage", f"POST {_ROOM}/messages", {"data": 1}, name="to many"),
-    Case("publish 1 MB to many", ("frame publish",), _publish),
-    request("publishMessage", f"POST {_ROOM}/messages", {"data": _LARGE}, name="1 MB"),
-    long_command("PUBLISH 1 MB", lambda _: ["PUBLISH", "crowd", "p" * 10**6]),
-    command("PUBSUB CHANNELS"),
-    Case("channel: many are present", ("frame subscribe",), _be_present),
-    Case("channel: one looks who is there", ("frame subscribe",), _look),
-    Case("channel: one changes what it says", ("frame presence",), _change),
-    request("listChannelMembers", f"GET {_ROOM}/presence"),
+    request(
+        "publishMessage", f"POST {_ROOM}/messages", {"data": 1}, name="to many", prepare=_listen
+    ),
+    Case("publish 1 MB to many", ("frame publish",), _publish, _listen),
+    request(
+        "publishMessage", f"POST {_ROOM}/messages", {"data": _LARGE}, name="1 MB", prepare=_listen
+    ),
+    long_command("PUBLISH 1 MB", lambda _: ["PUBLISH", "crowd", "p" * 10**6], _listen),
+    command("PUBSUB CHANNELS", _listen),
+    Case("channel: many are present", ("frame subscribe",), _enter, _open),
+    Case("channel: one looks who is there", ("frame subscribe",), _look, _fill),
+    Case("channel: one changes what it says", ("frame presence",), _change, _come_last),
+    request("listChannelMembers", f"GET {_ROOM}/presence", prepare=_fill),
     request("listMembers", "GET /v1/streams/crowd/presence"),
-    Case("channel: many leave at once", ("route followChannel",), _leave),
+    Case("channel: many leave at once", ("route followChannel",), _leave, _fill),
 ]

@@ -50,6 +50,7 @@ _AGAIN = {"start": "-", "filter": {"exact": {"v": "none"}}}
 
 async def _replay(target: Target) -> None:
     await _set(target)
+    await target.client.ask("DELETE", f"{_PUSH}/replay")  # that of the case before may go on
     await target.ask("POST", f"{_PUSH}/replay", _AGAIN)
 
 

@@ -7,7 +7,18 @@ from collections.abc import Sequence
 
 from tests.stalls.case import Act, Case, Target
 from tests.stalls.client import Answer
-from tests.stalls.keyspace import BIG, CROWD, GROUP, GROUPED, HALF, HOLDER, WIDE, WIDEST, Size
+from tests.stalls.keyspace import (
+    BIG,
+    CROWD,
+    FIRST_MS,
+    GROUP,
+    GROUPED,
+    HALF,
+    HOLDER,
+    WIDE,
+    WIDEST,
+    Size,
+)
 from tests.stalls.resp import Words, exchange, written
 
 COMMANDS_MAX = 12_500
@@ -24,6 +35,8 @@ READING = (
     f"XREVRANGE {BIG} + - COUNT 1",
     f"XRANGE {WIDE} - + COUNT 400",
     f"XRANGE {WIDEST} - + COUNT 1",
+    f"XREVRANGE {WIDEST} + - COUNT 1",
+    f"XREAD COUNT 1 STREAMS {WIDEST} 0",
     f"XREAD STREAMS {BIG} 0",
     f"XINFO STREAM {BIG} FULL COUNT 0",
     f"XINFO STREAM {CROWD} FULL COUNT 0",
@@ -51,6 +64,9 @@ CHANGING = (
     f"XREADGROUP GROUP {HALF} {HOLDER} STREAMS {BIG} >",
     f"XREADGROUP GROUP {GROUP} {HOLDER} STREAMS {BIG} 0",
     f"XREADGROUP GROUP {WIDEST} {HOLDER} STREAMS {WIDEST} 0",
+    f"XREADGROUP GROUP {WIDEST} {HOLDER} COUNT 1 STREAMS {WIDEST} 0",
+    f"XCLAIM {WIDEST} {WIDEST} other 0 {FIRST_MS}-0",
+    f"XAUTOCLAIM {WIDEST} {WIDEST} other 0 0 COUNT 1",
     f"XAUTOCLAIM {BIG} {GROUP} other 0 0 COUNT 1000000 JUSTID",
     f"XAUTOCLAIM {WIDEST} {WIDEST} other 0 0",
     f"XTRIM {BIG} MAXLEN 0",
