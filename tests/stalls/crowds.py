@@ -21,7 +21,7 @@ _SOCKET = "socket /v1/streams/{stream}/ws"
 _CONNECTING = 200
 """Connections that are begun side by side."""
 _PER_PIPELINE = 10_000
-_OTHERS_MAX = 10
+_OTHERS_MAX = 20
 """Streams that have no time; there are fewer."""
 _EXPIRE_MS = 1_500
 
