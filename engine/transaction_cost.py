@@ -295,8 +295,8 @@ def _nack(cost: Cost, request: d.Nack) -> int:
 def _claim(cost: Cost, request: d.Claim) -> int:
     size = cost.size(request.stream)
     size.grow(len(request.ids) + 1)
-    read = size.log.cost_of_ids(request.ids, are_read=not request.just_id)
-    return _REQUEST + _CLAIMED * len(request.ids) + 2 * read
+    read = size.log.cost_of_ids if request.just_id else size.log.cost_of_reading
+    return _REQUEST + _CLAIMED * len(request.ids) + 2 * read(request.ids)
 
 
 def _autoclaim(cost: Cost, request: d.Autoclaim) -> int:
@@ -311,7 +311,7 @@ def _autoclaim(cost: Cost, request: d.Autoclaim) -> int:
 
 def _handed_out(size: _Size, pending: Iterable[PendingEntry], limit: int) -> int:
     """Return the cost of reading the first pending entries, up to a limit."""
-    return size.log.cost_of_ids((each.id for each in islice(pending, limit)), are_read=True)
+    return size.log.cost_of_reading(each.id for each in islice(pending, limit))
 
 
 def _group(cost: Cost, stream: bytes, group: bytes) -> Group | None:

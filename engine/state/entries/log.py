@@ -438,22 +438,35 @@ class Log:
             return [self.extents.line(index)]
         return self._chunks_in(index)
 
-    def cost_of_ids(self, ids: Iterable[EntryId], *, are_read: bool = False) -> int:
-        """Return about the cost of looking up entries, or of reading them, one by one."""
-        return sum(self._cost_of_id(entry_id, is_read=are_read) for entry_id in ids)
+    def cost_of_ids(self, ids: Iterable[EntryId]) -> int:
+        """Return about the cost of looking up entries, one by one."""
+        cost = 0
+        for entry_id in ids:
+            node = self._node_of(entry_id)
+            if isinstance(node, Line):
+                cost += node.cost // node.chunk_count
+            elif node is not None and not node.has_one_id:
+                cost += node.cost
+        return cost
 
-    def _cost_of_id(self, entry_id: EntryId, *, is_read: bool) -> int:
+    def cost_of_reading(self, ids: Iterable[EntryId]) -> int:
+        """Return about the cost of reading entries: those beside each other are unpacked once."""
+        cost, node = 0, None
+        for entry_id in ids:
+            cost += ENTRY_COST
+            if node is None or not node.first_id <= entry_id <= node.last_id:
+                node = self._node_of(entry_id)
+                if node is not None:
+                    cost += node.cost // (node.chunk_count if isinstance(node, Line) else 1)
+        return cost
+
+    def _node_of(self, entry_id: EntryId) -> Line | Chunk | None:
         index = self._node_at(entry_id)
         if index < 0:
-            return 0
+            return None
         nodes = self._nodes_in(index)
         at = bisect_left(nodes, entry_id, key=_last_id_of)
-        if at == len(nodes) or entry_id < nodes[at].first_id:
-            return 0
-        node = nodes[at]
-        if isinstance(node, Line):
-            return node.cost // node.chunk_count
-        return 0 if node.has_one_id and not is_read else node.cost
+        return None if at == len(nodes) or entry_id < nodes[at].first_id else nodes[at]
 
     def chunks_below(self, entry_id: EntryId) -> int:
         """Return how many nodes have an id below this one, dead or alive."""

@@ -156,6 +156,18 @@ async def test_reads_cost_what_an_entry_has_fields(read: Request[Any], is_sealed
         await engine.perform_all([read] * 300)
 
 
+async def test_entries_beside_each_other_are_cheap_to_hand_out_together() -> None:
+    engine = Driver()
+    await engine.put(*range(1, 101))
+    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
+    await engine.perform(deliveries.ReadGroup(G, b"c", [deliveries.GroupCursor(S)]))
+    held = deliveries.ReadGroup(G, b"c", [deliveries.GroupCursor(S, MIN_ID)], limit=100)
+
+    outcomes = await engine.perform_all([held] * 10)
+
+    assert [each for each in outcomes if isinstance(each, Exception)] == []
+
+
 @pytest.mark.parametrize("read", OF_LOG, ids=lambda read: type(read).__name__)
 async def test_reads_cost_what_an_entry_of_the_transaction_has(read: Request[Any]) -> None:
     engine = Driver()
